@@ -1,0 +1,1 @@
+"""The scripted endpoint and the sample workspace."""

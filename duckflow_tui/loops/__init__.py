@@ -1,0 +1,1 @@
+"""Who acts when: the chat loop, the turn, the dispatcher."""

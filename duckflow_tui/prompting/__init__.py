@@ -1,0 +1,1 @@
+"""What models are told: the three layers, token budgets, views of the state."""

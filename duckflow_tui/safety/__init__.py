@@ -1,0 +1,1 @@
+"""What may be done: workspace and paths, risk, policy, gates, safe text, secrets."""

@@ -1,0 +1,1 @@
+"""What is true: models, events, the Store, the phase machine. Imports nothing of ours."""

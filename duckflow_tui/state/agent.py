@@ -1,0 +1,126 @@
+"""AgentState: the one object that holds what is true. Changed only inside ``Event.apply``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.gates import Gate, Grant
+from duckflow_tui.state.memory import WorkingMemory
+from duckflow_tui.state.messages import Message, QueuedMessage, RunningOperation
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.phase import Phase, Refusal, Status, Transition
+from duckflow_tui.state.usage import Purpose, UsageTotals
+from duckflow_tui.state.vitals import Vitals
+from duckflow_tui.state.work import Plan, TaskObjective
+
+TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
+PauseState = Literal["running", "pausing", "paused"]
+
+
+class SessionInfo(Frozen):
+    """Facts about the session that do not change."""
+
+    session_id: str = ""
+    workspace: str = ""  # absolute path
+    title: str = ""  # name of the workspace folder
+    demo: bool = False
+    headless: bool = False
+    started_at: float = 0.0
+    model: str = ""  # of the main role
+    endpoint: str = ""
+
+
+class TurnInfo(Frozen):
+    """The turn that is running."""
+
+    turn_id: str
+    message_id: str
+    attempt: int = Field(default=1, ge=1)
+    max_attempts: int = Field(default=3, ge=1)
+    loop: int = Field(default=0, ge=0)
+    limit: int = Field(default=10, ge=1)
+    pause: PauseState = "running"
+    started_at: float
+    calls_before: int = 0  # usage.calls when the turn began
+
+
+class TurnSummary(Frozen):
+    """How the last turn ended."""
+
+    turn_id: str
+    outcome: TurnOutcome
+    reply: str = ""
+    satisfaction: float | None = None
+    llm_calls: int = 0
+    tokens: int = 0
+    cost: float | None = None
+    files_changed: tuple[str, ...] = ()
+
+
+class Waiting(Frozen):
+    """Why a model call does not move: a retry after a time, or a stream that fell silent."""
+
+    reason: str  # code of llm.errors: rate_limited, server_error, connect, silent
+    until: float | None = None  # seconds since the epoch; None: no end known
+    since: float = 0.0
+
+
+class LiveReply:
+    """A reply that is arriving. Mutable, because it grows many times a second."""
+
+    def __init__(self, llm_id: str, purpose: Purpose, started_at: float) -> None:
+        self.llm_id = llm_id
+        self.purpose: Purpose = purpose
+        self.started_at = started_at
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self.reasoning_started: float | None = None
+        self.first_text_at: float | None = None
+        self.waiting: Waiting | None = None
+
+
+class AgentState:
+    """Everything that is true about a session.
+
+    Slices that widgets watch are frozen values replaced whole; ``messages`` only grows;
+    ``live`` holds what is in flight and is never journalled.
+    """
+
+    def __init__(self) -> None:
+        self.session = SessionInfo()
+        self.mode = ApprovalMode.STANDARD
+        self.phase = Phase.IDLE
+        self.status = Status.SUCCESS
+        self.status_detail = ""
+        self.transitions: tuple[Transition, ...] = ()
+        self.refusals: tuple[Refusal, ...] = ()
+        self.messages: list[Message] = []
+        self.queue: tuple[QueuedMessage, ...] = ()
+        self.turn: TurnInfo | None = None
+        self.last_turn: TurnSummary | None = None
+        self.memory = WorkingMemory()
+        self.objective: TaskObjective | None = None
+        self.plans: tuple[Plan, ...] = ()
+        self.active_plan_id: str | None = None
+        self.vitals = Vitals()
+        self.usage = UsageTotals()
+        self.gates: tuple[Gate, ...] = ()  # open ones, oldest first
+        self.grants: tuple[Grant, ...] = ()
+        self.running: tuple[RunningOperation, ...] = ()
+        self.files_read: dict[str, str] = {}  # shown path → SHA-256 when last read or written
+        self.changed_outside: tuple[str, ...] = ()  # paths the model was not told about yet
+        self.live: dict[str, LiveReply] = {}
+        self.recoveries = 0  # error recoveries in this turn (S4-53)
+
+    @property
+    def pending_gate(self) -> bool:
+        """Whether an approval is open (S4-42)."""
+        return bool(self.gates)
+
+    @property
+    def active_plan(self) -> Plan | None:
+        """The plan being worked on."""
+        return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)

@@ -1,0 +1,39 @@
+"""The base of every value in the state, and how text is cut to a limit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+#: JSON object as it came from a model or goes to a tool; values are JSON values only.
+JsonObject = dict[str, Any]
+
+ELLIPSIS = "…"
+
+
+class Frozen(BaseModel):
+    """A value that is replaced, never changed; unknown fields are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text on one line, at most ``limit`` characters, the cut marked with ``…``."""
+    flat = " ".join(text.split())
+    if len(flat) <= limit:
+        return flat
+    return flat[: limit - 1].rstrip() + ELLIPSIS
+
+
+def canonical_json(value: object) -> str:
+    """One spelling for one JSON value: sorted keys, no spaces, text as it is."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(data: bytes | str) -> str:
+    """SHA-256 in hex (64 characters); text is hashed as UTF-8, lone surrogates kept."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return hashlib.sha256(raw).hexdigest()

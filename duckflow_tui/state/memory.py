@@ -1,0 +1,119 @@
+"""The working memory: the five fixed items and their companions (S4-35…44), limits enforced."""
+
+from __future__ import annotations
+
+import re
+
+from duckflow_tui.state.base import Frozen, one_line
+from duckflow_tui.state.decision import StateDelta
+
+LINE = 200  # characters of goal, why_now, last_delta (S4-35, 36, 43)
+ITEM = 100  # characters of a list item (S4-37…39, 41)
+MAX_CONSTRAINTS = 2
+MAX_PLAN_BRIEF = 3
+MAX_OPEN_QUESTIONS = 2
+MAX_CONTEXT_REFS = 20
+MAX_DECISIONS = 50
+
+_REF = re.compile(r"(file|conversation|plan):\S.*")
+
+
+class WorkingMemory(Frozen):
+    """What the work is about right now; short on purpose, carried by every request."""
+
+    goal: str = ""
+    why_now: str = ""
+    constraints: tuple[str, ...] = ()
+    plan_brief: tuple[str, ...] = ()
+    open_questions: tuple[str, ...] = ()
+    context_refs: tuple[str, ...] = ()  # file:…, conversation:…, plan:… (S4-40)
+    decision_log: tuple[str, ...] = ()  # oldest first
+    last_delta: str = ""
+
+
+class MemoryUpdate(Frozen):
+    """A new working memory, and what had to be cut or dropped to keep its limits."""
+
+    memory: WorkingMemory
+    cuts: tuple[str, ...] = ()  # "goal: 312 → 200 characters"
+
+
+def updated(memory: WorkingMemory, delta: StateDelta, last_delta: str = "") -> MemoryUpdate:
+    """Apply a delta: absent means unchanged, a list replaces, ``decision`` appends.
+
+    Overlong text is cut, surplus items are dropped, references of another form are refused;
+    each is named in ``cuts`` (S4-44).
+    """
+    cuts: list[str] = []
+
+    def line(name: str, value: str | None, old: str, limit: int = LINE) -> str:
+        if value is None:
+            return old
+        flat = " ".join(value.split())
+        if len(flat) > limit:
+            cuts.append(f"{name}: {len(flat)} → {limit} characters")
+        return one_line(value, limit)
+
+    def items(
+        name: str, value: tuple[str, ...] | None, old: tuple[str, ...], most: int
+    ) -> tuple[str, ...]:
+        if value is None:
+            return old
+        given = [item for item in value if item.strip()]
+        if len(given) > most:
+            cuts.append(f"{name}: {len(given)} → {most} items")
+        return tuple(line(f"{name}[{i}]", item, "", ITEM) for i, item in enumerate(given[:most]))
+
+    refs = memory.context_refs
+    if delta.context_refs is not None:
+        good = [ref for ref in delta.context_refs if _REF.fullmatch(ref)]
+        bad = len(delta.context_refs) - len(good)
+        if bad:
+            cuts.append(f"context_refs: {bad} of unknown form")
+        if len(good) > MAX_CONTEXT_REFS:
+            cuts.append(f"context_refs: {len(good)} → {MAX_CONTEXT_REFS} items")
+        refs = tuple(good[:MAX_CONTEXT_REFS])
+    log = memory.decision_log
+    if delta.decision and delta.decision.strip():
+        log = (*log, line("decision", delta.decision, "", ITEM))[-MAX_DECISIONS:]
+    return MemoryUpdate(
+        memory=WorkingMemory(
+            goal=line("goal", delta.goal, memory.goal),
+            why_now=line("why_now", delta.why_now, memory.why_now),
+            constraints=items(
+                "constraints", delta.constraints, memory.constraints, MAX_CONSTRAINTS
+            ),
+            plan_brief=items("plan_brief", delta.plan_brief, memory.plan_brief, MAX_PLAN_BRIEF),
+            open_questions=items(
+                "open_questions", delta.open_questions, memory.open_questions, MAX_OPEN_QUESTIONS
+            ),
+            context_refs=refs,
+            decision_log=log,
+            last_delta=line("last_delta", last_delta or None, memory.last_delta),
+        ),
+        cuts=tuple(cuts),
+    )
+
+
+def problems(memory: WorkingMemory) -> tuple[str, ...]:
+    """The regular consistency check (S4-44): every limit that this memory breaks, in words."""
+    found: list[str] = []
+    for name in ("goal", "why_now", "last_delta"):
+        text: str = getattr(memory, name)
+        if len(text) > LINE or "\n" in text:
+            found.append(f"{name} is not one line of at most {LINE} characters")
+    limits = {
+        "constraints": MAX_CONSTRAINTS,
+        "plan_brief": MAX_PLAN_BRIEF,
+        "open_questions": MAX_OPEN_QUESTIONS,
+        "decision_log": MAX_DECISIONS,
+    }
+    for name, most in limits.items():
+        entries: tuple[str, ...] = getattr(memory, name)
+        if len(entries) > most:
+            found.append(f"{name} has {len(entries)} items, at most {most} are allowed")
+        if any(len(entry) > ITEM for entry in entries):
+            found.append(f"{name} has an item over {ITEM} characters")
+    if any(not _REF.fullmatch(ref) for ref in memory.context_refs):
+        found.append("context_refs has a reference that is not file:, conversation: or plan:")
+    return tuple(found)

@@ -1,0 +1,122 @@
+"""Operations as values: what can be called, what was asked, what came of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from duckflow_tui.state.base import Frozen, JsonObject
+
+
+class Effect(StrEnum):
+    """What an operation does to the world, from harmless to dangerous."""
+
+    READ = "read"
+    WRITE = "write"
+    MOVE = "move"
+    DELETE = "delete"
+    EXECUTE = "execute"
+    REMOTE = "remote"  # a server's tool with side effects
+    STATE = "state"  # changes only our own state (plans, memory)
+
+
+class Weight(StrEnum):
+    """Light operations run in the turn, heavy ones in TaskLoop (S2-7)."""
+
+    LIGHT = "light"
+    HEAVY = "heavy"
+
+
+class OperationSpec(Frozen):
+    """One entry of the registry, as prompts and native calls name it."""
+
+    name: str  # dotted: file_ops.read_file
+    summary: str  # one sentence for the model
+    parameters: JsonObject  # JSON schema of the arguments, an object
+    effect: Effect
+    weight: Weight = Weight.LIGHT
+
+    @property
+    def has_side_effects(self) -> bool:
+        """Whether a call may change anything outside our own state."""
+        return self.effect not in (Effect.READ, Effect.STATE)
+
+
+class Risk(StrEnum):
+    """The highest of operation, path and content."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+    CRITICAL = "CRITICAL"
+
+    @property
+    def rank(self) -> int:
+        """0 for LOW to 3 for CRITICAL."""
+        return list(Risk).index(self)
+
+    def raised(self) -> Risk:
+        """One level up, CRITICAL at most."""
+        return list(Risk)[min(self.rank + 1, 3)]
+
+
+class Zone(StrEnum):
+    """Where a path lies."""
+
+    INSIDE = "inside"
+    SECRET = "secret"  # inside, but .env, keys and the like
+    OUTSIDE = "outside"
+    PROTECTED = "protected"  # never written, not even with approval
+    NOWHERE = "nowhere"  # the operation touches no path
+
+
+class ApprovalMode(StrEnum):
+    """How much runs without asking; the table in ``safety/policy.py``."""
+
+    PLAN = "plan"
+    STRICT = "strict"
+    STANDARD = "standard"
+    TRUSTED = "trusted"
+
+
+class Outcome(StrEnum):
+    """How a call ended."""
+
+    OK = "ok"
+    ERROR = "error"  # it ran, or tried to, and failed
+    INVALID = "invalid"  # unknown operation, wrong arguments: nothing ran
+    DENIED = "denied"  # the policy refused it, or headless had no consent
+    REJECTED = "rejected"  # the user said no in the gate
+    DECLINED = "declined"  # the user took an alternative instead
+    STOPPED = "stopped"  # the turn was stopped before it ran or while it ran
+    SKIPPED = "skipped"  # an earlier "no" or an error kept it from running
+
+
+class FileChange(Frozen):
+    """A change to one file as it was made, enough to show it and to undo it.
+
+    ``before`` and ``after`` are SHA-256 of the whole file, empty where there is no file;
+    the bytes before lie in the blob store under ``before``.
+    """
+
+    path: str  # as shown: relative to the workspace where inside
+    kind: str  # create, modify, delete, move
+    target: str = ""  # of a move
+    before: str = ""
+    after: str = ""
+    before_mode: int | None = None  # permission bits of the file before
+    added: int = 0  # lines
+    removed: int = 0  # lines
+
+
+class OperationResult(Frozen):
+    """What came of a call."""
+
+    outcome: Outcome
+    text: str  # for the model: the content, or what went wrong and what to do
+    summary: str = ""  # for the screen: one short line of figures, no sentence
+    changes: tuple[FileChange, ...] = ()
+    truncated_chars: int = Field(default=0, ge=0)  # left out of text; the whole is in ``blob``
+    blob: str = ""  # hash of the whole text where it was cut
+    duration_s: float = 0.0

@@ -1,0 +1,173 @@
+"""The phase machine: makes the moves its table allows, refuses and records the others."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from duckflow_tui.state.events import PhaseChanged, StatusChanged, TransitionRefused
+from duckflow_tui.state.phase import Phase, Refusal, Status, Transition, Trigger
+from duckflow_tui.state.store import Store, Unsubscribe
+
+DEFAULT_TABLE = Path(__file__).with_name("phases.toml")
+
+PhaseCallback = Callable[[Phase, Status, Trigger], None]
+
+#: Status that a phase starts with, unless the mover says otherwise.
+_START: dict[Phase, Status] = {
+    Phase.IDLE: Status.SUCCESS,
+    Phase.DONE: Status.SUCCESS,
+    Phase.AWAITING_APPROVAL: Status.REQUIRES_USER_INPUT,
+}
+
+
+class _Edge(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sources: tuple[Phase, ...] = Field(alias="from")
+    targets: tuple[Phase, ...] = Field(alias="to")
+    by: tuple[Trigger, ...]
+    guard: Literal["", "error"] = ""
+
+    @field_validator("sources", "targets", mode="before")
+    @classmethod
+    def _phases(cls, value: object) -> object:
+        if value == "*":
+            return tuple(Phase)
+        return (value,) if isinstance(value, str) else value
+
+
+class _Limits(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decision_moves: int = Field(default=1, ge=1)
+    reset_s: float = Field(default=60.0, gt=0)
+    recoveries: int = Field(default=3, ge=0)
+
+
+class PhaseTable(BaseModel):
+    """The table as a file holds it (S4-54)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limits: _Limits = _Limits()
+    edge: tuple[_Edge, ...]
+
+    @classmethod
+    def load(cls, path: Path = DEFAULT_TABLE) -> PhaseTable:
+        """Read a table; raises OSError, tomllib.TOMLDecodeError or pydantic.ValidationError."""
+        return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+
+    def allows(self, old: Phase, new: Phase, trigger: Trigger, status: Status) -> bool:
+        """Whether some edge leads from ``old`` to ``new`` for this trigger and status."""
+        return any(
+            old in edge.sources
+            and new in edge.targets
+            and trigger in edge.by
+            and (edge.guard != "error" or status is Status.ERROR)
+            for edge in self.edge
+        )
+
+
+class PhaseMachine:
+    """Moves the phase of the one state; holds nothing itself, everything is in the events."""
+
+    def __init__(self, store: Store, table: PhaseTable | None = None) -> None:
+        self._store = store
+        self.table = table or PhaseTable.load()
+        self._callbacks: list[PhaseCallback] = []
+        self._decision_moved_at: dict[str, float] = {}
+        store.watch(self._tell)
+
+    def on_change(self, callback: PhaseCallback) -> Unsubscribe:
+        """Call ``callback(phase, status, trigger)`` after each move (S4-33)."""
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
+
+    def move(
+        self,
+        new: Phase,
+        trigger: Trigger,
+        *,
+        decision_id: str = "",
+        status: Status | None = None,
+    ) -> bool:
+        """Make the move and say whether it was made; staying is no move and always allowed."""
+        state = self._store.state
+        if new is state.phase:
+            return True
+        reason = self._forbidden(new, trigger, decision_id)
+        now = self._store.clock.now()
+        if reason:
+            self._store.dispatch(
+                TransitionRefused(
+                    refusal=Refusal(
+                        old=state.phase, wanted=new, trigger=trigger, reason=reason, at=now
+                    )
+                )
+            )
+            return False
+        if trigger is Trigger.DECISION:
+            self._decision_moved_at = {decision_id: self._store.clock.monotonic()}
+        self._store.dispatch(
+            PhaseChanged(
+                transition=Transition(
+                    old=state.phase, new=new, trigger=trigger, decision_id=decision_id, at=now
+                ),
+                status=status or _START.get(new, Status.IN_PROGRESS),
+            )
+        )
+        return True
+
+    def set_status(self, status: Status, detail: str = "") -> None:
+        """Change the status within the phase; the same status and detail say nothing."""
+        state = self._store.state
+        if (state.status, state.status_detail) != (status, detail):
+            self._store.dispatch(StatusChanged(status=status, detail=detail))
+
+    def recover(self, detail: str) -> bool:
+        """After an error: back to PLANNING where the table has the edge (S4-50), at most
+        ``limits.recoveries`` times a turn (S4-53). False: there is no way back but ``reset``.
+        """
+        state = self._store.state
+        spent = state.recoveries >= self.table.limits.recoveries
+        self._store.dispatch(StatusChanged(status=Status.ERROR, detail=detail, recovery=not spent))
+        if spent:
+            return False
+        if state.phase is Phase.PLANNING:
+            return True
+        return self.move(Phase.PLANNING, Trigger.ERROR)
+
+    def reset(self, trigger: Trigger = Trigger.RESET, status: Status = Status.SUCCESS) -> None:
+        """The way out of any state (S4-56): to IDLE."""
+        self.move(Phase.IDLE, trigger, status=status)
+
+    def _forbidden(self, new: Phase, trigger: Trigger, decision_id: str) -> str:
+        state = self._store.state
+        if not self.table.allows(state.phase, new, trigger, state.status):
+            return f"the table has no edge {state.phase} → {new} for {trigger}"
+        if trigger is Trigger.DECISION:
+            moved_at = self._decision_moved_at.get(decision_id)
+            limits = self.table.limits
+            if moved_at is not None and (
+                self._store.clock.monotonic() - moved_at < limits.reset_s
+                and self._moves_of(decision_id) >= limits.decision_moves
+            ):
+                return f"one decision may move {limits.decision_moves} time(s)"
+        return ""
+
+    def _moves_of(self, decision_id: str) -> int:
+        return sum(
+            t.decision_id == decision_id and t.trigger is Trigger.DECISION
+            for t in self._store.state.transitions
+        )
+
+    def _tell(self, state: object, record: object) -> None:
+        event = getattr(record, "event", None)
+        if isinstance(event, PhaseChanged):
+            for callback in tuple(self._callbacks):
+                callback(event.transition.new, event.status, event.transition.trigger)

@@ -1,0 +1,35 @@
+"""A request to a model before any codec: what prompting writes and the codecs encode."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.decision import PromptPattern
+from duckflow_tui.state.messages import Message
+from duckflow_tui.state.operations import OperationSpec
+
+
+class LayerUse(Frozen):
+    """How much of its budget one layer took (S4-80)."""
+
+    layer: str  # base, project, main, specialized
+    tokens: int
+    budget: int
+    trimmed: tuple[str, ...] = ()  # what was cut to fit, in trim order (S4-78)
+
+
+class Prompt(Frozen):
+    """Stable first, volatile last, so that prompt caches hit.
+
+    ``system`` and the encoding of ``history`` of one request are a prefix of the next one's
+    within a turn; only ``tail`` changes at will.
+    """
+
+    system: str  # base layer, operations, project instructions
+    formats: dict[str, str] = Field(default_factory=dict)  # codec → its output-format block
+    history: tuple[Message, ...] = ()
+    tail: str = ""  # main layer with the working memory, and the specialized part
+    operations: tuple[OperationSpec, ...] = ()
+    pattern: PromptPattern = PromptPattern.BASE_MAIN
+    uses: tuple[LayerUse, ...] = Field(default=())

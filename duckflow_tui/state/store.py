@@ -1,0 +1,144 @@
+"""The Store: the only way state changes, and the seam where sessions are recorded."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.events import Event, StateError
+
+T = TypeVar("T")
+
+log = logging.getLogger("duckflow.store")
+
+
+class Record(Frozen):
+    """An event in its place: ``seq`` counts from 1, None for a transient event."""
+
+    seq: int | None
+    at: float  # seconds since the epoch
+    event: Event
+
+    def as_json(self) -> dict[str, Any]:
+        """The line of ``--json`` and of the journal: seq, at, kind, then the event's fields."""
+        fields = self.event.model_dump(mode="json", exclude={"kind"})
+        return {"seq": self.seq, "at": self.at, "kind": self.event.kind, **fields}
+
+
+class Recorder(Protocol):
+    """Where records go. Must not raise: a recorder reports its own faults."""
+
+    def append(self, record: Record) -> None:
+        """Take a record that is not transient; cheap, never waits for the disk."""
+        ...
+
+    async def flushed(self, seq: int) -> None:
+        """Return once every record up to ``seq`` would survive a crash."""
+        ...
+
+
+class MemoryRecorder:
+    """Keeps records in a list, and loses them with the process."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def append(self, record: Record) -> None:
+        self.records.append(record)
+
+    async def flushed(self, seq: int) -> None:
+        return
+
+
+Watcher = Callable[[AgentState, Record], None]
+Unsubscribe = Callable[[], None]
+
+
+class Store:
+    """Applies events to one ``AgentState``, one after the other, on one asyncio loop.
+
+    An event whose ``apply`` raises ``StateError`` changes nothing and is not recorded; the
+    error goes to who dispatched it. A watcher that raises is logged and does not keep the
+    others from hearing; state is already changed by then.
+    """
+
+    def __init__(self, state: AgentState, clock: Clock, recorder: Recorder) -> None:
+        self.state = state
+        self.clock = clock
+        self._recorder = recorder
+        self._watchers: list[Watcher] = []
+        self._pending: deque[Event] = deque()
+        self._busy = False
+        self._seq = 0
+
+    def watch(self, watcher: Watcher) -> Unsubscribe:
+        """Call ``watcher(state, record)`` after each event, in the order of subscription."""
+        self._watchers.append(watcher)
+
+        def forget() -> None:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
+
+        return forget
+
+    def select(
+        self, getter: Callable[[AgentState], T], callback: Callable[[T], None]
+    ) -> Unsubscribe:
+        """Call ``callback(new)`` whenever the slice is not the same object as before."""
+        last = getter(self.state)
+
+        def check(state: AgentState, record: Record) -> None:
+            nonlocal last
+            new = getter(state)
+            if new is not last:
+                last = new
+                callback(new)
+
+        return self.watch(check)
+
+    def dispatch(self, event: Event) -> None:
+        """Apply, record, tell the watchers. A dispatch from within a watcher waits its turn,
+        and its refusal is logged, because nobody is there to hear it.
+        """
+        if self._busy:
+            self._pending.append(event)
+            return
+        self._busy = True
+        try:
+            self._one(event)
+        finally:
+            self._drain()
+            self._busy = False
+
+    async def commit(self, event: Event) -> None:
+        """Dispatch, then wait until the event is on disk: before any effect that rests on it."""
+        self.dispatch(event)
+        await self._recorder.flushed(self._seq)
+
+    def _one(self, event: Event) -> None:
+        event.apply(self.state)
+        seq: int | None = None
+        if not event.transient:
+            self._seq += 1
+            seq = self._seq
+        record = Record(seq=seq, at=self.clock.now(), event=event)
+        if seq is not None:
+            self._recorder.append(record)
+        for watcher in tuple(self._watchers):
+            try:
+                watcher(self.state, record)
+            except Exception:
+                log.exception("a watcher failed on %s", event.kind)
+
+    def _drain(self) -> None:
+        while self._pending:
+            event = self._pending.popleft()
+            try:
+                self._one(event)
+            except StateError:
+                log.exception("an event from a watcher was refused: %s", event.kind)

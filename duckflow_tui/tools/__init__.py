@@ -1,0 +1,1 @@
+"""What can be done: the registry, the router and the operations."""

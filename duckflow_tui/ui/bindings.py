@@ -1,0 +1,76 @@
+"""One registry of keys: footer, F1, the palette, the README's table and tests read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Surface = Literal[
+    "composer", "busy", "empty", "completion", "anywhere", "gate", "diff", "plan", "vitals"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a key does on a surface. ``keys`` are Textual names, ``label`` is what is printed."""
+
+    surface: Surface
+    keys: tuple[str, ...]
+    label: str
+    action: str  # name of the action method on the widget or app, without ``action_``
+    text: str  # key of the catalogue: "keys.<…>"
+
+
+KEYS: Final[tuple[Key, ...]] = (
+    Key("composer", ("enter",), "Enter", "send", "keys.send"),
+    Key(
+        "composer",
+        ("ctrl+j", "alt+enter", "shift+enter"),
+        "Ctrl+J · Alt+Enter · Shift+Enter · \\ Enter",
+        "newline",
+        "keys.newline",
+    ),
+    Key("busy", ("enter",), "Enter", "send", "keys.queue"),
+    Key("busy", ("tab",), "Tab", "queue", "keys.queue"),
+    Key("empty", ("enter",), "Enter", "to_open_question", "keys.to_open_question"),
+    Key("completion", ("tab",), "Tab", "take_completion", "keys.take_completion"),
+    Key("composer", ("up", "down"), "↑ ↓", "history", "keys.history"),
+    Key("composer", ("ctrl+r",), "Ctrl+R", "search_history", "keys.search_history"),
+    Key("composer", ("@",), "@", "pick_file", "keys.pick_file"),
+    Key("composer", ("/",), "/", "commands", "keys.commands"),
+    Key("composer", ("ctrl+g",), "Ctrl+G", "external_editor", "keys.external_editor"),
+    Key("anywhere", ("f1",), "F1", "keys", "keys.help"),
+    Key("anywhere", ("ctrl+p",), "Ctrl+P", "command_palette", "keys.palette"),
+    Key("anywhere", ("alt+1", "f2"), "Alt+1 · F2", "pane('chat')", "keys.pane_chat"),
+    Key("anywhere", ("alt+2", "f3"), "Alt+2 · F3", "pane('plan')", "keys.pane_plan"),
+    Key("anywhere", ("alt+3", "f4"), "Alt+3 · F4", "pane('diff')", "keys.pane_diff"),
+    Key("anywhere", ("alt+4", "f5"), "Alt+4 · F5", "pane('vitals')", "keys.pane_vitals"),
+    Key("anywhere", ("shift+tab",), "Shift+Tab", "cycle_mode", "keys.cycle_mode"),
+    Key("anywhere", ("ctrl+o",), "Ctrl+O", "fold", "keys.fold"),
+    Key("anywhere", ("pageup", "pagedown"), "PgUp PgDn", "scroll_page", "keys.scroll_page"),
+    Key("anywhere", ("shift+up", "shift+down"), "Shift+↑ ↓", "scroll_line", "keys.scroll_line"),
+    Key("anywhere", ("ctrl+f",), "Ctrl+F", "search", "keys.search"),
+    Key("anywhere", ("escape",), "Esc", "escape", "keys.escape"),
+    Key("anywhere", ("ctrl+c",), "Ctrl+C", "interrupt", "keys.interrupt"),
+    Key("gate", ("y",), "y", "once", "keys.gate_once"),
+    Key("gate", ("s",), "s", "session", "keys.gate_session"),
+    Key("gate", ("n",), "n", "reject", "keys.gate_reject"),
+    Key("gate", ("e",), "e", "edit", "keys.gate_edit"),
+    Key(
+        "gate",
+        ("1", "2", "3", "4", "5", "6", "7", "8", "9"),
+        "1 … 9",
+        "alternative",
+        "keys.gate_alternative",
+    ),
+    Key("diff", ("right_square_bracket",), "]", "next_hunk", "keys.next_hunk"),
+    Key("diff", ("left_square_bracket",), "[", "previous_hunk", "keys.previous_hunk"),
+    Key("diff", ("space",), "space", "toggle_hunk", "keys.toggle_hunk"),
+    Key("diff", ("v",), "v", "toggle_split", "keys.toggle_split"),
+    Key("diff", ("w",), "w", "toggle_wrap", "keys.toggle_wrap"),
+)
+
+
+def keys_of(*surfaces: Surface) -> tuple[Key, ...]:
+    """The keys of these surfaces, in the registry's order."""
+    return tuple(key for key in KEYS if key.surface in surfaces)

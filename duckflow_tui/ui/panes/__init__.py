@@ -1,0 +1,1 @@
+"""The panes of the main screen and the widgets they are made of."""
