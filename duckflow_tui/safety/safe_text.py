@@ -12,26 +12,41 @@ TAB: Final = 4  # columns of a tab stop
 
 # C0 but newline, DEL, C1, then what Unicode calls format characters, separators of lines, fillers
 # that look like nothing, and surrogates that no encoding can carry.
-_SUSPECT: Final = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160"
-    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0d"
-    "\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000110bd\U000110cd\U0001bca0-\U0001bca3"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+_ALWAYS: Final = (
+    "\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
+    "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
+# What is invisible too, but belongs to emoji and ideographs when it stands behind them.
+_JOINING: Final = "\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+
+_SUSPECT: Final = re.compile(f"[{_ALWAYS}{_JOINING}]")
+_FORBIDDEN: Final = re.compile(f"[{_ALWAYS}]")
 
 _ZWJ: Final = "\u200d"
+_TEXT_OR_EMOJI: Final = "\ufe0e\ufe0f"
+_KEYCAP: Final = "\u20e3"
 _EMOJI: Final = re.compile(
     "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u27bf\u2934"
-    "\u2935\u2b05-\u2b55\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff]"
+    "\u2935\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
 )
-_IDEOGRAPH: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_IDEOGRAPH: Final = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+# Cells that a terminal widget counts for a forbidden character; all others count none.
+_ONE_CELL: Final = re.compile(
+    "[\u00ad\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u2800\ud800-\udfff\ufffe\uffff"
+    "\U000110bd\U000110cd]"
+)
+_TWO_CELLS: Final = "\u115f"
 
 
 def visible(text: str) -> SafeText:
     r"""The text with everything that could act or hide shown as signs (``␛]52``, ``⟨U+202E⟩``).
 
     Newlines stay, ``\r\n`` becomes a newline and tabs become spaces up to the next stop of
-    ``TAB`` columns. Joiners stay inside emoji, variation selectors behind ideographs.
+    ``TAB`` columns. Joiners stay inside emoji, variation selectors behind what they vary.
     """
     if _SUSPECT.search(text) is None:
         return SafeText(text)
@@ -52,14 +67,29 @@ def is_safe(text: str) -> bool:
     return visible(text) == text
 
 
+def forbidden_in_cell(text: str) -> str:
+    """Text on its way to the terminal, each forbidden character replaced by one as wide.
+
+    For the last line only, where ``visible`` was forgotten: a character of no width becomes a
+    double line under the one before it, others ``�`` or ``？``. Newlines count as forbidden.
+    """
+    if _FORBIDDEN.search(text) is None and "\n" not in text:
+        return text
+    return _FORBIDDEN.sub(_same_width, text.replace("\n", "\u0333"))
+
+
+def _same_width(match: re.Match[str]) -> str:
+    char = match.group()
+    if char == _TWO_CELLS:
+        return "？"
+    return "�" if _ONE_CELL.match(char) else "\u0333"
+
+
 def _sign(match: re.Match[str]) -> str:
     char = match.group()
+    if _belongs(char, match.string, match.start()):
+        return char
     code = ord(char)
-    text, at = match.string, match.start()
-    if char == _ZWJ and _joins_emoji(text, at):
-        return char
-    if 0xE0100 <= code <= 0xE01EF and at and _IDEOGRAPH.match(text[at - 1]):
-        return char
     if code < 0x20:
         return chr(0x2400 + code)
     if code == 0x7F:
@@ -67,9 +97,25 @@ def _sign(match: re.Match[str]) -> str:
     return f"⟨U+{code:04X}⟩"
 
 
-def _joins_emoji(text: str, at: int) -> bool:
-    return (
-        0 < at < len(text) - 1
-        and _EMOJI.match(text[at - 1]) is not None
-        and _EMOJI.match(text[at + 1]) is not None
-    )
+def _belongs(char: str, text: str, at: int) -> bool:
+    """Whether an invisible character is part of an emoji or an ideograph."""
+    if at == 0:
+        return False
+    before = text[at - 1]
+    if char == _ZWJ:
+        after = text[at + 1 : at + 2]
+        return bool(_EMOJI.match(after)) and _ends_emoji(text, at)
+    if char in _TEXT_OR_EMOJI:
+        if before in "0123456789#*":
+            return text[at + 1 : at + 2] == _KEYCAP
+        return _EMOJI.match(before) is not None
+    selects = "\ufe00" <= char <= "\ufe02" or char >= "\U000e0100"
+    return selects and _IDEOGRAPH.match(before) is not None
+
+
+def _ends_emoji(text: str, at: int) -> bool:
+    """Whether an emoji, with its selector if it has one, ends right before ``at``."""
+    end = at - 1
+    if text[end] in _TEXT_OR_EMOJI and end > 0:
+        end -= 1
+    return _EMOJI.match(text[end]) is not None

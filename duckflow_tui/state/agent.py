@@ -112,6 +112,7 @@ class AgentState:
         self.running: tuple[RunningOperation, ...] = ()
         self.files_read: dict[str, str] = {}  # shown path → SHA-256 when last read or written
         self.changed_outside: tuple[str, ...] = ()  # paths the model was not told about yet
+        self.undone_calls: tuple[str, ...] = ()  # calls whose changes the user took back
         self.live: dict[str, LiveReply] = {}
         self.recoveries = 0  # error recoveries in this turn (S4-53)
 

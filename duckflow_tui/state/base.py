@@ -17,7 +17,7 @@ ELLIPSIS = "…"
 class Frozen(BaseModel):
     """A value that is replaced, never changed; unknown fields are an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def one_line(text: str, limit: int) -> str:

@@ -5,6 +5,7 @@ The ``kind`` of an event is its name in the journal and in ``--json``.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, TypeAdapter
@@ -527,8 +528,10 @@ class ChangesUndone(BaseEvent):
     changes: tuple[FileChange, ...]
 
     def apply(self, state: AgentState) -> None:
+        state.undone_calls = (*state.undone_calls, self.call_id)
         for change in self.changes:
             state.files_read.pop(change.path, None)
+            state.files_read.pop(change.target, None)
 
 
 # --- gates -----------------------------------------------------------------------------------
@@ -652,9 +655,13 @@ EVENT_KINDS: tuple[str, ...] = tuple(
     str(cls.model_fields["kind"].default) for cls in get_args(Event)
 )
 
-_ADAPTER: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
+
+@cache
+def _adapter() -> TypeAdapter[Event]:
+    # Builds every model there is, which a start without a journal need not wait for.
+    return TypeAdapter(Annotated[Event, Field(discriminator="kind")])
 
 
 def event_from_json(fields: dict[str, Any]) -> Event:
     """Read an event back from its fields; raises pydantic.ValidationError when it is none."""
-    return _ADAPTER.validate_python(fields)
+    return _adapter().validate_python(fields)

@@ -54,6 +54,7 @@ class Impact(Frozen):
     risk: Risk = Risk.LOW
     reversible: bool = True
     reasons: tuple[str, ...] = ()  # codes: why the risk is what it is, e.g. "executable_extension"
+    places: tuple[str, ...] = ()  # what is touched, links followed; absolute outside the workspace
 
 
 class GateChoice(StrEnum):

@@ -13,9 +13,9 @@ from duckflow_tui.state.operations import OperationSpec
 class LayerUse(Frozen):
     """How much of its budget one layer took (S4-80)."""
 
-    layer: str  # base, project, main, specialized
+    layer: str  # base, operations, project, format, history, main, specialized
     tokens: int
-    budget: int
+    budget: int  # what it could take, with what it borrowed from others; 0: no limit
     trimmed: tuple[str, ...] = ()  # what was cut to fit, in trim order (S4-78)
 
 

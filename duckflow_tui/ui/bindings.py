@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 Surface = Literal[
-    "composer", "busy", "empty", "completion", "anywhere", "gate", "diff", "plan", "vitals"
+    "composer",
+    "busy",
+    "empty",
+    "completion",
+    "anywhere",
+    "gate",
+    "diff",
+    "plan",
+    "vitals",
+    "editing",
 ]
 
 
@@ -52,6 +62,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("anywhere", ("ctrl+f",), "Ctrl+F", "search", "keys.search"),
     Key("anywhere", ("escape",), "Esc", "escape", "keys.escape"),
     Key("anywhere", ("ctrl+c",), "Ctrl+C", "interrupt", "keys.interrupt"),
+    Key("vitals", ("enter",), "Enter", "explain", "keys.explain"),
     Key("gate", ("y",), "y", "once", "keys.gate_once"),
     Key("gate", ("s",), "s", "session", "keys.gate_session"),
     Key("gate", ("n",), "n", "reject", "keys.gate_reject"),
@@ -68,9 +79,23 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("diff", ("space",), "space", "toggle_hunk", "keys.toggle_hunk"),
     Key("diff", ("v",), "v", "toggle_split", "keys.toggle_split"),
     Key("diff", ("w",), "w", "toggle_wrap", "keys.toggle_wrap"),
+    Key("editing", ("ctrl+s",), "Ctrl+S", "apply", "gate.edit_apply"),
+    Key("editing", ("escape",), "Esc", "escape", "gate.edit_cancel"),
 )
 
 
 def keys_of(*surfaces: Surface) -> tuple[Key, ...]:
     """The keys of these surfaces, in the registry's order."""
     return tuple(key for key in KEYS if key.surface in surfaces)
+
+
+#: Terminals that tell Shift+Enter from Enter; for others the key is not advertised.
+_TELL_SHIFT_ENTER: Final = ("kitty", "ghostty", "wezterm", "foot", "alacritty", "iterm")
+
+
+def label_here(key: Key, environ: Mapping[str, str]) -> str:
+    """The label without keys that this terminal cannot send."""
+    known = f"{environ.get('TERM', '')} {environ.get('TERM_PROGRAM', '')}".lower()
+    if "shift+enter" in key.keys and not any(name in known for name in _TELL_SHIFT_ENTER):
+        return key.label.replace(" · Shift+Enter", "")
+    return key.label

@@ -1,18 +1,18 @@
 """The app's own words in English and Japanese, from ``strings/<language>/*.toml``.
 
 Keys are dotted: the table and the entry of a file. No Textual here: headless runs and the
-first frame speak through it too.
+command line speak through it too. The first frame waits for this module, so that what only
+words need is imported with the first word.
 """
 
 from __future__ import annotations
 
-import string
-import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
-from duckflow_tui.safety.safe_text import SafeText, visible
+if TYPE_CHECKING:
+    from duckflow_tui.safety.safe_text import SafeText
 
 Language = Literal["en", "ja"]
 LANGUAGES: Final[tuple[str, ...]] = get_args(Language)
@@ -28,6 +28,8 @@ class _Known(dict[str, str]):
 @cache
 def entries(language: str) -> dict[str, str]:
     """All entries of a language by dotted key; raises ValueError when two files define one."""
+    import tomllib
+
     found: dict[str, str] = {}
     for path in sorted((_FOLDER / language).glob("*.toml")):
         for key, text in _flat(tomllib.loads(path.read_text(encoding="utf-8"))):
@@ -57,7 +59,11 @@ class Catalogue:
         """The entry with its ``{params}`` filled in; params are untrusted and made visible."""
         text = entries(self.language).get(key) or entries("en").get(key) or key
         if not params:
-            return SafeText(text)
+            return cast("SafeText", text)  # our own
+        import string
+
+        from duckflow_tui.safety.safe_text import SafeText, visible
+
         safe = {name: visible(str(value)) for name, value in params.items()}
         return SafeText(string.Formatter().vformat(text, (), _Known(safe)))
 

@@ -1,0 +1,277 @@
+"""The composition root: from flags and settings to a choice, from a choice to an engine.
+
+The engine's rooms are imported when a session is opened, in a thread: the screen takes keys
+by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from duckflow_tui.llm.endpoints import CLI_ENDPOINT, Endpoint, ModelRef, Roles, needs, resolve_key
+from duckflow_tui.places import Places
+from duckflow_tui.session.confirmed import ConfirmedOrigins
+from duckflow_tui.settings import Loaded, SettingProblem, Settings, load
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.phase_machine import PhaseTable
+from duckflow_tui.ui.i18n import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.loops.chat_loop import Spawn
+    from duckflow_tui.loops.engine import Engine
+    from duckflow_tui.safety.workspace import Workspace
+
+    Build = Callable[["Choice", Spawn, str], tuple[Engine, Workspace]]
+
+
+class Unusable(Exception):
+    """Flags or settings that nothing can be started with; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The command line as typed; None where a flag was not given."""
+
+    workspace: Path
+    demo: bool = False
+    mode: str | None = None
+    base_url: str | None = None
+    model: str | None = None
+    api_key_env: str | None = None
+    protocol: str | None = None
+    max_calls: int | None = None
+    theme: str | None = None
+    animation: bool | None = None
+    headless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a session will be: all of it decided, nothing of it started."""
+
+    workspace: Path
+    places: Places
+    settings: Settings
+    language: str
+    mode: ApprovalMode
+    headless: bool
+    demo: bool
+    problems: tuple[SettingProblem, ...] = ()
+    endpoint_missing: bool = False
+    confirm_origin: str = ""  # plain http to a private address that was not confirmed yet
+
+
+def choose(
+    flags: Flags, places: Places, language: str, environ: Mapping[str, str] = os.environ
+) -> Choice:
+    """Settle endpoints, roles, mode and limits; raises Unusable with a text for the user."""
+    say = Catalogue(language)
+    if not flags.demo and not flags.workspace.is_dir():
+        raise Unusable(say("cli.not_a_folder", path=flags.workspace))
+    loaded = load(places, environ)
+    settings = loaded.settings
+    _apply(flags, settings)
+    choice = Choice(
+        workspace=flags.workspace.absolute(),
+        places=places,
+        settings=settings,
+        language=language,
+        mode=_mode(flags, settings),
+        headless=flags.headless,
+        demo=flags.demo,
+    )
+    if not flags.demo:
+        choice = _with_models(choice, flags, loaded, say, environ)
+    _check_phases(loaded)
+    return replace(choice, problems=tuple(loaded.problems))
+
+
+def _check_phases(loaded: Loaded) -> None:
+    """A table of phases that cannot be used is named, and the built-in one holds."""
+    phases = loaded.settings.phases
+    if not phases.table:
+        return
+    try:
+        PhaseTable.load(Path(phases.table).expanduser())
+    except (OSError, ValueError) as error:  # also what is not TOML, and what is no table
+        reason = f"cannot be used, the built-in one holds: {one_line(str(error), 200)}"
+        loaded.problems.append(SettingProblem(phases.table, 0, "phases.table", reason))
+        phases.table = ""
+
+
+def secrets_of(choice: Choice, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The keys of all endpoints: what no log may hold."""
+    keys = [resolve_key(endpoint, environ) for endpoint in choice.settings.endpoints.values()]
+    return [key for key in keys if key]
+
+
+def _mode(flags: Flags, settings: Settings) -> ApprovalMode:
+    if flags.mode is not None:
+        return ApprovalMode(flags.mode)
+    return ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
+
+
+def _apply(flags: Flags, settings: Settings) -> None:
+    if flags.max_calls is not None:
+        settings.execution.max_model_calls = min(flags.max_calls, 1000)
+    if flags.theme is not None:
+        settings.ui.theme = flags.theme  # type: ignore[assignment]  # argparse knows the choices
+    if flags.animation is not None:
+        settings.ui.animation = flags.animation
+
+
+def _with_models(
+    choice: Choice, flags: Flags, loaded: Loaded, say: Catalogue, environ: Mapping[str, str]
+) -> Choice:
+    settings = loaded.settings
+    path = str(choice.places.settings_file)
+    overrides: dict[str, str] = {}
+    if flags.api_key_env:
+        overrides["api_key_env"] = flags.api_key_env
+    if flags.protocol:
+        overrides["protocol"] = flags.protocol
+    if flags.base_url is not None:
+        if not flags.model:
+            raise Unusable(say("cli.no_model", path=path))
+        fields = {"name": CLI_ENDPOINT, "base_url": flags.base_url, **overrides}
+        try:
+            settings.endpoints[CLI_ENDPOINT] = Endpoint.model_validate(fields)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise Unusable(say("cli.bad_url", reason=reason)) from error
+        settings.roles = Roles(main=f"{CLI_ENDPOINT}/{flags.model}")
+    elif flags.model:
+        settings.roles = _roles_with(settings, flags.model, say, path)
+    main = settings.roles.of("main")
+    if main is None:
+        if settings.endpoints:
+            raise Unusable(say("cli.no_model", path=path))
+        return replace(choice, endpoint_missing=True)
+    endpoint = settings.endpoints.get(main.endpoint)
+    if endpoint is None:
+        raise Unusable(say("cli.no_such_endpoint", endpoint=main.endpoint, path=path))
+    if flags.base_url is None and overrides:
+        endpoint = Endpoint.model_validate({**endpoint.model_dump(), **overrides})
+        settings.endpoints[main.endpoint] = endpoint
+    need = needs(endpoint, environ)
+    if need == "refused":
+        raise Unusable(say("llm.error.refused_url", detail=endpoint.base_url, setting="base_url"))
+    if need == "confirmation" and not ConfirmedOrigins(choice.places.data).has(endpoint.origin):
+        if choice.headless:
+            raise Unusable(say("cli.not_confirmed", origin=endpoint.origin))
+        return replace(choice, confirm_origin=endpoint.origin)
+    return choice
+
+
+def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Roles:
+    """``--model`` alone: on the endpoint it names, else on the main or the only endpoint."""
+    head, slash, _ = model.partition("/")
+    if slash and head in settings.endpoints:
+        return settings.roles.model_copy(update={"main": model})
+    main = settings.roles.of("main")
+    if main is not None:
+        name = main.endpoint
+    elif len(settings.endpoints) == 1:
+        name = next(iter(settings.endpoints))
+    else:
+        raise Unusable(say("cli.no_endpoint", path=path))
+    return settings.roles.model_copy(update={"main": str(ModelRef(name, model))})
+
+
+@dataclass(slots=True)
+class Ending:
+    """What is left to say once a session was taken down."""
+
+    kept: Path | None = None  # the demo's project, when something in it changed
+
+
+@asynccontextmanager
+async def open_session(choice: Choice, spawn: Spawn, ending: Ending) -> AsyncGenerator[Engine]:
+    """Build one session's engine and take it down again; the loops are started by the caller.
+
+    Raises WorkspaceGone when the folder cannot be opened, OSError when the demo finds no room.
+    """
+    build = await asyncio.to_thread(_rooms, demo=choice.demo)
+    async with AsyncExitStack() as stack:
+        suggestion = ""
+        if choice.demo:
+            from duckflow_tui.demo.stage import Stage, open_stage
+
+            stages: list[Stage] = []
+
+            def note() -> None:
+                ending.kept = next((stage.kept for stage in stages), None)
+
+            stack.callback(note)  # runs after the stage was taken down
+            stage = await stack.enter_async_context(
+                open_stage(choice.language, fast=choice.headless)
+            )
+            stages.append(stage)
+            choice = _on_stage(choice, stage.base_url, stage.model, stage.workspace)
+            suggestion = stage.request
+        engine, workspace = build(choice, spawn, suggestion)
+        stack.callback(workspace.close)
+        stack.push_async_callback(engine.close)
+        yield engine
+
+
+def _rooms(*, demo: bool) -> Build:
+    if demo:
+        import_module("duckflow_tui.demo.stage")
+    from duckflow_tui.assembly import build
+
+    return build
+
+
+class Sessions:
+    """Where the screen gets its session from, once it stands."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.ending = Ending()
+        self._stack = AsyncExitStack()
+
+    async def open(self, spawn: Spawn) -> Engine | None:
+        """The session that was chosen; None while no endpoint is configured."""
+        if self.choice.endpoint_missing:
+            return None
+        return await self._stack.enter_async_context(open_session(self.choice, spawn, self.ending))
+
+    async def open_demo(self, spawn: Spawn) -> Engine:
+        """The demo, chosen on the first screen."""
+        self.choice = replace(self.choice, demo=True, endpoint_missing=False)
+        return await self._stack.enter_async_context(open_session(self.choice, spawn, self.ending))
+
+    @property
+    def unconfirmed_origin(self) -> str:
+        """Plain http to a private address that waits for the user's word; empty for none."""
+        return self.choice.confirm_origin
+
+    def confirm_origin(self) -> None:
+        """The user confirmed plain http to the private address; raises OSError."""
+        ConfirmedOrigins(self.choice.places.data).add(self.choice.confirm_origin)
+        self.choice = replace(self.choice, confirm_origin="")
+
+    async def close(self) -> None:
+        """Take down what was opened."""
+        await self._stack.aclose()
+
+
+def _on_stage(choice: Choice, base_url: str, model: str, workspace: Path) -> Choice:
+    settings = choice.settings.model_copy(
+        update={
+            "endpoints": {"demo": Endpoint(name="demo", base_url=base_url, context=200_000)},
+            "roles": Roles(main=f"demo/{model}"),
+        }
+    )
+    return replace(choice, settings=settings, workspace=workspace)

@@ -1,0 +1,318 @@
+"""A real HTTP server on the loopback that plays a model from a script.
+
+The demo talks to it, and so do the tests: whatever is true of the program against it is true
+of the program over HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, cast
+
+from duckflow_tui.demo.http_answer import (
+    Answer,
+    Cut,
+    cut,
+    pause,
+    stall,
+    stream_fault,
+    whole_fault,
+)
+from duckflow_tui.demo.replies import (
+    Fault,
+    Refusal,
+    Reply,
+    Script,
+    ScriptedCall,
+    Usage,
+    When,
+    all_text,
+    new_text,
+)
+from duckflow_tui.demo.speech import Speech
+from duckflow_tui.state.base import JsonObject
+
+__all__ = [
+    "Fault",
+    "Refusal",
+    "Reply",
+    "Request",
+    "Script",
+    "ScriptedCall",
+    "ScriptedEndpoint",
+    "Usage",
+    "When",
+]
+
+MAX_HEAD: Final = 64 * 1024
+MAX_BODY: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]  # names in lower case
+    raw: bytes
+    json: JsonObject
+
+    @property
+    def purpose(self) -> str:
+        """What the call is for; ``main`` where it does not say."""
+        return self.headers.get("x-duckflow-purpose", "main")
+
+    @property
+    def new_text(self) -> str:
+        """The text that is new since the last reply."""
+        return new_text(self.json)
+
+    @property
+    def text(self) -> str:
+        """The text of all messages."""
+        return all_text(self.json)
+
+
+#: Writes the reply to a request for which no queue holds one; None leaves it to the fallback.
+Author = Callable[[Request], Reply | None]
+
+
+@dataclass(slots=True)
+class _Hold:
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class ScriptedEndpoint:
+    """``async with ScriptedEndpoint(script) as server``: serves ``server.base_url``.
+
+    ``requests`` holds every request, oldest first. Serves one event loop.
+    """
+
+    def __init__(self, script: Script, *, port: int = 0, author: Author | None = None) -> None:
+        self._script = script
+        self._author = author
+        self._port = port
+        self._queues = {purpose: list(replies) for purpose, replies in script.replies.items()}
+        self._holds: dict[str, _Hold] = {}
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._arrived = asyncio.Condition()
+        self._calls = 0
+        self.requests: list[Request] = []
+
+    async def __aenter__(self) -> ScriptedEndpoint:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def start(self) -> None:
+        """Listen on 127.0.0.1; the port is free to choose unless one was given."""
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self._port, limit=MAX_HEAD
+        )
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def aclose(self) -> None:
+        """Stop listening and drop every connection."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        for task in tuple(self._connections):
+            task.cancel()
+        await asyncio.gather(*tuple(self._connections), return_exceptions=True)
+        await server.wait_closed()
+
+    @property
+    def origin(self) -> str:
+        """Scheme, address and port."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def base_url(self) -> str:
+        """The address for an endpoint's settings."""
+        return f"{self.origin}/v1"
+
+    def add(self, purpose: str, *replies: Reply) -> None:
+        """Append replies to the queue of a purpose."""
+        self._queues.setdefault(purpose, []).extend(replies)
+
+    def of(self, purpose: str) -> list[Request]:
+        """The chat requests of one purpose, oldest first."""
+        return [r for r in self.requests if r.purpose == purpose and r.method == "POST"]
+
+    async def wait_for(self, count: int, deadline_s: float = 10.0) -> None:
+        """Return once that many requests have come; raises TimeoutError."""
+        async with asyncio.timeout(deadline_s), self._arrived:
+            await self._arrived.wait_for(lambda: len(self.requests) >= count)
+
+    async def reached(self, hold: str, deadline_s: float = 10.0) -> None:
+        """Return once a reply waits at this hold; raises TimeoutError."""
+        async with asyncio.timeout(deadline_s):
+            await self._hold(hold).reached.wait()
+
+    def release(self, hold: str) -> None:
+        """Let the rest of the replies with this hold through."""
+        self._hold(hold).released.set()
+
+    def _hold(self, name: str) -> _Hold:
+        return self._holds.setdefault(name, _Hold())
+
+    # --- connections -------------------------------------------------------------------------
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not a coroutine: asyncio would report its cancellation at the end as an error.
+        task = asyncio.get_running_loop().create_task(self._connected(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._serve(reader, writer):
+                pass
+        except (ConnectionError, Cut, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            writer.transport.abort()
+        except asyncio.CancelledError:
+            writer.transport.abort()  # the server closes, whatever was still to be said
+            raise
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One request; false when the client has gone."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as error:
+            if not error.partial:
+                return False
+            raise
+        request = await _read(head, reader)
+        self.requests.append(request)
+        async with self._arrived:
+            self._arrived.notify_all()
+        answer = Answer(writer)
+        path = request.path.partition("?")[0].removeprefix("/v1")
+        if (
+            self._script.key
+            and request.headers.get("authorization") != f"Bearer {self._script.key}"
+        ):
+            await answer.error(401, "the key is missing or wrong")
+        elif request.method == "GET" and path == "/models":
+            rows = [{"id": name, "object": "model"} for name in self._script.models]
+            await answer.whole(200, json.dumps({"object": "list", "data": rows}))
+        elif request.method == "POST" and path == "/chat/completions":
+            await self._chat(request, answer)
+        else:
+            await answer.error(404, f"there is nothing at {request.method} {request.path}")
+        return True
+
+    async def _chat(self, request: Request, answer: Answer) -> None:
+        for refusal in self._script.refuses:
+            if refusal.refuses(request.json):
+                await answer.error(refusal.status, refusal.words)
+                return
+        reply = self._take(request)
+        if reply is None:
+            await answer.error(400, f"the script has nothing left to say ({request.purpose})")
+            return
+        if reply.first_delay_s:
+            await asyncio.sleep(reply.first_delay_s)
+        fault = reply.fault or Fault()
+        if await whole_fault(fault, answer):
+            return
+        self._calls += 1
+        speech = Speech(reply, request.json, self._calls)
+        if not request.json.get("stream"):
+            await answer.whole(200, speech.completion())
+            return
+        await answer.begin()
+        await self._speak(reply, fault, speech, answer)
+
+    def _take(self, request: Request) -> Reply | None:
+        queue = self._queues.get(request.purpose, [])
+        for at, reply in enumerate(queue):
+            if reply.when is None or reply.when.matches(request.json):
+                if not reply.repeat:
+                    del queue[at]
+                return reply
+        if self._author is not None and (written := self._author(request)) is not None:
+            return written
+        fallback = self._script.fallback
+        return fallback.get(request.purpose) or fallback.get("*")
+
+    async def _speak(self, reply: Reply, fault: Fault, speech: Speech, answer: Answer) -> None:
+        if reply.raw:
+            for piece in reply.raw:
+                await pause(reply.delay_s)
+                await answer.piece(piece.encode("utf-8", "surrogatepass"))
+            await answer.end()
+            return
+        if await stream_fault(fault, answer):
+            return
+        marks: list[tuple[int, Callable[[], AsyncIterator[None]]]] = []
+        if fault.cut_after is not None:
+            marks.append((fault.cut_after, cut))
+        if fault.stall_after is not None:
+            marks.append((fault.stall_after, lambda: stall(fault, answer)))
+        if reply.hold:
+            marks.append((reply.hold_after, lambda: self._held(reply.hold)))
+        marks.sort(key=lambda mark: mark[0])
+        sent = 0
+        for event, size in speech.events():
+            while marks and sent >= marks[0][0] and size != 0:
+                async for _ in marks.pop(0)[1]():
+                    pass
+            await pause(reply.delay_s)
+            await answer.event(event)
+            sent += size or 0
+        for _, act in marks:
+            async for _ in act():
+                pass
+        for event in speech.ending(fault):
+            await answer.event(event)
+        if not fault.endless:
+            await answer.event("[DONE]")
+        await answer.end()
+
+    async def _held(self, name: str) -> AsyncIterator[None]:
+        hold = self._hold(name)
+        hold.reached.set()
+        await hold.released.wait()
+        yield
+
+
+async def _read(head: bytes, reader: asyncio.StreamReader) -> Request:
+    lines = head.decode("latin-1").split("\r\n")
+    method, path, _ = (*lines[0].split(" ", 2), "", "")[:3]
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if colon:
+            headers[name.strip().lower()] = value.strip()
+    length = headers.get("content-length", "0")
+    size = int(length) if length.isdigit() else 0
+    if size > MAX_BODY:
+        raise Cut
+    raw = await reader.readexactly(size)
+    try:
+        data: object = json.loads(raw) if raw else {}
+    except ValueError:
+        data = {}
+    body = cast("JsonObject", data) if isinstance(data, dict) else {}
+    return Request(method, path, headers, raw, body)

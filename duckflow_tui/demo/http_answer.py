@@ -1,0 +1,150 @@
+"""How the scripted endpoint writes HTTP/1.1, and what it writes when a fault is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Final
+
+from duckflow_tui.demo.replies import Fault
+from duckflow_tui.state.base import JsonObject
+
+_PIECE: Final = 64 * 1024  # bytes written at once where a fault wants many
+_REASONS: Final = {200: "OK", 307: "Temporary Redirect", 400: "Bad Request", 404: "Not Found"}
+
+
+class Cut(Exception):
+    """The script wants the connection to be closed here."""
+
+
+class Answer:
+    """Writes one HTTP/1.1 answer."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def whole(
+        self,
+        status: int,
+        body: str | bytes,
+        kind: str = "application/json",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """An answer of known length."""
+        raw = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+        self._head(
+            status, {"content-type": kind, "content-length": str(len(raw)), **(headers or {})}
+        )
+        for start in range(0, len(raw), _PIECE):
+            self._writer.write(raw[start : start + _PIECE])
+            await self._writer.drain()
+        await self._writer.drain()
+
+    async def error(
+        self, status: int, message: str, param: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        """An error object in the usual form."""
+        error = {"message": message, "type": "scripted", "param": param or None, "code": None}
+        await self.whole(status, json.dumps({"error": error}), headers=headers)
+
+    async def begin(self, headers: dict[str, str] | None = None) -> None:
+        """Start an event stream."""
+        self._head(
+            200,
+            {
+                "content-type": "text/event-stream; charset=utf-8",
+                "cache-control": "no-store",
+                "transfer-encoding": "chunked",
+                **(headers or {}),
+            },
+        )
+        await self._writer.drain()
+
+    async def event(self, event: JsonObject | str) -> None:
+        """One event of the stream."""
+        data = event if isinstance(event, str) else json.dumps(event, ensure_ascii=False)
+        await self.piece(f"data: {data}\n\n".encode("utf-8", "surrogatepass"))
+
+    async def comment(self) -> None:
+        """A keep-alive."""
+        await self.piece(b": still here\n\n")
+
+    async def piece(self, raw: bytes) -> None:
+        """A piece of the body."""
+        if raw:
+            self._writer.write(b"%x\r\n%b\r\n" % (len(raw), raw))
+            await self._writer.drain()
+
+    async def end(self) -> None:
+        """The end of the stream."""
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    def _head(self, status: int, headers: dict[str, str]) -> None:
+        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Scripted')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+
+
+async def pause(seconds: float) -> None:
+    if seconds:
+        await asyncio.sleep(seconds)
+
+
+async def cut() -> AsyncIterator[None]:
+    raise Cut
+    yield
+
+
+async def stall(fault: Fault, answer: Answer) -> AsyncIterator[None]:
+    left = fault.stall_s
+    while left > 0:
+        step = min(fault.keepalive_s or left, left)
+        await asyncio.sleep(step)
+        left -= step
+        if fault.keepalive_s:
+            await answer.comment()
+    yield
+
+
+async def whole_fault(fault: Fault, answer: Answer) -> bool:
+    """Faults that come instead of a stream; whether there was one."""
+    if fault.close:
+        raise Cut
+    if fault.html:
+        page = fault.body or "<!doctype html><html><body><h1>Sign in</h1></body></html>"
+        await answer.whole(fault.status, page, "text/html; charset=utf-8", fault.headers)
+    elif fault.gzip_bytes:
+        body = gzip.compress(bytes(fault.gzip_bytes))
+        headers = {"content-encoding": "gzip", **fault.headers}
+        await answer.whole(fault.status, body, "text/event-stream", headers)
+    elif fault.body is not None:
+        await answer.whole(fault.status, fault.body, "application/json", fault.headers)
+    elif fault.status != 200:
+        message = fault.message or f"scripted status {fault.status}"
+        await answer.error(fault.status, message, fault.param, fault.headers)
+    else:
+        return False
+    return True
+
+
+async def stream_fault(fault: Fault, answer: Answer) -> bool:
+    """Faults that are a stream of their own; whether there was one."""
+    if fault.line_bytes:
+        await answer.piece(b'data: {"choices":[{"delta":{"content":"')
+        filler = b"x" * _PIECE
+        for _ in range(fault.line_bytes // _PIECE):
+            await answer.piece(filler)
+    elif fault.depth:
+        await answer.event('{"choices":' + "[" * fault.depth + "]" * fault.depth + "}")
+    elif fault.digits:
+        await answer.event('{"choices":[],"usage":{"prompt_tokens":' + "9" * fault.digits + "}}")
+    elif fault.no_choices:
+        await answer.event({"choices": []})
+        await answer.event("[DONE]")
+    elif not fault.empty:
+        return False
+    await answer.end()
+    return True

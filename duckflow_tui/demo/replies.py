@@ -1,0 +1,264 @@
+"""What a scripted endpoint says: replies by purpose, when each is due, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from duckflow_tui.llm.names import DECIDE, wire_name
+from duckflow_tui.state.base import JsonObject
+
+#: What the model is told of a gate's answer, in either protocol.
+_OUTCOMES: Final = {
+    "approved": r"\[ok\]",
+    "once": r"\[ok\]",
+    "session": r"\[ok\]",
+    "rejected": r"\[rejected\]|rejected by the user",
+    "declined": r"\[declined\]|the user chose the alternative",
+    "denied": r"\[denied\]",
+    "stopped": r"\[stopped\]",
+    "skipped": r"\[skipped\]",
+    "error": r"\[(?:error|invalid)\]",
+}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class When(_Part):
+    """What a request must hold for a reply; all that is given must match."""
+
+    gate: str = ""
+    """``approved``, ``rejected``, ``declined``, ``denied``, ``error``, ``alternative:2`` …"""
+    pattern: str = ""
+    """Regular expression, searched in what is new since the last reply (ignores case)."""
+    anywhere: str = ""
+    """Regular expression, searched in all messages (ignores case)."""
+
+    def matches(self, body: JsonObject) -> bool:
+        """Whether this request is meant."""
+        fresh = new_text(body)
+        if self.gate and not self._gate(fresh, body):
+            return False
+        if self.pattern and not re.search(self.pattern, fresh, re.I | re.S):
+            return False
+        return not self.anywhere or bool(re.search(self.anywhere, all_text(body), re.I | re.S))
+
+    def _gate(self, fresh: str, body: JsonObject) -> bool:
+        kind, _, number = self.gate.partition(":")
+        if kind != "alternative":
+            return bool(re.search(_OUTCOMES.get(kind, re.escape(kind)), fresh))
+        labels = _last_alternatives(body)
+        place = int(number or "1") - 1
+        if not 0 <= place < len(labels):
+            return False
+        return bool(re.search(_OUTCOMES["declined"], fresh)) and labels[place] in fresh
+
+
+class Fault(_Part):
+    """What goes wrong instead of, or in the middle of, a reply. Characters are counted over
+    content and arguments; reasoning does not count.
+    """
+
+    status: int = 200
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    body: str | None = None
+    """Sent as it is instead of a reply; with a status over 299 an error object by default."""
+    message: str = ""
+    """The message of that error object."""
+    param: str = ""
+    """The parameter it names."""
+    html: bool = False
+    close: bool = False
+    """The connection is closed before an answer."""
+    cut_after: int | None = None
+    """Characters after which the connection is closed."""
+    stall_after: int | None = None
+    """Characters after which nothing comes for ``stall_s`` seconds."""
+    stall_s: float = 0.0
+    keepalive_s: float = 0.0
+    """Seconds between comments during a stall; 0 for real silence."""
+    line_bytes: int = 0
+    """One line of this many bytes and no end."""
+    depth: int = 0
+    """One event nested this deep."""
+    digits: int = 0
+    """One event with an integer of this many digits."""
+    gzip_bytes: int = 0
+    """A compressed body that grows to this many bytes."""
+    empty: bool = False
+    """A stream without a word."""
+    no_choices: bool = False
+    """An event with an empty list of choices, then the end."""
+    endless: bool = False
+    """A stream without finish_reason and [DONE]."""
+
+
+class ScriptedCall(_Part):
+    """A native call as it goes over the wire; arguments may be any text."""
+
+    name: str
+    arguments: str | JsonObject = ""
+    id: str | None = None
+    index: int | None = None
+
+
+class Usage(_Part):
+    """Token counts to be stated."""
+
+    prompt: int
+    reply: int
+    cached: int = 0
+    reasoning: int = 0
+
+
+class Reply(_Part):
+    """One reply. A ``decision`` goes out in the protocol that the request asks for."""
+
+    decision: JsonObject | None = None
+    data: JsonObject | None = None
+    """The object of another purpose."""
+    text: str = ""
+    """Content as it is."""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    raw: tuple[str, ...] = ()
+    """Pieces of the body as they are, event framing included."""
+    reasoning: str = ""
+    reasoning_as: Literal["reasoning_content", "reasoning", "think"] = "reasoning_content"
+    finish: str = ""
+    """The finish_reason; empty for the fitting one."""
+    usage: Usage | None = None
+    """None: counted roughly from the text."""
+    send_usage: bool = True
+    chunk_size: int = Field(default=24, ge=1)  # characters
+    delay_s: float = Field(default=0.0, ge=0.0)  # before each piece
+    first_delay_s: float = Field(default=0.0, ge=0.0)
+    when: When | None = None
+    repeat: bool = False
+    """Whether it stays in the queue after it was sent."""
+    hold: str = ""
+    """Name of a hold: the rest waits until it is released."""
+    hold_after: int = Field(default=0, ge=0)  # characters sent before
+    fault: Fault | None = None
+
+    def content_for(self, body: JsonObject) -> tuple[str, tuple[ScriptedCall, ...]]:
+        """Content and native calls of this reply for this request."""
+        if self.decision is not None:
+            if body.get("tools"):
+                return _native(self.decision)
+            return _object_text(self.decision), ()
+        if self.data is not None:
+            return json.dumps(self.data, ensure_ascii=False), ()
+        return self.text, self.tool_calls
+
+
+class Refusal(_Part):
+    """A part of every request's body that this server does not take."""
+
+    name: str  # tools, response_format, json_schema, temperature, stream_options …
+    status: int = 400
+    message: str = ""
+
+    def refuses(self, body: JsonObject) -> bool:
+        """Whether the body holds what is refused."""
+        if self.name == "json_schema":
+            form = body.get("response_format")
+            return isinstance(form, dict) and cast("JsonObject", form).get("type") == self.name
+        return self.name in body
+
+    @property
+    def words(self) -> str:
+        """What the server says."""
+        return self.message or f"{self.name} is not supported by this model"
+
+
+class Script(_Part):
+    """Replies by purpose, in order; the first one that fits is taken."""
+
+    replies: dict[str, tuple[Reply, ...]] = Field(default_factory=dict[str, tuple[Reply, ...]])
+    fallback: dict[str, Reply] = Field(default_factory=dict[str, Reply])
+    """For a purpose whose replies are used up or do not fit; ``*`` for any."""
+    refuses: tuple[Refusal, ...] = ()
+    models: tuple[str, ...] = ("scripted",)
+    key: str = ""
+    """The key that a request must bring; empty for none."""
+
+
+def new_text(body: JsonObject) -> str:
+    """The text of the messages behind the last one of the assistant."""
+    messages = _messages(body)
+    start = 0
+    for at, message in enumerate(messages):
+        if message.get("role") == "assistant":
+            start = at + 1
+    return "\n".join(_text(message) for message in messages[start:])
+
+
+def all_text(body: JsonObject) -> str:
+    """The text of all messages."""
+    return "\n".join(_text(message) for message in _messages(body))
+
+
+def _messages(body: JsonObject) -> list[JsonObject]:
+    value: Any = body.get("messages")
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("JsonObject", item) for item in items if isinstance(item, dict)]
+
+
+def _text(message: JsonObject) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else ""
+
+
+def _last_alternatives(body: JsonObject) -> list[str]:
+    """The labels that the last reply offered, over all its actions."""
+    last = next((m for m in reversed(_messages(body)) if m.get("role") == "assistant"), None)
+    labels: list[str] = []
+    if last is None:
+        return labels
+    for source in (_text(last), *_argument_texts(last)):
+        try:
+            value: object = json.loads(source)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            labels.extend(_labels(cast("JsonObject", value)))
+    return labels
+
+
+def _argument_texts(message: JsonObject) -> list[str]:
+    found: list[str] = []
+    for call in cast("list[JsonObject]", message.get("tool_calls") or []):
+        function = cast("JsonObject", call.get("function") or {})
+        found.append(str(function.get("arguments", "")))
+    return found
+
+
+def _labels(fields: JsonObject) -> list[str]:
+    sources = [fields, *cast("list[JsonObject]", fields.get("actions") or [])]
+    return [
+        str(entry.get("label", ""))
+        for source in sources
+        for entry in cast("list[JsonObject]", source.get("alternatives") or [])
+    ]
+
+
+def _object_text(decision: JsonObject) -> str:
+    first = {name: decision[name] for name in ("rationale", "reply") if name in decision}
+    return json.dumps({**first, **decision}, ensure_ascii=False)
+
+
+def _native(decision: JsonObject) -> tuple[str, tuple[ScriptedCall, ...]]:
+    judgement = {k: v for k, v in decision.items() if k not in ("reply", "actions")}
+    calls = [ScriptedCall(name=DECIDE, arguments=judgement)] if judgement else []
+    for action in cast("list[JsonObject]", decision.get("actions") or []):
+        extras = {k: v for k, v in action.items() if k not in ("operation", "args")}
+        arguments = {**cast("JsonObject", action.get("args") or {}), **extras}
+        calls.append(
+            ScriptedCall(name=wire_name(str(action.get("operation", ""))), arguments=arguments)
+        )
+    return str(decision.get("reply", "")), tuple(calls)

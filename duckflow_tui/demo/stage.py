@@ -1,0 +1,99 @@
+"""The stage of the demo: a copy of the sample project and the scripted endpoint beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Script
+from duckflow_tui.demo.story import Story, request_text
+from duckflow_tui.state.base import digest
+
+PROJECT: Final = "little-shop"
+MODEL: Final = "scripted-demo"
+
+_SAMPLES: Final = Path(__file__).with_name("workspace")
+_LITTER: Final = frozenset({"__pycache__", ".pytest_cache"})  # what running the tests leaves
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a session on the stage needs. ``kept`` is set when the stage has been taken down."""
+
+    base_url: str
+    workspace: Path
+    model: str
+    request: str  # what the demo suggests to ask for, and asks for itself without a screen
+    kept: Path | None = None  # the project that stays because something in it changed
+
+
+@contextlib.asynccontextmanager
+async def open_stage(
+    language: str = "en", *, fast: bool = False, folder: Path | None = None
+) -> AsyncGenerator[Stage]:
+    """Copy the project to a new folder and serve the script on loopback.
+
+    ``fast`` sends the replies without the pauses of a real model; ``folder`` must not exist yet
+    and is a temporary one by default. Afterwards the folder is removed, unless a file in it
+    changed: then it stays, and ``kept`` says where. Raises OSError when there is no room for the
+    copy or no port to listen on.
+    """
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="duckflow-demo-"))
+    else:
+        folder.mkdir(mode=0o700)
+    folder = folder.resolve()
+    workspace = folder / PROJECT
+    stage: Stage | None = None
+    before: dict[str, str] = {}
+    try:
+        await asyncio.to_thread(
+            shutil.copytree, _SAMPLES / PROJECT, workspace, ignore=shutil.ignore_patterns(*_LITTER)
+        )
+        before = _contents(workspace)
+        story = Story(workspace, fast=fast)
+        async with ScriptedEndpoint(Script(models=(MODEL,)), author=story.reply) as server:
+            stage = Stage(server.base_url, workspace, MODEL, request_text(language))
+            yield stage
+    finally:
+        if stage is not None and _changed(workspace, before):
+            stage.kept = workspace
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _files(workspace: Path) -> list[Path]:
+    return [
+        path
+        for path in sorted(workspace.rglob("*"))
+        if (path.is_symlink() or not path.is_dir())
+        and _LITTER.isdisjoint(path.relative_to(workspace).parts)
+    ]
+
+
+def _contents(workspace: Path) -> dict[str, str]:
+    return {str(path.relative_to(workspace)): _content(path) for path in _files(workspace)}
+
+
+def _content(path: Path) -> str:
+    if path.is_symlink() or not path.is_file():
+        return "no plain file"
+    return digest(path.read_bytes())
+
+
+def _changed(workspace: Path, before: dict[str, str]) -> bool:
+    """Whether a file came, went or changed; what cannot be read counts as changed."""
+    now = _files(workspace)
+    if [str(path.relative_to(workspace)) for path in now] != list(before):
+        return workspace.exists()
+    try:
+        return any(_content(path) != before[str(path.relative_to(workspace))] for path in now)
+    except OSError:
+        return True

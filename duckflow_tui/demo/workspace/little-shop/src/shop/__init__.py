@@ -1,0 +1,1 @@
+"""Prices, discounts and receipts of a very small shop."""

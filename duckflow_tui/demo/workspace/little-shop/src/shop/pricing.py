@@ -1,0 +1,21 @@
+"""What an article costs, and what is left of it after discounts."""
+
+from decimal import ROUND_HALF_UP, Decimal
+
+CENT = Decimal("0.01")
+
+
+def to_cents(amount):
+    """The amount rounded to whole cents, halves up."""
+    return amount.quantize(CENT, rounding=ROUND_HALF_UP)
+
+
+def total(price, discounts):
+    """What is left of the price."""
+    rate = sum(discounts)
+    return price * (1 - rate)
+
+
+def with_tax(net, tax):
+    """The net amount plus tax; 0.08 adds 8 %."""
+    return net * (1 + tax)

@@ -1,0 +1,300 @@
+"""One request to one endpoint, over AsyncOpenAI: what comes back is a Completion or an LlmError.
+
+Loaded after the first paint only: it imports the client library. The library builds the
+request and keeps the connection; the stream is read here, where it has limits and a pulse.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Final
+
+import httpx2
+import openai
+from openai import AsyncOpenAI, AsyncStream
+from pydantic import ValidationError
+
+from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.endpoints import Endpoint, is_loopback
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.failures import FailureTeller
+from duckflow_tui.llm.life import Life
+from duckflow_tui.llm.retry import Patience, WaitObserver
+from duckflow_tui.llm.transport import (
+    CREDENTIAL_HEADERS,
+    MAX_BODY,
+    PURPOSE_HEADER,
+    BodyTooLarge,
+    ForeignOrigin,
+    HttpRefusal,
+    open_http,
+    resolves_privately,
+)
+from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, WireChunk, WireModels
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.clock import Clock
+
+_DONE: Final = b"[DONE]"
+_EVENT_STARTS: Final = (b"data:", b":", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
+_ENOUGH: Final = 6  # bytes that tell an event stream from JSON and from a web page
+_SHOWN: Final = 4096  # bytes that are looked at for what an error shows
+_MB: Final = 1024 * 1024
+
+for _name in ("openai", "httpx2", "httpcore2"):
+    # Their lines would hold request bodies, and a handler of theirs would draw over the screen.
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+class ChatClient:
+    """The client of one endpoint."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        http: httpx2.AsyncClient,
+        secrets: tuple[str, ...],
+        clock: Clock,
+        patience: Patience,
+    ) -> None:
+        self._endpoint = endpoint
+        self._http = http
+        self._secrets = secrets
+        self._clock = clock
+        self._patience = patience
+        self._sdk = AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key="in the transport",  # which alone knows the key and the origin it belongs to
+            max_retries=0,
+            http_client=http,
+            timeout=http.timeout,
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        key: str | None,
+        environ: Mapping[str, str],
+        clock: Clock,
+        patience: Patience,
+    ) -> ChatClient:
+        """A client whose address was checked; raises LlmError ``refused_url`` or ``bad_key``."""
+        secrets = (*((key,) if key else ()), *_secret_headers(endpoint))
+        teller = FailureTeller(endpoint, "", secrets)
+        if any(not value.isascii() or not value.isprintable() for value in secrets):
+            raise teller.of("bad_key", setting="api_key_env")
+        if not endpoint.is_https and not is_loopback(endpoint.hostname):
+            try:
+                private = await resolves_privately(endpoint.hostname)
+            except OSError as error:
+                raise teller.of("not_found_host", str(error), setting="base_url") from None
+            if not private:
+                raise teller.of("refused_url", endpoint.base_url, setting="base_url")
+        http = await open_http(endpoint, key, environ, patience.connect_s)
+        return cls(endpoint, http, secrets, clock, patience)
+
+    async def stream(
+        self, body: JsonObject, purpose: str, completion: Completion, observer: WaitObserver
+    ) -> None:
+        """Send a request and fill ``completion`` as its answer arrives; raises LlmError."""
+        teller = FailureTeller(self._endpoint, str(body.get("model", "")), self._secrets)
+        life = self._life(observer)
+        try:
+            async with life:
+                answer = await self._sdk.post(
+                    "/chat/completions",
+                    cast_to=object,
+                    body=body,
+                    options={"headers": {PURPOSE_HEADER: purpose}},
+                    stream=True,
+                    stream_cls=AsyncStream[object],
+                )
+                async with aclosing(answer.response.aiter_bytes()) as pieces:
+                    await _Answer(completion, life, teller).read(answer.response, pieces)
+        except TimeoutError as error:
+            if life.stalled is None:
+                raise self._broken(error, teller, completion) from None
+            setting = "idle_s" if completion.started else "first_token_s"
+            raise teller.of("stalled", setting=setting, seconds=life.stalled) from None
+        except _FAULTS as error:
+            raise self._broken(error, teller, completion) from None
+        finally:
+            completion.close()
+        if not completion.whole:
+            raise teller.of("cut", "the stream ended without an end", retryable=True)
+
+    async def models(self, observer: WaitObserver) -> list[str]:
+        """The ids that ``/models`` lists, in the server's order; raises LlmError."""
+        teller = FailureTeller(self._endpoint, "", self._secrets)
+        life = self._life(observer)
+        body = bytearray()
+        try:
+            async with life:
+                answer = await self._sdk.get(
+                    "/models", cast_to=object, stream=True, stream_cls=AsyncStream[object]
+                )
+                async with aclosing(answer.response.aiter_bytes()) as pieces:
+                    async for piece in pieces:
+                        life.byte()
+                        body += piece
+        except TimeoutError:
+            raise teller.of("stalled", setting="first_token_s", seconds=life.stalled) from None
+        except _FAULTS as error:
+            raise self._broken(error, teller, None) from None
+        try:
+            return [model.id for model in WireModels.model_validate_json(bytes(body)).data]
+        except ValidationError:
+            code = "html" if body.lstrip().startswith(b"<") else "not_json"
+            raise teller.of(code, bytes(body[:_SHOWN]), setting="base_url") from None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def _life(self, observer: WaitObserver) -> Life:
+        return Life(
+            observer,
+            self._clock,
+            first_token_s=self._endpoint.first_token_s,
+            idle_s=self._endpoint.idle_s,
+            silent_s=self._patience.silent_s,
+        )
+
+    def _broken(
+        self, error: BaseException, teller: FailureTeller, completion: Completion | None
+    ) -> LlmError:
+        """The LlmError of whatever the client library or the transport raised."""
+        if isinstance(error, LlmError):
+            return error
+        if isinstance(error, HttpRefusal):
+            return teller.status(error.status, error.headers, error.body, self._clock.now())
+        if isinstance(error, BodyTooLarge):
+            return teller.of("too_large", f"over {MAX_BODY // _MB} MB")
+        if isinstance(error, LineTooLong):
+            detail = f"a line over {MAX_LINE // _MB} MB: ".encode() + error.beginning
+            return teller.of("too_large", detail)
+        if isinstance(error, ForeignOrigin):
+            return teller.of("redirect", str(error), setting="base_url")
+        cause = error.__cause__ if isinstance(error, openai.APIError) else error
+        words = str(cause or error) or type(cause or error).__name__
+        if isinstance(cause, httpx2.DecodingError):
+            return teller.of("not_json", words)
+        if _is_tls(cause):
+            return teller.of("tls", words, setting="base_url")
+        if isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+            return teller.of("connect", words, setting="base_url", retryable=True)
+        if isinstance(cause, (httpx2.TransportError, OSError)):
+            return teller.of("cut", words, retryable=True)
+        return teller.of("connect", words, setting="base_url")
+
+
+_FAULTS: Final = (
+    LlmError,
+    HttpRefusal,
+    BodyTooLarge,
+    LineTooLong,
+    ForeignOrigin,
+    openai.OpenAIError,
+    httpx2.HTTPError,
+    httpx2.StreamError,
+    OSError,
+)
+
+
+class _Answer:
+    """Reads the body of an answer: an event stream, or a plain completion from a server that
+    does not stream.
+    """
+
+    def __init__(self, completion: Completion, life: Life, teller: FailureTeller) -> None:
+        self._completion = completion
+        self._life = life
+        self._teller = teller
+
+    async def read(self, response: httpx2.Response, pieces: AsyncIterator[bytes]) -> None:
+        first = b""
+        while len(first.lstrip()) < _ENOUGH:
+            piece = await anext(pieces, None)
+            if piece is None:
+                break
+            self._life.byte()
+            first += piece
+        kind = response.headers.get("content-type", "").lower()
+        start = first.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if "text/event-stream" in kind or start.startswith(_EVENT_STARTS):
+            await self._events(first, pieces)
+        elif start.startswith((b"{", b"[")):
+            await self._plain(first, pieces)
+        elif start:
+            raise self._unreadable(first)
+        else:
+            raise self._teller.of("empty")
+
+    def _unreadable(self, beginning: bytes) -> LlmError:
+        code = "html" if beginning.lstrip().startswith(b"<") else "not_json"
+        return self._teller.of(code, beginning[:_SHOWN], setting="base_url")
+
+    async def _events(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+        reader = EventReader()
+        if self._take_all(reader.feed(first)):
+            return
+        async for piece in pieces:
+            self._life.byte()
+            if self._take_all(reader.feed(piece)):
+                return
+        self._take_all(reader.finish())
+        if self._completion.saw_choice or self._completion.whole:
+            return
+        if first.strip() and not first.lstrip().startswith(_EVENT_STARTS):
+            raise self._unreadable(first)
+        raise self._teller.of("empty")
+
+    async def _plain(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+        body = bytearray(first)
+        async for piece in pieces:
+            self._life.byte()
+            body += piece
+        self._take(bytes(body))
+        self._completion.ended = True
+
+    def _take_all(self, events: list[bytes]) -> bool:
+        for event in events:
+            if event.startswith(_DONE):
+                self._completion.ended = True
+                return True
+            if event.strip():
+                self._take(event)
+        if events and self._completion.started:
+            self._life.token()
+        return False
+
+    def _take(self, event: bytes) -> None:
+        try:
+            chunk = WireChunk.model_validate_json(event)
+        except ValidationError as error:
+            reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+            detail = f"{reason}: ".encode() + event[:_SHOWN]
+            raise self._teller.of("not_json", detail, setting="base_url") from None
+        if chunk.error:
+            raise self._teller.stream_error(chunk.error)
+        self._completion.add(chunk)
+
+
+def _secret_headers(endpoint: Endpoint) -> tuple[str, ...]:
+    found: list[str] = []
+    for name, value in endpoint.headers.items():
+        if name.lower() in CREDENTIAL_HEADERS:
+            found += [value, value.removeprefix("Bearer ")]
+    return tuple(found)
+
+
+def _is_tls(error: BaseException | None) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLError):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

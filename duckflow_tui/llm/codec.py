@@ -1,0 +1,141 @@
+"""What both codecs share: the encoded request, the decoded reply, and words for results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from duckflow_tui.llm.completion import Completion
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.decision import Action, TurnDecision
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
+from duckflow_tui.state.prompt import Prompt
+
+CUT_OFF: Final = " [cut off]"
+NO_TEXT: Final = "(no text)"
+CUT_BY_LIMIT: Final = (
+    "your reply was cut at the output limit, so nothing of it was carried out; "
+    "reply again in fewer words, and write large files in several smaller edits"
+)
+CUT_BY_CONNECTION: Final = (
+    "the connection broke in the middle of your calls, so nothing of them was carried out; "
+    "send them again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """The part of a request's body that a codec writes."""
+
+    messages: list[JsonObject]
+    tools: list[JsonObject] = field(default_factory=list[JsonObject])
+    response_format: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a codec made of a completion."""
+
+    decision: TurnDecision | None
+    text: str  # what the user reads
+    raw: str  # the reply as it came, for history when it cannot be used
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Decoder(Protocol):
+    """Lives for one request: hears the stream, then reads the whole."""
+
+    def content(self, text: str) -> None:
+        """A piece of the content."""
+        ...
+
+    @property
+    def in_calls(self) -> bool:
+        """Whether the reply has come to the actions; a break there is told to the model."""
+        ...
+
+    def decode(
+        self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
+    ) -> Decoded:
+        """The decision, or the problems; acts only on what parses strictly (R16)."""
+        ...
+
+
+Show = Callable[[str], None]
+
+
+def wire_text(text: str) -> str:
+    """The text as UTF-8 can carry it: lone surrogates become the replacement character."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def user(text: str) -> JsonObject:
+    """A message of the role user."""
+    return {"role": "user", "content": wire_text(text)}
+
+
+def assistant(text: str) -> JsonObject:
+    """A message of the role assistant; never empty, because some servers refuse that."""
+    return {"role": "assistant", "content": wire_text(text) or NO_TEXT}
+
+
+def system_of(prompt: Prompt, codec: str) -> JsonObject:
+    """The system message: what is stable, then how to write the reply."""
+    parts = [prompt.system, prompt.formats.get(codec, "")]
+    return {"role": "system", "content": wire_text("\n\n".join(part for part in parts if part))}
+
+
+def unread(message: AssistantMessage) -> str:
+    """What history says of a reply that brought no decision."""
+    if not message.complete:
+        return (message.text or message.raw) + CUT_OFF
+    return message.raw or message.text
+
+
+def judgement_of(decision: TurnDecision) -> JsonObject:
+    """The fields of a decision but reply and actions, in the order of the schema."""
+    fields: dict[str, Any] = {"rationale": decision.rationale}
+    for name in ("goal_consistency", "constraint_check"):
+        check = getattr(decision, name)
+        if check.ok is not None:
+            fields[name] = {"ok": check.ok, "reason": check.reason}
+    if decision.confidence is not None:
+        fields["confidence"] = decision.confidence
+    if decision.task_profile is not None:
+        fields["task_profile"] = decision.task_profile.value
+    if decision.requirements:
+        fields["requirements"] = [claim.model_dump() for claim in decision.requirements]
+    if decision.step is not None:
+        fields["step"] = decision.step.value
+    fields["next_step"] = decision.next_step.value
+    fields["prompt_pattern"] = decision.prompt_pattern.value
+    if delta := decision.state_delta.model_dump(mode="json", exclude_none=True):
+        fields["state_delta"] = delta
+    if decision.question is not None:
+        fields["question"] = decision.question.model_dump(mode="json")
+    return fields
+
+
+def extras_of(action: Action) -> JsonObject:
+    """Reasoning, intent and alternatives as they were on the wire."""
+    fields: dict[str, Any] = {"reasoning": action.reasoning}
+    if action.intent:
+        fields["intent"] = action.intent
+    if action.alternatives:
+        fields["alternatives"] = [{"label": label} for label in action.alternatives]
+    return fields
+
+
+def result_text(message: OperationMessage) -> str:
+    """A result for the model: how it ended, then the text."""
+    return f"[{message.result.outcome.value}] {message.result.text}".rstrip()
+
+
+def said_to_model(history: Sequence[Message]) -> list[Message]:
+    """History without notices that are for the screen alone."""
+    return [item for item in history if item.kind != "notice" or item.for_model]

@@ -1,0 +1,154 @@
+"""The JSON codec: one object is the whole decision."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from duckflow_tui.llm.codec import (
+    CUT_BY_LIMIT,
+    Decoded,
+    Show,
+    WireRequest,
+    assistant,
+    extras_of,
+    judgement_of,
+    result_text,
+    said_to_model,
+    system_of,
+    unread,
+    user,
+)
+from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.preview import ReplyPreview
+from duckflow_tui.llm.reading import DecisionReader
+from duckflow_tui.llm.schema import decision_schema
+from duckflow_tui.llm.strict_json import NotStrict, find_object
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.decision import TurnDecision
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
+from duckflow_tui.state.prompt import Prompt
+
+JsonRung = Literal["json_schema", "json_object", "text"]
+
+
+def encode(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
+    """The request; the messages before the tail are a prefix of the next request's."""
+    messages = [system_of(prompt, "json"), *_history(prompt.history)]
+    if prompt.tail:
+        messages.append(user(prompt.tail))
+    schema = decision_schema(prompt.operations)
+    return WireRequest(messages, response_format=response_format(rung, "turn_decision", schema))
+
+
+def response_format(rung: JsonRung, name: str, schema: JsonObject) -> JsonObject | None:
+    """How the server is told to write JSON; None for plain text."""
+    if rung == "text":
+        return None
+    if rung == "json_object":
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name, "strict": False, "schema": schema},
+    }
+
+
+def decision_text(decision: TurnDecision) -> str:
+    """A decision as the model would have written it, one spelling for one decision."""
+    judgement = judgement_of(decision)
+    fields: JsonObject = {"rationale": judgement.pop("rationale"), "reply": decision.reply}
+    fields.update(judgement)
+    if decision.actions:
+        fields["actions"] = [
+            {"operation": action.operation, "args": action.args, **extras_of(action)}
+            for action in decision.actions
+        ]
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _history(history: tuple[Message, ...]) -> list[JsonObject]:
+    messages: list[JsonObject] = []
+    results: list[OperationMessage] = []
+    for item in said_to_model(history):
+        if isinstance(item, OperationMessage):
+            results.append(item)
+            continue
+        if results:
+            messages.append(_results(results))
+            results = []
+        if isinstance(item, AssistantMessage):
+            messages.append(_assistant(item))
+        else:
+            messages.append(user(item.text if item.kind == "user" else item.for_model))
+    if results:
+        messages.append(_results(results))
+    return messages
+
+
+def _assistant(message: AssistantMessage) -> JsonObject:
+    if message.decision is None or not message.complete:
+        return assistant(unread(message))
+    return assistant(decision_text(message.decision))
+
+
+def _results(results: list[OperationMessage]) -> JsonObject:
+    parts = [
+        f"{number}. {result.operation} {result_text(result)}"
+        for number, result in enumerate(results, start=1)
+    ]
+    return user("Results of your actions:\n\n" + "\n\n".join(parts))
+
+
+class JsonDecoder:
+    """Shows ``reply`` while the object arrives, then reads the object as a whole."""
+
+    def __init__(self, show: Show) -> None:
+        self._shown: list[str] = []
+        self._show = show
+        self._preview = ReplyPreview(self._out)
+
+    def _out(self, text: str) -> None:
+        self._shown.append(text)
+        self._show(text)
+
+    def content(self, text: str) -> None:
+        """A piece of the object."""
+        self._preview.feed(text)
+
+    @property
+    def in_calls(self) -> bool:
+        """Whether the actions have begun."""
+        return "actions" in self._preview.keys
+
+    def decode(
+        self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
+    ) -> Decoded:
+        """The decision of the object; prose that holds none is a problem, and its text is kept."""
+        raw = completion.text
+        shown = "".join(self._shown)
+        if completion.finish == "length":
+            return Decoded(None, shown, raw, (CUT_BY_LIMIT,))
+        reader = DecisionReader(prompt.operations, ids)
+        if completion.calls:
+            reader.warnings.append("native calls in a JSON reply are left out")
+        try:
+            found = find_object(raw)
+        except NotStrict as error:
+            is_prose = not shown and "{" not in raw
+            return Decoded(None, raw if is_prose else shown, raw, (str(error),))
+        if found.around:
+            reader.warnings.append("text around the JSON object is left out")
+        reply = found.data.get("reply")
+        if reply is not None and not isinstance(reply, str):
+            reader.problems.append("reply must be text")
+            reply = ""
+        actions = reader.actions(found.data.get("actions"))
+        decision = reader.decision(decision_id, found.data, reply=reply or "", actions=actions)
+        if not (decision.reply or decision.rationale or actions or decision.question):
+            reader.problems.append(
+                "the object says nothing: reply, rationale and actions are empty"
+            )
+        return Decoded(
+            decision, decision.reply, raw, tuple(reader.problems), tuple(reader.warnings)
+        )

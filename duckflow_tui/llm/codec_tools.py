@@ -1,0 +1,236 @@
+"""The codec of native calls: content is the reply, ``decide`` the judgement, the rest actions."""
+
+from __future__ import annotations
+
+import json
+
+from duckflow_tui.llm.codec import (
+    CUT_BY_LIMIT,
+    Decoded,
+    Show,
+    WireRequest,
+    assistant,
+    extras_of,
+    judgement_of,
+    result_text,
+    said_to_model,
+    system_of,
+    unread,
+    user,
+    wire_text,
+)
+from duckflow_tui.llm.completion import Completion, NativeCall
+from duckflow_tui.llm.names import DECIDE, wire_name, wire_names
+from duckflow_tui.llm.reading import DecisionReader
+from duckflow_tui.llm.schema import EXTRAS, decide_function, extra_name, operation_function
+from duckflow_tui.llm.strict_json import NotStrict, parse_object
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.decision import Action, Judgement, TurnDecision
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
+from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.prompt import Prompt
+
+NOTED = "noted"
+NOT_EXECUTED = "not executed"
+
+
+def encode(prompt: Prompt) -> WireRequest:
+    """The request; the messages before the tail are a prefix of the next request's.
+
+    Raises ValueError when two operations would have one name on the wire.
+    """
+    wire_names(spec.name for spec in prompt.operations)
+    specs = {spec.name: spec for spec in prompt.operations}
+    messages = [system_of(prompt, "tools"), *_history(prompt.history, specs)]
+    if prompt.tail:
+        messages.append(user(prompt.tail))
+    tools = [decide_function(), *(operation_function(spec) for spec in prompt.operations)]
+    return WireRequest(messages, tools=tools)
+
+
+def _history(history: tuple[Message, ...], specs: dict[str, OperationSpec]) -> list[JsonObject]:
+    """Each call gets its result right behind the assistant's message, wherever it came."""
+    items = said_to_model(history)
+    messages: list[JsonObject] = []
+    answered: set[str] = set()
+    for at, item in enumerate(items):
+        if isinstance(item, AssistantMessage):
+            messages.extend(_assistant(item, items[at + 1 :], specs, answered))
+        elif isinstance(item, OperationMessage):
+            if item.call_id not in answered:
+                messages.append(user(f"Result of {item.operation}: {result_text(item)}"))
+        else:
+            messages.append(user(item.text if item.kind == "user" else item.for_model))
+    return messages
+
+
+def _assistant(
+    message: AssistantMessage,
+    later: list[Message],
+    specs: dict[str, OperationSpec],
+    answered: set[str],
+) -> list[JsonObject]:
+    decision = message.decision
+    if decision is None or not message.complete:
+        return [assistant(unread(message))]
+    calls: list[JsonObject] = []
+    results: list[JsonObject] = []
+    if _is_stated(decision):
+        wire_id = f"decide_{decision.decision_id}"
+        calls.append(_call(wire_id, DECIDE, judgement_of(decision)))
+        results.append(_tool(wire_id, NOTED))
+    found = _results_until_next(later)
+    for action in decision.actions:
+        wire_id = action.wire_id or action.call_id
+        calls.append(_call(wire_id, wire_name(action.operation), _arguments(action, specs)))
+        result = found.get(action.call_id)
+        if result is not None:
+            answered.add(action.call_id)
+        results.append(_tool(wire_id, NOT_EXECUTED if result is None else result_text(result)))
+    if not calls:
+        return [assistant(decision.reply)]
+    text = wire_text(decision.reply)
+    return [{"role": "assistant", "content": text, "tool_calls": calls}, *results]
+
+
+def _results_until_next(later: list[Message]) -> dict[str, OperationMessage]:
+    found: dict[str, OperationMessage] = {}
+    for item in later:
+        if isinstance(item, AssistantMessage):
+            break
+        if isinstance(item, OperationMessage):
+            found[item.call_id] = item
+    return found
+
+
+def _is_stated(decision: TurnDecision) -> bool:
+    """Whether the decision says more than its reply and its actions do."""
+    plain = Judgement()
+    return bool(
+        decision.rationale
+        or decision.step
+        or decision.goal_consistency != plain
+        or decision.constraint_check != plain
+    )
+
+
+def _arguments(action: Action, specs: dict[str, OperationSpec]) -> JsonObject:
+    spec = specs.get(action.operation)
+    extras = extras_of(action)
+    named = {extra_name(spec, extra): extras[extra] for extra in EXTRAS if extra in extras}
+    reasoning = extra_name(spec, "reasoning")
+    return {reasoning: named.pop(reasoning), **action.args, **named}
+
+
+def _call(wire_id: str, name: str, arguments: JsonObject) -> JsonObject:
+    text = wire_text(json.dumps(arguments, ensure_ascii=False))
+    return {"id": wire_id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def _tool(wire_id: str, text: str) -> JsonObject:
+    return {"role": "tool", "tool_call_id": wire_id, "content": wire_text(text)}
+
+
+class ToolsDecoder:
+    """Shows the content as it comes; reads the calls when all of them are there."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+
+    def content(self, text: str) -> None:
+        """A piece of the reply."""
+        self._show(text)
+
+    @property
+    def in_calls(self) -> bool:
+        """Always false: whether calls have begun is known from the completion itself."""
+        return False
+
+    def decode(
+        self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
+    ) -> Decoded:
+        """The decision of the calls. Calls without ``decide``: not stated, continue; content
+        alone: done.
+        """
+        raw = _raw(completion)
+        text = completion.text.strip()
+        if completion.finish == "length":
+            return Decoded(None, text, raw, (CUT_BY_LIMIT,))
+        reader = DecisionReader(prompt.operations, ids)
+        if not completion.calls and _looks_like_calls(text):
+            reader.problems.append(
+                "you wrote calls as text; nothing of it ran: call the functions themselves"
+            )
+        judgement, others = _split(completion.calls, reader)
+        actions: list[Action] = []
+        if reader.count_allowed(len(others)):
+            seen: set[str] = set()
+            for number, call in enumerate(others, start=1):
+                action = _action(number, call, reader, seen)
+                if action is not None:
+                    actions.append(action)
+        decision = reader.decision(
+            decision_id,
+            judgement or {},
+            reply=text,
+            actions=tuple(actions),
+            stated=judgement is not None,
+        )
+        return Decoded(decision, text, raw, tuple(reader.problems), tuple(reader.warnings))
+
+
+def _split(
+    calls: list[NativeCall], reader: DecisionReader
+) -> tuple[JsonObject | None, list[NativeCall]]:
+    judgement: JsonObject | None = None
+    others: list[NativeCall] = []
+    for call in calls:
+        if call.name != DECIDE:
+            others.append(call)
+        elif judgement is not None:
+            reader.problems.append(f"{DECIDE} was called more than once; call it once")
+        else:
+            judgement = _object(DECIDE, call, reader) or {}
+            for name in ("reply", "actions"):
+                if judgement.pop(name, None):
+                    reader.warnings.append(f"{name} inside {DECIDE} is left out")
+    return judgement, others
+
+
+def _action(number: int, call: NativeCall, reader: DecisionReader, seen: set[str]) -> Action | None:
+    where = f"call {number}"
+    spec = reader.operation(where, call.name)
+    if spec is None:
+        return None
+    arguments = _object(f"{where} ({spec.name})", call, reader)
+    if arguments is None:
+        return None
+    extras = {extra: arguments.pop(extra_name(spec, extra), None) for extra in EXTRAS}
+    wire_id = "" if call.wire_id in seen else call.wire_id
+    seen.add(call.wire_id)
+    return reader.action(where, spec, arguments, extras, wire_id)
+
+
+def _object(where: str, call: NativeCall, reader: DecisionReader) -> JsonObject | None:
+    try:
+        return parse_object(call.argument_text.strip() or "{}")
+    except NotStrict as error:
+        reader.problems.append(f"{where}: the arguments are {error}")
+        return None
+
+
+def _looks_like_calls(text: str) -> bool:
+    if not text.startswith(("{", "```json")):
+        return False
+    try:
+        data = parse_object(text.removeprefix("```json").removesuffix("```").strip())
+    except NotStrict:
+        return False
+    return "actions" in data or {"name", "arguments"} <= set(data)
+
+
+def _raw(completion: Completion) -> str:
+    parts = [completion.text.strip()]
+    parts += [f"{call.name}({call.argument_text})" for call in completion.calls]
+    return "\n".join(part for part in parts if part)

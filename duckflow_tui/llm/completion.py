@@ -1,0 +1,247 @@
+"""A completion as it is put together from the pieces of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from pydantic import ValidationError
+
+from duckflow_tui.llm.wire import WireCall, WireChunk, WireMessage, WireUsage
+from duckflow_tui.state.base import canonical_json
+from duckflow_tui.state.clock import Clock
+
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+_LEAD: Final = 64  # characters of blank space and half a tag that are held back
+
+
+class Sink(Protocol):
+    """Hears the pieces of a completion; plain calls on the loop."""
+
+    def content(self, text: str) -> None:
+        """A piece of the answer."""
+        ...
+
+    def reasoning(self, text: str) -> None:
+        """A piece of the reasoning."""
+        ...
+
+
+@dataclass(slots=True)
+class NativeCall:
+    """A call of a function, as far as it has arrived."""
+
+    wire_id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+
+    @property
+    def argument_text(self) -> str:
+        """The arguments, a JSON text once the stream has ended."""
+        return "".join(self.arguments)
+
+
+class Completion:
+    """Grows with ``add``; complete when ``finish`` or ``ended`` says so."""
+
+    def __init__(self, sink: Sink, clock: Clock) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._think = _ThinkSplitter(self._content, self._reasoning)
+        self._by_index: dict[int, NativeCall] = {}
+        self._content_parts: list[str] = []
+        self._reasoning_parts: list[str] = []
+        self._reasoning_from: float | None = None
+        self._reasoning_to: float | None = None
+        self.calls: list[NativeCall] = []
+        self.finish = ""  # finish_reason, empty while it has not come
+        self.ended = False  # the server said [DONE] or sent a plain completion
+        self.usage: WireUsage | None = None
+        self.first_token_at: float | None = None  # monotonic
+        self.saw_choice = False
+
+    @property
+    def text(self) -> str:
+        """The content without reasoning."""
+        return "".join(self._content_parts)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning, from wherever it came."""
+        return "".join(self._reasoning_parts)
+
+    @property
+    def reasoning_s(self) -> float:
+        """Seconds from the first piece of reasoning to what came after it."""
+        if self._reasoning_from is None:
+            return 0.0
+        end = self._reasoning_to if self._reasoning_to is not None else self._clock.monotonic()
+        return max(end - self._reasoning_from, 0.0)
+
+    @property
+    def started(self) -> bool:
+        """Whether any of it has arrived."""
+        return self.first_token_at is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither text nor a call."""
+        return not self.calls and not any(part.strip() for part in self._content_parts)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the server brought it to an end."""
+        return self.ended or bool(self.finish)
+
+    def add(self, chunk: WireChunk) -> None:
+        """Take the next chunk; other choices than the first are left out."""
+        if chunk.usage:
+            self._take_usage(chunk.usage)
+        for choice in chunk.choices or ():
+            if choice.index:
+                continue
+            self.saw_choice = True
+            message = choice.delta or choice.message
+            if message is not None:
+                self._add_message(message)
+            if choice.finish_reason:
+                self.finish = choice.finish_reason
+                self.close()
+
+    def close(self) -> None:
+        """Nothing more comes: what was held back to look for a tag is given out."""
+        self._think.close()
+        if self._reasoning_from is not None and self._reasoning_to is None:
+            self._reasoning_to = self._clock.monotonic()
+
+    def _take_usage(self, usage: object) -> None:
+        try:
+            self.usage = WireUsage.model_validate(usage)
+        except ValidationError:
+            return  # counted by our own estimate then
+
+    def _add_message(self, message: WireMessage) -> None:
+        if reasoning := message.reasoning_content or message.reasoning:
+            self._touch()
+            self._reasoning(reasoning)
+        if text := message.text:
+            self._touch()
+            self._think.feed(text)
+        for piece in message.tool_calls or ():
+            self._touch()
+            self._end_reasoning()
+            self._add_call(piece)
+
+    def _add_call(self, piece: WireCall) -> None:
+        function = piece.function
+        name = (function and function.name) or ""
+        call = self._call_for(piece, name)
+        call.wire_id = call.wire_id or piece.id or ""
+        call.name = call.name or name
+        arguments = function.arguments if function else None
+        if isinstance(arguments, dict):
+            call.arguments.append(canonical_json(arguments))
+        elif arguments:
+            call.arguments.append(arguments)
+
+    def _call_for(self, piece: WireCall, name: str) -> NativeCall:
+        """The call that a piece belongs to; some servers leave the index out or always send 0."""
+        if piece.index is None:
+            known = self.calls[-1] if self.calls and not name else None
+        else:
+            known = self._by_index.get(piece.index)
+        is_another = (
+            known is not None and name and known.name and piece.id and known.wire_id != piece.id
+        )
+        if known is not None and not is_another:
+            return known
+        call = NativeCall()
+        self.calls.append(call)
+        if piece.index is not None:
+            self._by_index[piece.index] = call
+        return call
+
+    def _touch(self) -> None:
+        if self.first_token_at is None:
+            self.first_token_at = self._clock.monotonic()
+
+    def _content(self, text: str) -> None:
+        self._end_reasoning()
+        self._content_parts.append(text)
+        self._sink.content(text)
+
+    def _reasoning(self, text: str) -> None:
+        if self._reasoning_from is None:
+            self._reasoning_from = self._clock.monotonic()
+        self._reasoning_parts.append(text)
+        self._sink.reasoning(text)
+
+    def _end_reasoning(self) -> None:
+        if self._reasoning_from is not None and self._reasoning_to is None:
+            self._reasoning_to = self._clock.monotonic()
+
+
+class _Emit(Protocol):
+    def __call__(self, text: str, /) -> None: ...
+
+
+class _ThinkSplitter:
+    """Tells ``<think>…</think>`` at the start of the content from the answer behind it."""
+
+    def __init__(self, content: _Emit, reasoning: _Emit) -> None:
+        self._content = content
+        self._reasoning = reasoning
+        self._held = ""
+        self._where = "start"  # start, inside, lead (blank space behind the tag), answer
+
+    def feed(self, text: str) -> None:
+        if self._where == "answer":
+            self._content(text)
+            return
+        self._held += text
+        if self._where == "start":
+            lead = self._held.lstrip()
+            may_open = len(lead) < len(_OPEN) and _OPEN.startswith(lead)
+            if may_open and len(self._held) <= _LEAD:
+                return
+            if not lead.startswith(_OPEN):
+                self._answer()
+                return
+            self._held = lead[len(_OPEN) :]
+            self._where = "inside"
+        if self._where == "inside":
+            self._inside()
+        if self._where == "lead" and (rest := self._held.lstrip()):
+            self._held = rest
+            self._answer()
+
+    def close(self) -> None:
+        held, self._held = self._held, ""
+        if held and self._where == "inside":
+            self._reasoning(held)
+        elif held and self._where == "start":
+            self._content(held)
+        self._where = "answer"
+
+    def _inside(self) -> None:
+        end = self._held.find(_CLOSE)
+        if end >= 0:
+            if end:
+                self._reasoning(self._held[:end])
+            self._held = self._held[end + len(_CLOSE) :]
+            self._where = "lead"
+            return
+        keep = next(
+            (n for n in range(len(_CLOSE) - 1, 0, -1) if self._held.endswith(_CLOSE[:n])), 0
+        )
+        cut = len(self._held) - keep
+        if cut:
+            self._reasoning(self._held[:cut])
+        self._held = self._held[cut:]
+
+    def _answer(self) -> None:
+        held, self._held = self._held, ""
+        self._where = "answer"
+        if held:
+            self._content(held)

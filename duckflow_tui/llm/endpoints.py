@@ -1,0 +1,233 @@
+"""Endpoints and roles as the settings hold them, and where a key may go (R11).
+
+Nothing here imports a client library: settings are read before the first paint is over.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.usage import Role
+
+Protocol = Literal["auto", "tools", "json"]
+
+CLI_ENDPOINT: Final = "cli"  # the one that --base-url makes
+OPENAI_ORIGIN: Final = "https://api.openai.com:443"
+PRIVATE_SUFFIXES: Final = (".local", ".lan", ".home.arpa", ".internal", ".localdomain")
+#: Headers that are a credential in themselves, and go only where a key may go.
+CREDENTIAL_HEADERS: Final = frozenset(
+    {"authorization", "api-key", "x-api-key", "proxy-authorization", "cookie", "x-goog-api-key"}
+)
+
+Need = Literal["nothing", "key", "confirmation", "refused"]
+
+
+class Endpoint(BaseModel):
+    """An OpenAI-compatible server, and how to speak to it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    base_url: str
+    """Up to and with the version, such as ``https://api.openai.com/v1``."""
+    api_key_env: str = ""
+    """Environment variable that holds the key; the key itself is never a setting."""
+    protocol: Protocol = "auto"
+    """``auto`` tries native calls first and remembers what the model refused."""
+    context: int = Field(default=0, ge=0)
+    """Context window in tokens; 0 when unknown."""
+    max_output: int | None = Field(default=None, ge=1)
+    """Most tokens of one reply; Unset leaves it to the server."""
+    temperature: float | None = Field(default=None, ge=0.0, le=2.0)
+    """Sampling temperature; Unset leaves it to the server."""
+    reasoning_effort: str | None = None
+    """How long the model may think, in the server's own words, such as ``low``."""
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    """More headers for each request."""
+    extra_body: JsonObject = Field(default_factory=dict[str, Any])
+    """More fields for the body of each request."""
+    price_in: float | None = Field(default=None, ge=0.0)
+    """US dollars for a million tokens of prompt."""
+    price_out: float | None = Field(default=None, ge=0.0)
+    """US dollars for a million tokens of reply."""
+    first_token_s: float = Field(default=600.0, gt=0.0)
+    """Longest silence before the first token, in seconds; local models load slowly."""
+    idle_s: float = Field(default=120.0, gt=0.0)
+    """Longest silence inside a reply, in seconds."""
+    allow_http_key: bool = False
+    """Whether the key may go over plain http to a private address."""
+
+    @field_validator("base_url", mode="before")
+    @classmethod
+    def _address(cls, value: object) -> object:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError("an address such as http://localhost:11434/v1 is needed")
+        url = value.strip().rstrip("/")
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ValueError("is not an address") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must begin with https:// or http:// and name a host")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("must hold no user name or password; use api_key_env")
+        if parts.query or parts.fragment or port == 0:
+            raise ValueError("must hold no query and no fragment")
+        if not url.isascii() or any(char <= " " for char in url):
+            raise ValueError("must be plain ASCII without spaces")
+        return url
+
+    @property
+    def host(self) -> str:
+        """Host and, where it is not the usual one, port: what the user is shown."""
+        return urlsplit(self.base_url).netloc
+
+    @property
+    def hostname(self) -> str:
+        """Host without port and brackets, in lower case."""
+        return (urlsplit(self.base_url).hostname or "").rstrip(".")
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: what a key and what was learned are bound to."""
+        return origin_of(self.base_url)
+
+    @property
+    def is_https(self) -> bool:
+        """Whether the way to the server is encrypted."""
+        return urlsplit(self.base_url).scheme == "https"
+
+
+class ModelRef(NamedTuple):
+    """A model on an endpoint."""
+
+    endpoint: str
+    model: str
+
+    @classmethod
+    def parse(cls, text: str) -> ModelRef:
+        """``endpoint/model``, split at the first slash; raises ValueError without both."""
+        endpoint, slash, model = text.strip().partition("/")
+        if not slash or not endpoint or not model:
+            raise ValueError("must be endpoint/model")
+        return cls(endpoint, model)
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}/{self.model}"
+
+
+class Roles(BaseModel):
+    """Which model does what, each ``endpoint/model``; empty ones are done by ``main`` (S1-5)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    main: str = ""
+    """The conversation and its decisions."""
+    creative: str = ""
+    """Plans."""
+    fast: str = ""
+    """Classification, extraction, digests."""
+    evaluator: str = ""
+    """Judgement of results."""
+
+    @field_validator("*")
+    @classmethod
+    def _reference(cls, value: str) -> str:
+        return str(ModelRef.parse(value)) if value.strip() else ""
+
+    def of(self, role: Role) -> ModelRef | None:
+        """The model of a role; None when neither it nor ``main`` is set."""
+        text: str = getattr(self, role) or self.main
+        return ModelRef.parse(text) if text else None
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address, the usual ports spelled out."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def is_loopback(hostname: str) -> bool:
+    """Whether the name or address is this machine."""
+    if hostname == "localhost" or hostname.endswith(".localhost"):
+        return True
+    address = _address_of(hostname)
+    return address is not None and address.is_loopback
+
+
+def is_private(hostname: str) -> bool:
+    """Whether the name or address can only lie in a private network.
+
+    A name of one label or with a private suffix counts; what it resolves to is checked again
+    before anything is sent.
+    """
+    address = _address_of(hostname)
+    if address is not None:
+        return is_private_address(address)
+    return "." not in hostname or hostname.endswith(PRIVATE_SUFFIXES)
+
+
+_CARRIER_NAT: Final = ipaddress.ip_network("100.64.0.0/10")  # also what overlay networks use
+
+
+def is_private_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Private, link-local, loopback or carrier NAT; IPv4 inside IPv6 counts as itself."""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if isinstance(address, ipaddress.IPv4Address) and address in _CARRIER_NAT:
+        return True
+    return address.is_private
+
+
+def _address_of(hostname: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(hostname)
+    except ValueError:
+        return None
+
+
+def needs(endpoint: Endpoint, environ: Mapping[str, str]) -> Need:
+    """What stands between this endpoint and its first request (R11).
+
+    ``refused``: plain http to a public host, which is never used. ``confirmation``: plain http
+    to a private address, which the user confirms once. ``key``: the variable it names is empty.
+    """
+    if not endpoint.is_https and not is_loopback(endpoint.hostname):
+        return "confirmation" if is_private(endpoint.hostname) else "refused"
+    if endpoint.api_key_env and not environ.get(endpoint.api_key_env, "").strip():
+        return "key"
+    return "nothing"
+
+
+def may_carry_key(endpoint: Endpoint) -> bool:
+    """Whether a credential may be sent there at all (R11)."""
+    if endpoint.is_https or is_loopback(endpoint.hostname):
+        return True
+    return is_private(endpoint.hostname) and endpoint.allow_http_key
+
+
+def resolve_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
+    """The key for this origin, or None for a request without one (R11).
+
+    The variable that the endpoint names; else, for the endpoint of ``--base-url``,
+    DUCKFLOW_API_KEY; else OPENAI_API_KEY where the origin is OpenAI's or OPENAI_BASE_URL's.
+    """
+    if not may_carry_key(endpoint):
+        return None
+    if endpoint.api_key_env:
+        return environ.get(endpoint.api_key_env, "").strip() or None
+    if endpoint.name == CLI_ENDPOINT and (key := environ.get("DUCKFLOW_API_KEY", "").strip()):
+        return key
+    owner = origin_of(environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_ORIGIN)
+    if endpoint.origin in (OPENAI_ORIGIN, owner):
+        return environ.get("OPENAI_API_KEY", "").strip() or None
+    return None

@@ -1,0 +1,176 @@
+"""The way to one origin: nothing is sent elsewhere, nothing without bounds is read (R11, R18).
+
+Loaded after the first paint only: it imports the HTTP library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Final
+
+import httpx2
+
+from duckflow_tui.llm.endpoints import (
+    CREDENTIAL_HEADERS,
+    Endpoint,
+    is_loopback,
+    is_private_address,
+    may_carry_key,
+    origin_of,
+)
+
+MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of one answer (R18)
+MAX_ERROR_BODY: Final = 64 * 1024  # of an answer that is an error; the rest is not read
+PURPOSE_HEADER: Final = "X-Duckflow-Purpose"
+
+#: What of a request's headers the client library writes; all others would be its own affair.
+_PASSED: Final = frozenset(
+    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"}
+) | {PURPOSE_HEADER.lower()}
+
+
+class BodyTooLarge(Exception):
+    """An answer over ``MAX_BODY``."""
+
+
+class ForeignOrigin(Exception):
+    """A request that was about to leave for another origin than the endpoint's."""
+
+
+class HttpRefusal(Exception):
+    """An answer with a status of 300 or more; the body is at most ``MAX_ERROR_BODY`` bytes."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+class _BoundedResponse(httpx2.Response):
+    """Counts what comes out of the decoders, so that a small compressed body is bounded too."""
+
+    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        total = 0
+        async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
+            async for piece in pieces:
+                total += len(piece)
+                if total > MAX_BODY:
+                    raise BodyTooLarge
+                yield piece
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Carries requests to one origin, with the headers of its endpoint and no others."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, endpoint: Endpoint, key: str | None):
+        self._inner = inner
+        self._origin = endpoint.origin
+        self._own = own_headers(endpoint, key)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if origin_of(str(request.url)) != self._origin:
+            raise ForeignOrigin(request.url.host)
+        passed = {name: value for name, value in request.headers.items() if name in _PASSED}
+        answer = await self._inner.handle_async_request(
+            httpx2.Request(
+                request.method,
+                request.url,
+                headers={**passed, **self._own},
+                stream=request.stream,
+                extensions=request.extensions,
+            )
+        )
+        response = _BoundedResponse(
+            answer.status_code,
+            headers=answer.headers,
+            stream=answer.stream,
+            extensions=answer.extensions,
+        )
+        if response.status_code < 300:
+            return response
+        try:
+            body = await _beginning(response)
+        finally:
+            await answer.aclose()
+        raise HttpRefusal(response.status_code, dict(response.headers), body)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _beginning(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    try:
+        async with aclosing(response.aiter_bytes()) as pieces:
+            async for piece in pieces:
+                body += piece[: MAX_ERROR_BODY - len(body)]
+                if len(body) >= MAX_ERROR_BODY:
+                    break
+    except httpx2.HTTPError:
+        pass  # the status is what matters; a broken body only shortens the words shown
+    return bytes(body)
+
+
+def own_headers(endpoint: Endpoint, key: str | None) -> dict[str, str]:
+    """The headers of an endpoint, the key among them; credentials only where they may go."""
+    headers = {"accept-encoding": "identity", "user-agent": "duckflow-tui"}
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    for name, value in endpoint.headers.items():
+        if name.lower() not in CREDENTIAL_HEADERS or may_carry_key(endpoint):
+            headers[name.lower()] = value
+    return headers
+
+
+def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
+    """The proxy of the environment, for https only: plain http stays in the private network."""
+    if not endpoint.is_https or is_loopback(endpoint.hostname):
+        return None
+
+    def setting(name: str) -> str:
+        return (environ.get(name) or environ.get(name.upper()) or "").strip()
+
+    host = endpoint.hostname
+    for entry in setting("no_proxy").lower().split(","):
+        name = entry.strip().lstrip("*").lstrip(".")
+        if entry.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return None
+    proxy = setting("https_proxy") or setting("all_proxy")
+    if not proxy:
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+async def resolves_privately(hostname: str) -> bool:
+    """Whether every address of a name is private; raises OSError when it has none."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(hostname, None, type=socket.SOCK_STREAM)
+    addresses = {str(entry[4][0]).partition("%")[0] for entry in found}
+    return all(is_private_address(ipaddress.ip_address(address)) for address in addresses)
+
+
+async def open_http(
+    endpoint: Endpoint, key: str | None, environ: Mapping[str, str], connect_s: float
+) -> httpx2.AsyncClient:
+    """An HTTP client for this endpoint alone; certificates are read in a thread.
+
+    Reading has no time-out of its own, because a model may think for minutes: who reads sets it.
+    """
+    proxy = proxy_for(endpoint, environ)
+
+    def build() -> httpx2.AsyncHTTPTransport:
+        limits = httpx2.Limits(keepalive_expiry=60.0)
+        return httpx2.AsyncHTTPTransport(verify=endpoint.is_https, proxy=proxy, limits=limits)
+
+    inner = await asyncio.to_thread(build)
+    return httpx2.AsyncClient(
+        transport=GuardedTransport(inner, endpoint, key),
+        follow_redirects=False,
+        trust_env=False,
+        timeout=httpx2.Timeout(None, connect=connect_s, write=60.0),
+    )

@@ -1,0 +1,181 @@
+"""What comes over the wire: event-stream lines, and the chunks of a completion.
+
+Servers differ in what they leave out, so the models are lenient in fields and strict in JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
+_LINE_END: Final = re.compile(rb"[\r\n]")
+
+
+class LineTooLong(Exception):
+    """A stream line over ``MAX_LINE``; holds its beginning."""
+
+    def __init__(self, beginning: bytes) -> None:
+        super().__init__("a stream line is over 4 MB")
+        self.beginning = beginning
+
+
+class EventReader:
+    """Splits a byte stream into the data of its server-sent events. Never scans a byte twice.
+
+    Comments and fields other than ``data`` are dropped; raises LineTooLong.
+    """
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._skip_lf = False
+        self._first = True
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The data of the events that this piece completes."""
+        events: list[bytes] = []
+        start = 0
+        for match in _LINE_END.finditer(piece):
+            end = match.start()
+            after_cr = self._skip_lf and end == start and piece[end] == 0x0A
+            self._skip_lf = piece[end] == 0x0D
+            if not after_cr:
+                self._grow(piece, start, end)
+                self._end_line(events)
+            start = end + 1
+        if start < len(piece):
+            self._skip_lf = False
+            self._grow(piece, start, len(piece))
+        return events
+
+    def finish(self) -> list[bytes]:
+        """The data that was not followed by an empty line before the stream ended."""
+        events: list[bytes] = []
+        self._end_line(events)
+        self._end_event(events)
+        return events
+
+    def _grow(self, piece: bytes, start: int, end: int) -> None:
+        if len(self._line) + end - start > MAX_LINE:
+            raise LineTooLong(bytes(self._line[:4096]) or piece[start : start + 4096])
+        self._line += memoryview(piece)[start:end]
+
+    def _end_line(self, events: list[bytes]) -> None:
+        line = bytes(self._line)
+        self._line.clear()
+        if self._first:
+            self._first = False
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if not line:
+            self._end_event(events)
+        elif line.startswith(b"data:"):
+            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+
+    def _end_event(self, events: list[bytes]) -> None:
+        if self._data:
+            events.append(b"\n".join(self._data))
+            self._data = []
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class WireFunction(_Wire):
+    """A piece of a call: the name once, the arguments in slices (whole, as an object, by some)."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class WireCall(_Wire):
+    """A piece of one native call."""
+
+    index: int | None = None
+    id: str | None = None
+    function: WireFunction | None = None
+
+
+class WirePart(_Wire):
+    """A part of a content list."""
+
+    text: str | None = None
+
+
+class WireMessage(_Wire):
+    """A delta of a stream, or the message of a plain completion."""
+
+    content: str | list[WirePart] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: list[WireCall] | None = None
+
+    @property
+    def text(self) -> str:
+        """The content, and a refusal as the text it is."""
+        content = self.content
+        if isinstance(content, list):
+            content = "".join(part.text or "" for part in content)
+        return (content or "") + (self.refusal or "")
+
+
+class WireChoice(_Wire):
+    """One choice; only the first is used."""
+
+    index: int | None = None
+    delta: WireMessage | None = None
+    message: WireMessage | None = None
+    finish_reason: str | None = None
+
+
+class WireChunk(_Wire):
+    """One event of the stream, or a whole plain completion."""
+
+    choices: list[WireChoice] | None = None
+    usage: Any = None
+    error: Any = None
+
+
+class _PromptDetails(_Wire):
+    cached_tokens: int | None = None
+
+
+class _ReplyDetails(_Wire):
+    reasoning_tokens: int | None = None
+
+
+class WireUsage(_Wire):
+    """Token counts as the endpoint states them."""
+
+    prompt_tokens: int = Field(default=0, ge=0)
+    completion_tokens: int = Field(default=0, ge=0)
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _ReplyDetails | None = None
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the prompt that came from a cache, never more than there were."""
+        details = self.prompt_tokens_details
+        return min(max((details and details.cached_tokens) or 0, 0), self.prompt_tokens)
+
+    @property
+    def reasoning(self) -> int:
+        """Tokens of the reply that were reasoning, never more than there were."""
+        details = self.completion_tokens_details
+        return min(max((details and details.reasoning_tokens) or 0, 0), self.completion_tokens)
+
+
+class WireModel(_Wire):
+    """One entry of ``/models``."""
+
+    id: str
+
+
+class WireModels(_Wire):
+    """The answer of ``/models``."""
+
+    data: list[WireModel]

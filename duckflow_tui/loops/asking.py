@@ -1,0 +1,179 @@
+"""Asking for one decision: the request, its stream, its repairs, and its record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.service import DecisionReply
+from duckflow_tui.loops.parts import TurnParts
+from duckflow_tui.state.agent import TurnOutcome, Waiting
+from duckflow_tui.state.decision import PromptPattern, TurnDecision
+from duckflow_tui.state.events import (
+    AssistantReplied,
+    LlmCallFinished,
+    LlmCallStarted,
+    LlmWaiting,
+    ReasoningDelta,
+    ReplyDelta,
+)
+from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.phase import Status
+from duckflow_tui.state.prompt import Prompt
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import Purpose
+
+REPAIR_ROUNDS: Final = 2  # calls that ask for a well-formed reply (C8)
+
+
+class TurnEnd(Exception):
+    """The turn is over, with this outcome."""
+
+    def __init__(self, outcome: TurnOutcome, status: Status = Status.SUCCESS) -> None:
+        super().__init__(outcome)
+        self.outcome: TurnOutcome = outcome
+        self.status = status
+
+
+class _Observer:
+    """Turns what a stream brings into transient events."""
+
+    def __init__(self, store: Store, llm_id: str) -> None:
+        self._store = store
+        self._llm_id = llm_id
+
+    def reply(self, text: str) -> None:
+        at = self._store.clock.now()
+        self._store.dispatch(ReplyDelta(llm_id=self._llm_id, text=text, at=at))
+
+    def reasoning(self, text: str) -> None:
+        at = self._store.clock.now()
+        self._store.dispatch(ReasoningDelta(llm_id=self._llm_id, text=text, at=at))
+
+    def waiting(self, waiting: Waiting | None) -> None:
+        self._store.dispatch(LlmWaiting(llm_id=self._llm_id, waiting=waiting))
+
+
+class Asker:
+    """Belongs to one turn; counts the calls it makes."""
+
+    def __init__(self, parts: TurnParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._calls_before = parts.store.state.usage.calls
+        self.last_reply = ""
+
+    async def decide(self, pattern: PromptPattern) -> TurnDecision:
+        """Ask, and ask again at most twice when the reply cannot be acted on.
+
+        Raises LlmError, or TurnEnd when the calls or the repairs are used up.
+        """
+        for repair in range(REPAIR_ROUNDS + 1):
+            reply = await self._ask(pattern)
+            await self._record(reply)
+            if reply.decision is not None and not reply.problems:
+                return reply.decision
+            problems = "; ".join(reply.problems) or "the reply was cut off"
+            if repair == REPAIR_ROUNDS:
+                self._parts.notices.error("turn.unreadable", problems=problems)
+                self._parts.machine.recover(problems[:200])
+                raise TurnEnd("failed", Status.ERROR)
+            self._parts.notices.say(
+                "turn.repair",
+                for_model="Your last reply could not be used and nothing of it was carried out: "
+                f"{problems}. Reply again in the required format.",
+                problems=problems,
+            )
+        raise AssertionError("unreachable")
+
+    async def _ask(self, pattern: PromptPattern) -> DecisionReply:
+        """One request; where it overflows the window, once more in a shorter form."""
+        shortened = False
+        while True:
+            self._check_calls()
+            prompt = self._parts.prompts.compile(self._parts.specs(), pattern)
+            try:
+                reply = await self._request(prompt)
+            except LlmError as error:
+                if error.code != "context_overflow" or shortened:
+                    raise
+                shortened = True
+                if not self._parts.prompts.overflowed(prompt):
+                    raise
+                self._parts.notices.warn("turn.compacted")
+                continue
+            if not reply.call.estimated:
+                self._parts.prompts.learn(prompt, reply.call.tokens_in)
+            return reply
+
+    async def _request(self, prompt: Prompt) -> DecisionReply:
+        llm_id = self._parts.ids("llm")
+        clock = self._store.clock
+        purpose: Purpose = "main"
+        self._store.dispatch(LlmCallStarted(llm_id=llm_id, purpose=purpose, at=clock.now()))
+        try:
+            reply = await self._parts.models.decide(
+                prompt, llm_id=llm_id, purpose=purpose, observer=_Observer(self._store, llm_id)
+            )
+        except LlmError as error:
+            self._keep_partial(llm_id)
+            if error.call is not None:
+                self._store.dispatch(LlmCallFinished(call=error.call))
+            raise
+        except asyncio.CancelledError:
+            self._keep_partial(llm_id)
+            call = self._parts.models.cancelled_call(llm_id)
+            if call is not None:
+                self._store.dispatch(LlmCallFinished(call=call))
+            raise
+        self._store.dispatch(LlmCallFinished(call=reply.call))
+        return reply
+
+    async def _record(self, reply: DecisionReply) -> None:
+        self.last_reply = reply.text or self.last_reply
+        await self._store.commit(
+            AssistantReplied(
+                message=AssistantMessage(
+                    message_id=self._parts.ids("msg"),
+                    llm_id=reply.call.llm_id,
+                    text=reply.text,
+                    reasoning=reply.reasoning,
+                    reasoning_s=reply.reasoning_s,
+                    decision=None if reply.problems else reply.decision,
+                    protocol=reply.protocol,
+                    raw=reply.raw if reply.problems or reply.decision is None else "",
+                    complete=reply.complete,
+                    at=self._store.clock.now(),
+                )
+            )
+        )
+
+    def _keep_partial(self, llm_id: str) -> None:
+        """What had arrived of a reply that was cut stays in the conversation, marked."""
+        live = self._store.state.live.get(llm_id)
+        if live is None or not live.text:
+            return
+        now = self._store.clock.now()
+        thought = 0.0
+        if live.reasoning_started is not None:
+            thought = (live.first_text_at or now) - live.reasoning_started
+        self._store.dispatch(
+            AssistantReplied(
+                message=AssistantMessage(
+                    message_id=self._parts.ids("msg"),
+                    llm_id=llm_id,
+                    text="".join(live.text),
+                    reasoning="".join(live.reasoning),
+                    reasoning_s=max(thought, 0.0),
+                    complete=False,
+                    at=now,
+                )
+            )
+        )
+
+    def _check_calls(self) -> None:
+        used = self._store.state.usage.calls - self._calls_before
+        if used >= self._parts.limits.max_model_calls:
+            self._parts.notices.warn("turn.call_limit", calls=str(used))
+            raise TurnEnd("limit", Status.REQUIRES_USER_INPUT)

@@ -1,0 +1,79 @@
+"""The dispatcher: runs the actions of one decision, in order (S2-7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from duckflow_tui.loops.control import TurnControl
+from duckflow_tui.state.decision import Action, TurnDecision
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.operations import Outcome
+
+REPEATS = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
+
+
+class OperationCaller(Protocol):
+    """The router, as the dispatcher needs it."""
+
+    async def call(self, action: Action) -> OperationMessage:
+        """Judge, ask, run and record one call; cancellation is recorded and raised again."""
+        ...
+
+    async def skip(self, action: Action, reason: str) -> OperationMessage:
+        """Record that a call was not run, and why."""
+        ...
+
+
+class Dispatcher:
+    """Belongs to one turn; remembers which calls failed, and how often the same way."""
+
+    def __init__(self, caller: OperationCaller, control: TurnControl) -> None:
+        self._caller = caller
+        self._control = control
+        self._failures: Counter[tuple[str, str]] = Counter()
+        self.denied = False
+        self.course_changed = False  # the user's answer to a gate has to reach the model
+        self.ran = 0  # operations that did their work
+        self.changed: dict[str, None] = {}  # paths, in the order of their first change
+
+    @property
+    def stuck_on(self) -> str:
+        """The operation whose same call failed for the fourth time with the same result."""
+        for (key, _), count in self._failures.items():
+            if count >= REPEATS:
+                return key.partition(" ")[0]
+        return ""
+
+    async def run(self, decision: TurnDecision) -> None:
+        """Every action becomes one recorded result. After an answer that changes course
+        (a redirect, an alternative), what was asked for behind it is skipped.
+        """
+        skip = ""
+        self.course_changed = False
+        for action in decision.actions:
+            if not skip:
+                await self._control.safe_point()
+                if self._control.redirected:
+                    skip = "the user redirected the work before this call began"
+            if skip:
+                await self._caller.skip(action, skip)
+                continue
+            message = await self._caller.call(action)
+            self._note(action, message)
+            if message.result.outcome is Outcome.DECLINED:
+                skip = "the user chose an alternative to an earlier call of this reply"
+            elif message.result.outcome is Outcome.REJECTED:
+                skip = "the user rejected an earlier call of this reply"
+            self.course_changed = bool(skip)
+
+    def _note(self, action: Action, message: OperationMessage) -> None:
+        result = message.result
+        if result.outcome is Outcome.DENIED:
+            self.denied = True
+        elif result.outcome is Outcome.OK:
+            self.ran += 1
+            for change in result.changes:
+                self.changed[change.target or change.path] = None
+        elif result.outcome in (Outcome.ERROR, Outcome.INVALID):
+            self._failures[f"{action.operation} {action.args_hash}", result.text] += 1

@@ -1,0 +1,41 @@
+"""The app's own words in the conversation, one way to add them."""
+
+from __future__ import annotations
+
+from duckflow_tui.state.events import NoticeAdded
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import Level, NoticeMessage
+from duckflow_tui.state.store import Store
+
+
+class Notices:
+    """Adds notices; keys are entries of the catalogue, params are untrusted text."""
+
+    def __init__(self, store: Store, ids: IdSource) -> None:
+        self._store = store
+        self._ids = ids
+
+    def say(
+        self, key: str, level: Level = Level.INFO, *, for_model: str = "", **params: str
+    ) -> None:
+        """Show a notice; ``for_model`` is also told to the model, in English."""
+        self._store.dispatch(
+            NoticeAdded(
+                message=NoticeMessage(
+                    message_id=self._ids("msg"),
+                    level=level,
+                    key=key,
+                    params=params,
+                    for_model=for_model,
+                    at=self._store.clock.now(),
+                )
+            )
+        )
+
+    def warn(self, key: str, *, for_model: str = "", **params: str) -> None:
+        """A notice that something did not go as asked."""
+        self.say(key, Level.WARNING, for_model=for_model, **params)
+
+    def error(self, key: str, *, for_model: str = "", **params: str) -> None:
+        """A notice that something failed."""
+        self.say(key, Level.ERROR, for_model=for_model, **params)

@@ -1,0 +1,82 @@
+"""Where the app keeps its own files, and the little that the first paint needs to know of them.
+
+Imports nothing heavy: the first frame waits for this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+APP: Final = "duckflow"
+FILE_NAME: Final = "settings.toml"
+MAX_FILE_BYTES: Final = 256 * 1024  # R18
+
+
+class Places(NamedTuple):
+    """Where the app keeps its own files. ``DUCKFLOW_HOME`` moves all three."""
+
+    config: Path
+    data: Path
+    state: Path
+
+    @classmethod
+    def find(cls, environ: Mapping[str, str] = os.environ) -> Places:
+        """The folders of this user on this system; none is created."""
+        home = environ.get("DUCKFLOW_HOME")
+        if home:
+            root = Path(home).expanduser().absolute()
+            return cls(root / "config", root / "data", root / "state")
+        import platformdirs
+
+        return cls(
+            Path(platformdirs.user_config_dir(APP, appauthor=False)),
+            Path(platformdirs.user_data_dir(APP, appauthor=False)),
+            Path(platformdirs.user_state_dir(APP, appauthor=False)),
+        )
+
+    @property
+    def settings_file(self) -> Path:
+        """The user's settings file."""
+        return self.config / FILE_NAME
+
+    @property
+    def own_dirs(self) -> tuple[Path, Path, Path]:
+        """The three folders: no operation of a model ever writes there."""
+        return self.config, self.data, self.state
+
+
+def peek_ui(places: Places) -> dict[str, str]:
+    """The texts of ``[ui]`` without checking them; empty where the file cannot be read.
+
+    Only for the first frame; what counts is read and checked by ``settings.load``.
+    """
+    try:
+        with places.settings_file.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES)
+    except OSError:
+        return {}
+    import tomllib
+
+    try:
+        table = tomllib.loads(data.decode("utf-8-sig"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
+    section = table.get("ui")
+    if not isinstance(section, dict):
+        return {}
+    entries = cast("dict[str, Any]", section)
+    return {key: value for key, value in entries.items() if isinstance(value, str)}
+
+
+def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
+    """``en`` or ``ja``; ``auto`` follows LC_ALL, LC_MESSAGES, LANG in that order."""
+    if setting != "auto":
+        return setting
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = environ.get(name, "")
+        if value:
+            return "ja" if value.lower().startswith("ja") else "en"
+    return "en"

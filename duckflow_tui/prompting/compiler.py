@@ -1,0 +1,240 @@
+"""PromptCompiler: from the state to a request, stable parts first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.prompting.budget import Budgets, Fitted, Layer, fit
+from duckflow_tui.prompting.layers import (
+    LongMemory,
+    execution_values,
+    main_values,
+    planning_values,
+    review_values,
+    session_values,
+)
+from duckflow_tui.prompting.operations import argument_lines, operation_lines, schema_text
+from duckflow_tui.prompting.texts import PromptTexts
+from duckflow_tui.prompting.tokens import TokenCounter
+from duckflow_tui.prompting.window import HistoryWindow, View
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, PromptPattern
+from duckflow_tui.state.memory import (
+    ITEM,
+    LINE,
+    MAX_CONSTRAINTS,
+    MAX_OPEN_QUESTIONS,
+    MAX_PLAN_BRIEF,
+)
+from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.prompt import LayerUse, Prompt
+
+ASSUMED_CONTEXT: Final = 32_768  # tokens of a window that no setting names
+REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of the estimate
+MOST_REPLY: Final = 16_384  # tokens; more than this is not kept free
+SMALLEST_ROOM: Final = 512  # tokens; a window this small cannot be worked in anyway
+AFTER_REFUSAL: Final = 0.7  # of what was refused as too long is what is sent next
+
+_LIMITS: Final = {
+    "max_actions": str(MAX_ACTIONS),
+    "max_alternatives": str(MAX_ALTERNATIVES),
+    "line": str(LINE),
+    "item": str(ITEM),
+    "max_constraints": str(MAX_CONSTRAINTS),
+    "max_plan_brief": str(MAX_PLAN_BRIEF),
+    "max_open_questions": str(MAX_OPEN_QUESTIONS),
+}
+
+NO_MEMORY: Final = LongMemory()
+
+
+class _Stable(Frozen):
+    """What does not change while operations and project instructions do not."""
+
+    operations: tuple[OperationSpec, ...]
+    instructions: str
+    system: str
+    formats: dict[str, str]
+    uses: tuple[LayerUse, ...]  # before the model's factor
+
+
+class PromptCompiler:
+    """Writes the requests of one session; keeps where its history begins, and nothing else."""
+
+    def __init__(
+        self, folder: Path, language: str, budgets: Budgets, counter: TokenCounter
+    ) -> None:
+        """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
+        self.texts = PromptTexts.load(folder, language)
+        self.budgets = budgets
+        self._counter = counter
+        self._base = self.texts.base.render()
+        self._window = HistoryWindow(
+            counter, lambda n: self.texts.left_out.render({"characters": str(n)})
+        )
+        self._stable: _Stable | None = None
+        self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
+
+    def compile(
+        self,
+        state: AgentState,
+        operations: Sequence[OperationSpec],
+        *,
+        pattern: PromptPattern = PromptPattern.BASE_MAIN,
+        project_instructions: str = "",
+        long_memory: LongMemory = NO_MEMORY,
+    ) -> Prompt:
+        """The next request. ``pattern`` is what the last decision chose (S4-72, S4-75).
+
+        ``uses`` names every part in the order of the request: base, operations, project,
+        format, history, main, specialized; a budget of 0 means no limit.
+        """
+        stable = self._stable_part(tuple(operations), project_instructions)
+        factor = self._counter.factor(state.session.model)
+        view = self._view(state, stable, factor)
+        fitted = self._tail(state, view, pattern, long_memory, factor)
+        session, *rest = fitted
+        uses = [_scaled(use, factor) for use in stable.uses]
+        history = LayerUse(
+            layer="history",
+            tokens=math.ceil(view.tokens * factor),
+            budget=math.ceil(view.room * factor),
+            trimmed=("conversation",) if view.digests else (),
+        )
+        return Prompt(
+            system=stable.system,
+            formats=stable.formats,
+            history=view.history,
+            tail="\n\n".join(part.text for part in (session, *rest[1:], rest[0])),
+            operations=stable.operations,
+            pattern=pattern,
+            uses=(session.use, *uses, history, *(part.use for part in rest)),
+        )
+
+    def overflowed(self, state: AgentState, prompt: Prompt) -> bool:
+        """The endpoint refused ``prompt`` as too long: the next one will be shorter (S4-80).
+
+        False when nothing is left that could be taken out of the history.
+        """
+        sent = estimated_tokens(prompt)
+        self._refused[_model(state)] = int(sent * AFTER_REFUSAL)
+        history = next(use.tokens for use in prompt.uses if use.layer == "history")
+        return len(prompt.history) > 1 or history > sent * (1 - AFTER_REFUSAL)
+
+    def learn(self, state: AgentState, prompt: Prompt, tokens_in: int) -> None:
+        """Correct the estimates for the model by what it reported for ``prompt``."""
+        self._counter.learn(state.session.model, estimated_tokens(prompt), tokens_in)
+
+    def _stable_part(self, operations: tuple[OperationSpec, ...], instructions: str) -> _Stable:
+        kept = self._stable
+        if (
+            kept is not None
+            and len(kept.operations) == len(operations)
+            and all(a is b for a, b in zip(kept.operations, operations, strict=True))
+            and kept.instructions == instructions
+        ):
+            return kept
+        texts, count = self.texts, self._counter.count
+        listing = texts.operations.render({"operations": operation_lines(operations)})
+        project, cut = self._project(instructions)
+        formats = {
+            "json": texts.format_json.render({**_LIMITS, "arguments": argument_lines(operations)}),
+            "tools": texts.format_tools.render(_LIMITS),
+        }
+        largest = max(
+            count(formats["json"]), count(formats["tools"]) + count(schema_text(operations))
+        )
+        self._stable = _Stable(
+            operations=operations,
+            instructions=instructions,
+            system="\n\n".join((self._base, listing, project)),
+            formats=formats,
+            uses=(
+                LayerUse(layer="operations", tokens=count(listing), budget=0),
+                LayerUse(
+                    layer="project",
+                    tokens=count(project),
+                    budget=self.budgets.project,
+                    trimmed=("project",) if cut else (),
+                ),
+                LayerUse(layer="format", tokens=largest, budget=0),
+            ),
+        )
+        return self._stable
+
+    def _project(self, instructions: str) -> tuple[str, bool]:
+        """The project's own instructions, cut at the end to their budget, never the factor's."""
+        text = instructions.strip()
+        if not text:
+            return self.texts.no_project.render(), False
+        # A closing mark inside would let the file speak outside of its frame.
+        text = text.replace("</project_instructions", "<\\/project_instructions")
+        size, most = self._counter.count(text), self.budgets.project
+        if size <= most:
+            return self.texts.project.render({"instructions": text}), False
+        keep = int(len(text) * most / size)
+        note = self.texts.left_out.render({"characters": str(len(text) - keep)})
+        return self.texts.project.render({"instructions": f"{text[:keep]}\n{note}"}), True
+
+    def _view(self, state: AgentState, stable: _Stable, factor: float) -> View:
+        context = state.usage.context_window or ASSUMED_CONTEXT
+        context -= min(int(context * REPLY_SHARE), MOST_REPLY)
+        context = min(context, self._refused.get(_model(state), context))
+        fixed = self._counter.count(self._base) + sum(use.tokens for use in stable.uses)
+        tail = self.budgets.base + self.budgets.main + self.budgets.specialized
+        room = int((context - tail) / factor) - fixed
+        turn = state.turn
+        return self._window.view(
+            state.messages,
+            turn.turn_id if turn else "",
+            turn.message_id if turn else "",
+            max(room, SMALLEST_ROOM),
+        )
+
+    def _tail(
+        self,
+        state: AgentState,
+        view: View,
+        pattern: PromptPattern,
+        memory: LongMemory,
+        factor: float,
+    ) -> list[Fitted]:
+        texts, budgets = self.texts, self.budgets
+        values, lists = session_values(state, memory, view.digests, view.asked, view.succeeded)
+        fixed = self._counter.count(self._base)
+        layers = [Layer("base", budgets.base, texts.session, values, lists, fixed)]
+        values, lists = main_values(state, view.digests)
+        layers.append(Layer("main", budgets.main, texts.main, values, lists))
+        if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
+            layers.extend(self._specialized(state))
+        return fit(layers, self._counter.count, factor)
+
+    def _specialized(self, state: AgentState) -> list[Layer]:
+        match state.phase:
+            case Phase.PLANNING:
+                template, (values, lists) = self.texts.planning, planning_values(state)
+            case Phase.EXECUTION:
+                template, (values, lists) = self.texts.execution, execution_values(state)
+            case Phase.REVIEW:
+                template, (values, lists) = self.texts.review, review_values(state)
+            case _:
+                return []
+        return [Layer("specialized", self.budgets.specialized, template, values, lists)]
+
+
+def estimated_tokens(prompt: Prompt) -> int:
+    """What the request takes, as its parts were measured when it was compiled."""
+    return sum(use.tokens for use in prompt.uses)
+
+
+def _model(state: AgentState) -> tuple[str, str]:
+    return state.session.endpoint, state.session.model
+
+
+def _scaled(use: LayerUse, factor: float) -> LayerUse:
+    return use.model_copy(update={"tokens": math.ceil(use.tokens * factor)})

@@ -1,0 +1,116 @@
+"""The prompt files of a language, read once and checked (S4-13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.prompting.templates import Template, TemplateError
+
+_SESSION: Final = (
+    "session_id",
+    "workspace",
+    "total_conversations",
+    "last_updated",
+    "total_files",
+    "successful_operations",
+    "learned_patterns",
+    "user_settings",
+    "earlier",
+)
+_MAIN: Final = (
+    "phase",
+    "status",
+    "status_detail",
+    "attempt",
+    "max_attempts",
+    "loop",
+    "limit",
+    "mode",
+    "request",
+    "plan_done",
+    "plan_total",
+    "running",
+    "goal",
+    "why_now",
+    "constraints",
+    "plan_brief",
+    "open_questions",
+    "context_refs",
+    "decision_log",
+    "last_delta",
+    "requirements",
+    "gates",
+    "changed_outside",
+    "digests",
+)
+_LIMITS: Final = (
+    "max_actions",
+    "max_alternatives",
+    "line",
+    "item",
+    "max_constraints",
+    "max_plan_brief",
+    "max_open_questions",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    fields: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # what a file changed by a user may not lose
+
+
+_FILES: Final[dict[str, _File]] = {
+    "base": _File(),
+    "session": _File(_SESSION),
+    "operations": _File(("operations",), ("operations",)),
+    "project": _File(("instructions",), ("instructions",)),
+    "no_project": _File(),
+    "main": _File(_MAIN, ("goal", "constraints", "requirements", "gates")),
+    "planning": _File(("plan", "learned", "avoid")),
+    "execution": _File(("plan", "step", "learned")),
+    "review": _File(("criteria", "evidence", "results", "changes")),
+    "format_json": _File((*_LIMITS, "arguments")),
+    "format_tools": _File(_LIMITS),
+    "left_out": _File(("characters",)),
+}
+
+LANGUAGES: Final = ("en", "ja")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTexts:
+    """Every template of one language."""
+
+    base: Template
+    session: Template
+    operations: Template
+    project: Template
+    no_project: Template
+    main: Template
+    planning: Template
+    execution: Template
+    review: Template
+    format_json: Template
+    format_tools: Template
+    left_out: Template
+
+    @classmethod
+    def load(cls, folder: Path, language: str) -> PromptTexts:
+        """Read ``folder/<language>/*.md``.
+
+        Raises TemplateError for a missing file, an unknown field, a file without a field that
+        must not be lost, and a file that nothing reads.
+        """
+        place = folder / language
+        surplus = sorted(p.stem for p in place.glob("*.md") if p.stem not in _FILES)
+        if surplus:
+            raise TemplateError(f"{language}/{surplus[0]}.md: no prompt is called that")
+        return cls(
+            **{
+                name: Template.read(place / f"{name}.md", file.fields, file.required)
+                for name, file in _FILES.items()
+            }
+        )

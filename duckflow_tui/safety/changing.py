@@ -1,0 +1,360 @@
+"""Changing one file: wholly as before or wholly as approved (R15)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+import stat
+from collections.abc import Generator
+
+from duckflow_tui.safety.beneath import WALK, Opener
+from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.place import ContentChanged, PathRefused, Place, failure
+from duckflow_tui.safety.scanning import TEMP_PREFIX, TEMP_SUFFIX
+from duckflow_tui.safety.ticket import Ticket
+
+log = logging.getLogger("duckflow.safety")
+
+_BLOCK = 1024 * 1024
+
+
+class Changer:
+    """Writes, deletes and renames regular files below an anchor directory. Blocking."""
+
+    def __init__(self, opener: Opener, disk: Disk) -> None:
+        self._opener = opener
+        self._disk = disk
+
+    def open_regular(self, anchor: int, path: str, place: Place, flags: int) -> int:
+        """A descriptor of a file that is regular and behind no link; raises OSError."""
+        with self._parent(anchor, path) as (directory, name):
+            return _open_regular(directory, name, place, flags)
+
+    def replace(
+        self,
+        anchor: int,
+        path: str,
+        place: Place,
+        data: bytes,
+        expect: str,
+        mode: int | None,
+        ticket: Ticket,
+    ) -> None:
+        """Swap in new content for a file whose hash is ``expect``."""
+        with _failing("write", place), self._present(anchor, path, place, expect) as old:
+            directory, name, file = old
+            if not os.access(name, os.W_OK, dir_fd=directory):
+                raise PermissionError(13, "", name)
+            temp = self._write_temp(directory, data, place, 0o600)
+            try:
+                _dress(temp.file, file, mode)
+                self._disk.sync(temp.file)
+                ticket.commit()
+                self._swap(directory, temp, name, file, expect, place)
+            finally:
+                temp.close()
+                self._discard(directory, temp.name, temp.identity)
+
+    def create(
+        self,
+        anchor: int,
+        path: str,
+        place: Place,
+        data: bytes,
+        mode: int | None,
+        ticket: Ticket,
+    ) -> None:
+        """A new file, with the directories it needs; nothing is left of them on a fault."""
+        with _failing("create", place), self._made_parents(anchor, path) as (directory, name):
+            temp = self._write_temp(directory, data, place, 0o666)
+            done = False
+            try:
+                if mode is not None:
+                    os.fchmod(temp.file, mode & 0o777)
+                self._disk.sync(temp.file)
+                ticket.commit()
+                try:
+                    self._disk.rename_new(directory, temp.name, directory, name)
+                except FileExistsError as error:
+                    raise ContentChanged(place, _hash_at(directory, name)) from error
+                self._disk.sync_directory(directory)
+                done = True
+            finally:
+                temp.close()
+                self._discard(directory, temp.name, temp.identity)
+                if not done:
+                    self._discard(directory, name, temp.identity)
+
+    def remove(self, anchor: int, path: str, place: Place, expect: str, ticket: Ticket) -> None:
+        """Delete a file whose hash is ``expect``."""
+        with _failing("delete", place), self._present(anchor, path, place, expect) as old:
+            directory, name, file = old
+            ticket.commit()
+            with self._aside(directory, name, file, place, expect):
+                self._disk.sync_directory(directory)
+
+    def move(
+        self,
+        from_: tuple[int, str],
+        source: Place,
+        expect: str,
+        to: tuple[int, str],
+        target: Place,
+        expect_target: str,
+        ticket: Ticket,
+    ) -> None:
+        """Rename a file whose hash is ``expect`` to a name that is free or as expected."""
+        with (
+            _failing("move", source),
+            self._present(*from_, source, expect) as (old_dir, old_name, file),
+            self._made_parents(*to) as (new_dir, new_name),
+            contextlib.ExitStack() as stack,
+        ):
+            ticket.commit()
+            if expect_target:
+                there = stack.enter_context(self._present(*to, target, expect_target))[2]
+                aside = self._aside(new_dir, new_name, there, target, expect_target)
+                stack.enter_context(aside)
+            try:
+                self._disk.rename_new(old_dir, old_name, new_dir, new_name)
+            except FileExistsError as error:
+                raise ContentChanged(target, _hash_at(new_dir, new_name)) from error
+            try:
+                if _identity_at(new_dir, new_name) != _identity(file):
+                    raise ContentChanged(source, _hash_at(new_dir, new_name))
+                _verify(file, expect, source)
+                self._disk.sync_directory(new_dir)
+                self._disk.sync_directory(old_dir)
+            except BaseException:
+                self._disk.rename_new(new_dir, new_name, old_dir, old_name)
+                raise
+
+    # --- parts -------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _parent(self, anchor: int, path: str) -> Generator[tuple[int, str]]:
+        parents, _, name = path.rpartition("/")
+        directory = self._opener(anchor, parents, WALK, 0)
+        try:
+            # A directory opened only for walking cannot be synced; this is the same one.
+            full = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+        except PermissionError:
+            full = os.dup(directory)
+        finally:
+            os.close(directory)
+        try:
+            yield full, name
+        finally:
+            os.close(full)
+
+    @contextlib.contextmanager
+    def _present(
+        self, anchor: int, path: str, place: Place, expect: str
+    ) -> Generator[tuple[int, str, int]]:
+        """Directory, name and descriptor of a file whose hash is ``expect``."""
+        with contextlib.ExitStack() as stack:
+            try:
+                directory, name = stack.enter_context(self._parent(anchor, path))
+                file = _open_regular(directory, name, place, os.O_RDONLY)
+            except FileNotFoundError as error:
+                raise ContentChanged(place, "") from error
+            stack.callback(os.close, file)
+            _verify(file, expect, place)
+            yield directory, name, file
+
+    @contextlib.contextmanager
+    def _made_parents(self, anchor: int, path: str) -> Generator[tuple[int, str]]:
+        """The parent directory, created where it is missing and taken away again on a fault."""
+        parents = path.split("/")[:-1]
+        made: list[str] = []
+        try:
+            for at in range(1, len(parents) + 1):
+                with self._parent(anchor, "/".join(parents[:at])) as (directory, name):
+                    if _identity_at(directory, name) is not None:
+                        continue
+                    try:
+                        os.mkdir(name, dir_fd=directory)
+                    except FileExistsError:
+                        continue
+                    made.append("/".join(parents[:at]))
+                    self._disk.sync_directory(directory)
+            with self._parent(anchor, path) as found:
+                yield found
+        except BaseException:
+            for below in reversed(made):
+                with (
+                    contextlib.suppress(OSError),
+                    self._parent(anchor, below) as (directory, name),
+                ):
+                    os.rmdir(name, dir_fd=directory)
+            raise
+
+    def _write_temp(self, directory: int, data: bytes, place: Place, mode: int) -> _Temp:
+        name = f"{TEMP_PREFIX}{secrets.token_hex(6)}{TEMP_SUFFIX}"
+        temp = _Temp(name, self._disk.create(directory, name, mode))
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._disk.write(temp.file, rest) :]
+        except BaseException:
+            temp.close()
+            self._discard(directory, name, temp.identity)
+            raise
+        return temp
+
+    def _swap(
+        self, directory: int, temp: _Temp, name: str, file: int, expect: str, place: Place
+    ) -> None:
+        """Let the new file take the name. What it took the name from is looked at once more,
+        where the file system can give it back: nobody can have written to it unseen.
+        """
+        if _identity_at(directory, name) != _identity(file):
+            raise ContentChanged(place, _hash_at(directory, name))
+        _verify(file, expect, place)
+        if not self._disk.exchange(directory, temp.name, name):
+            self._disk.rename(directory, temp.name, directory, name)
+            try:
+                self._disk.sync_directory(directory)
+            except OSError as error:
+                log.warning("%s is written, its directory not synced: %s", place.shown, error)
+            return
+        try:
+            if _identity_at(directory, temp.name) != _identity(file):
+                raise ContentChanged(place, _hash_at(directory, temp.name))
+            _verify(file, expect, place)
+            self._disk.sync_directory(directory)
+        except BaseException:
+            self._disk.exchange(directory, temp.name, name)
+            raise
+        self._discard(directory, temp.name, _identity(file))
+
+    @contextlib.contextmanager
+    def _aside(
+        self, directory: int, name: str, file: int, place: Place, expect: str
+    ) -> Generator[None]:
+        """Take a file out of the way, put it back on a fault, delete it at the end."""
+        temp = f"{TEMP_PREFIX}{secrets.token_hex(6)}{TEMP_SUFFIX}"
+        try:
+            self._disk.rename_new(directory, name, directory, temp)
+        except FileNotFoundError as error:
+            raise ContentChanged(place, "") from error
+        try:
+            if _identity_at(directory, temp) != _identity(file):
+                raise ContentChanged(place, _hash_at(directory, temp))
+            _verify(file, expect, place)
+            yield
+        except BaseException:
+            self._disk.rename_new(directory, temp, directory, name)
+            raise
+        # What is left to do cannot be taken back any more; at worst a file of ours stays.
+        self._discard(directory, temp, _identity(file))
+        try:
+            self._disk.sync_directory(directory)
+        except OSError as error:
+            log.warning("the directory of %s is not synced: %s", place.shown, error)
+
+    def _discard(self, directory: int, name: str, identity: tuple[int, int]) -> None:
+        """Unlink a name if it still is that file; what is somebody else's stays."""
+        if _identity_at(directory, name) != identity:
+            return
+        try:
+            self._disk.unlink(directory, name)
+        except OSError as error:
+            log.warning("cannot take away %s: %s", name, error)
+
+
+class _Temp:
+    """A new file under a name of ours."""
+
+    def __init__(self, name: str, file: int) -> None:
+        self.name = name
+        self.file = file
+        self.identity = _identity(file)
+
+    def close(self) -> None:
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
+
+
+@contextlib.contextmanager
+def _failing(doing: str, place: Place) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise failure(doing, place, error) from error
+
+
+def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
+    """Looks before it opens: opening a device or a FIFO may already do something."""
+    if not stat.S_ISREG(os.lstat(name, dir_fd=directory).st_mode):
+        raise _not_regular(directory, name, place)
+    file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise PathRefused("moved", place.shown)
+
+
+def _not_regular(directory: int, name: str, place: Place) -> PathRefused:
+    mode = os.lstat(name, dir_fd=directory).st_mode
+    if stat.S_ISLNK(mode):
+        return PathRefused("moved", place.shown)
+    return PathRefused("is_directory" if stat.S_ISDIR(mode) else "special_file", place.shown)
+
+
+def _verify(file: int, expect: str, place: Place) -> None:
+    now = _hash(file)
+    if now != expect:
+        raise ContentChanged(place, now)
+
+
+def _hash(file: int) -> str:
+    total = hashlib.sha256()
+    at = 0
+    while block := os.pread(file, _BLOCK, at):
+        total.update(block)
+        at += len(block)
+    return total.hexdigest()
+
+
+def _hash_at(directory: int, name: str) -> str:
+    """The hash of whatever has the name now, empty when it is no file."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError:
+        return ""
+    try:
+        return _hash(file) if stat.S_ISREG(os.fstat(file).st_mode) else ""
+    finally:
+        os.close(file)
+
+
+def _identity(file: int) -> tuple[int, int]:
+    info = os.fstat(file)
+    return info.st_dev, info.st_ino
+
+
+def _identity_at(directory: int, name: str) -> tuple[int, int] | None:
+    try:
+        info = os.lstat(name, dir_fd=directory)
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
+def _dress(new: int, old: int, mode: int | None) -> None:
+    """Give the new file the owner, the attributes and the permission bits of the old one."""
+    was, is_ = os.fstat(old), os.fstat(new)
+    if (was.st_uid, was.st_gid) != (is_.st_uid, is_.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(new, was.st_uid, was.st_gid)
+    if hasattr(os, "listxattr"):
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(old):
+                if name != "security.capability":
+                    os.setxattr(new, name, os.getxattr(old, name))
+    os.fchmod(new, (stat.S_IMODE(was.st_mode) if mode is None else mode) & 0o777)

@@ -1,0 +1,192 @@
+"""Names that mean something: protected, secret, executable, running by themselves (R09)."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+#: Directories no file operation touches, wherever they lie; ``git~1`` is how FAT and NTFS say it.
+PROTECTED: Final = frozenset({".git", ".duckflow", "git~1"})
+
+#: Names of files that hold secrets; also globs for a search program to leave out (any case).
+SECRET_GLOBS: Final = (
+    ".env*",
+    "*.env",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.ppk",
+    "*.tfstate",
+    "*.tfvars",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    "credentials",
+    "credentials.json",
+    "credentials.y*ml",
+    "credentials.toml",
+    "credentials.ini",
+    "credentials.xml",
+    "credentials.csv",
+    "credentials.db",
+    "credentials.enc",
+    ".credentials*",
+    "secrets.json",
+    "secrets.y*ml",
+    "secrets.toml",
+    "secrets.ini",
+    "service-account*.json",
+    "service_account*.json",
+    "client_secret*.json",
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".s3cfg",
+    ".boto",
+    ".htpasswd",
+    ".dockercfg",
+    ".git-credentials",
+    ".terraformrc",
+    ".vault-token",
+)
+
+#: Directories that hold nothing but secrets.
+SECRET_DIRS: Final = frozenset({".ssh", ".aws", ".azure", ".gnupg", ".kube", ".password-store"})
+
+# Names that are secret only in a certain directory.
+_SECRET_BELOW: Final = {"config.json": ".docker", "gcloud": ".config"}
+
+#: Scripts: allowed, and one level more risk (S4-82, C18).
+EXECUTABLE_SUFFIXES: Final = frozenset(
+    {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".applescript"}
+    | {".bat", ".cmd", ".ps1", ".psm1", ".vbs", ".wsf"}
+)
+
+#: Programs for a machine: never written (C18).
+BINARY_SUFFIXES: Final = frozenset(
+    {".exe", ".com", ".scr", ".pif", ".msi", ".dll", ".so", ".dylib", ".sys"}
+)
+
+_SECRET: Final = re.compile("|".join(fnmatch.translate(glob) for glob in SECRET_GLOBS))
+
+# What starts by itself, or is obeyed by other programs, once it lies there: S4-63 calls such
+# files system files. Directories with everything below them, then single files.
+_ACTING_DIRS: Final = frozenset({".husky", ".githooks", ".devcontainer", ".circleci", ".vscode"})
+_ACTING_PATHS: Final = ((".github", "workflows"), (".github", "actions"))
+_ACTING_FILES: Final = frozenset(
+    {
+        ".envrc",
+        ".pre-commit-config.yaml",
+        ".gitlab-ci.yml",
+        "jenkinsfile",
+        ".mcp.json",
+        ".gitmodules",
+        ".gitattributes",
+        ".gitconfig",
+        ".bashrc",
+        ".zshrc",
+        ".profile",
+        ".bash_profile",
+        "crontab",
+    }
+)
+
+# Names that Windows takes for a device, whatever their extension.
+_DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?")
+
+# Characters that HFS+ ignores in a name: ``.g\u200cit`` opens ``.git`` there.
+_IGNORED: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+
+
+def fold(name: str) -> str:
+    """One spelling for all names that some file system takes for the same one (R09)."""
+    if not name.isascii():
+        name = _IGNORED.sub("", unicodedata.normalize("NFC", name))
+        name = unicodedata.normalize("NFC", name.casefold())
+    return name.lower().rstrip(". ")
+
+
+def is_protected(name: str) -> bool:
+    """Whether one component of a path is protected, also while nothing is there.
+
+    What follows a colon names a stream of the same file on NTFS.
+    """
+    folded = fold(name)
+    return folded in PROTECTED or folded.partition(":")[0].rstrip(". ") in PROTECTED
+
+
+def holds_secrets(directory: str, parent: str = "") -> bool:
+    """Whether everything in a directory of this name, in a directory ``parent``, is a secret."""
+    folded = fold(directory)
+    return folded in SECRET_DIRS or (folded in _SECRET_BELOW and _pair(parent, folded))
+
+
+def is_secret_name(name: str, parent: str = "") -> bool:
+    """Whether a name, in a directory ``parent``, makes a path that of a secret."""
+    folded = fold(name)
+    if _SECRET.match(folded) is not None or folded in SECRET_DIRS:
+        return True
+    return folded in _SECRET_BELOW and _pair(parent, folded)
+
+
+def is_secret(parts: Sequence[str]) -> bool:
+    """Whether a path, given as its components, is that of a secret."""
+    return any(
+        is_secret_name(name, above) if at == len(parts) - 1 else holds_secrets(name, above)
+        for at, (above, name) in enumerate(zip(("", *parts), parts, strict=False))
+    )
+
+
+def lies_in_secrets(parts: Sequence[str]) -> bool:
+    """Whether a directory, given as its components, is or lies in one that holds secrets."""
+    return any(holds_secrets(name, above) for above, name in zip(("", *parts), parts, strict=False))
+
+
+def _pair(parent: str, folded: str) -> bool:
+    return _SECRET_BELOW[folded] == fold(parent)
+
+
+def acts_by_itself(parts: Sequence[str]) -> bool:
+    """Whether writing the path makes other programs run something, without being asked to."""
+    folded = [fold(part) for part in parts]
+    if not folded:
+        return False
+    return (
+        folded[-1] in _ACTING_FILES
+        or any(part in _ACTING_DIRS for part in folded[:-1])
+        or any(pair in _ACTING_PATHS for pair in pairwise(folded[:-1]))
+    )
+
+
+def suffix(name: str) -> str:
+    """The extension as an opening program would see it: ``run.SH. `` gives ``.sh``."""
+    folded = fold(name)
+    dot = folded.rfind(".")
+    return folded[dot:] if dot >= 0 else ""
+
+
+def is_device_name(name: str) -> bool:
+    """Whether Windows would take the name for a device."""
+    return _DEVICES.fullmatch(fold(name)) is not None
+
+
+def is_odd(name: str) -> bool:
+    """Whether a new file should not get this name: it would be taken for another one."""
+    return name != name.rstrip(". ") or any(_hidden(char) for char in name)
+
+
+def _hidden(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in "\u200d"

@@ -1,0 +1,111 @@
+"""Zones, operations, modes: what runs, what asks, what is refused, as one table (C16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Final
+
+from duckflow_tui.state.operations import ApprovalMode, Effect, Zone
+
+
+class Decision(StrEnum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"
+    GATE = "gate"
+    DENY = "deny"
+
+
+class Fact(StrEnum):
+    """What else is known about a call, found out by the app, never by the model."""
+
+    ALLOWED_BY_RULE = "allowed_by_rule"  # every part of the command is allowed by the user's rules
+    FULL_SANDBOX = "full_sandbox"
+    APPROVED = "approved"  # the user approved this server and this tool before
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. ``grantable``: the key ``s`` may allow it for the session."""
+
+    name: str
+    operations: tuple[str, ...]
+    effects: frozenset[Effect]
+    zones: frozenset[Zone]
+    plan: Decision
+    strict: Decision
+    standard: Decision
+    trusted: Decision
+    facts: frozenset[Fact] = frozenset()
+    grantable: bool = False
+
+    def fits(self, operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> bool:
+        """Whether the row speaks about this call."""
+        return (
+            effect in self.effects
+            and zone in self.zones
+            and self.facts <= facts
+            and any(fnmatchcase(operation, pattern) for pattern in self.operations)
+        )
+
+    def cell(self, mode: ApprovalMode) -> Decision:
+        """The decision in a mode."""
+        return {
+            ApprovalMode.PLAN: self.plan,
+            ApprovalMode.STRICT: self.strict,
+            ApprovalMode.STANDARD: self.standard,
+            ApprovalMode.TRUSTED: self.trusted,
+        }[mode]
+
+
+_FILES = ("file_ops.*",)
+_SHELL = ("shell.*",)
+_MCP = ("mcp.*",)
+_GIT = ("git.*",)
+_GIT_READ = ("git.status", "git.diff", "git.log")
+_OWN = ("plan_tool.*", "task_tool.*", "task_loop.*", "memory.*")
+
+_READ = frozenset({Effect.READ})
+_CHANGE = frozenset({Effect.WRITE, Effect.MOVE})
+_DELETE = frozenset({Effect.DELETE})
+_RUN = frozenset({Effect.EXECUTE})
+_STATE = frozenset({Effect.STATE})
+_ANY = frozenset(Effect)
+_EFFECTS = _ANY - {Effect.STATE}
+
+_INSIDE = frozenset({Zone.INSIDE})
+_SECRET = frozenset({Zone.SECRET})
+_OUTSIDE = frozenset({Zone.OUTSIDE})
+_IN_OR_NONE = frozenset({Zone.INSIDE, Zone.NOWHERE})
+_NOT_PROTECTED = frozenset(Zone) - {Zone.PROTECTED}
+
+_BY_RULE = frozenset({Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX})
+_SANDBOX = frozenset({Fact.FULL_SANDBOX})
+_APPROVED = frozenset({Fact.APPROVED})
+
+_A, _G, _D = Decision.ALLOW, Decision.GATE, Decision.DENY
+
+#: The first row that fits decides; where none fits, the call is denied (R17).
+TABLE: Final[tuple[Row, ...]] = (
+    # name, operations, effects, zones,                            plan strict standard trusted
+    Row("protected", ("*",), _ANY, frozenset({Zone.PROTECTED}), _D, _D, _D, _D),
+    Row("read inside", _FILES, _READ, _INSIDE, _A, _A, _A, _A),
+    Row("read secret", _FILES, _READ, _SECRET, _G, _G, _G, _G, grantable=True),
+    Row("read outside", _FILES, _READ, _OUTSIDE, _G, _G, _G, _G, grantable=True),
+    Row("write inside", _FILES, _CHANGE, _INSIDE, _D, _G, _G, _A, grantable=True),
+    Row("write secret", _FILES, _CHANGE, _SECRET, _D, _G, _G, _G),
+    Row("delete inside", _FILES, _DELETE, _INSIDE | _SECRET, _D, _G, _G, _G),
+    Row("write outside", _FILES, _CHANGE | _DELETE, _OUTSIDE, _D, _G, _G, _G),
+    Row("shell by rule", _SHELL, _RUN, _IN_OR_NONE, _D, _G, _A, _A, facts=_BY_RULE),
+    Row("shell in sandbox", _SHELL, _RUN, _IN_OR_NONE, _D, _G, _G, _A, facts=_SANDBOX),
+    Row("shell", _SHELL, _RUN, _NOT_PROTECTED, _D, _G, _G, _G),
+    Row("mcp approved read", _MCP, _READ, _IN_OR_NONE, _G, _G, _A, _A, facts=_APPROVED),
+    Row("mcp read", _MCP, _READ, _NOT_PROTECTED, _G, _G, _G, _G),
+    Row("mcp", _MCP, _EFFECTS, _NOT_PROTECTED, _D, _G, _G, _G),
+    Row("git read", _GIT_READ, _READ, _IN_OR_NONE, _A, _A, _A, _A),
+    Row("git read secret", _GIT_READ, _READ, _SECRET, _G, _G, _G, _G),
+    Row("git", _GIT, _EFFECTS, _IN_OR_NONE | _SECRET, _D, _G, _G, _G),
+    Row("own state", _OWN, _STATE, frozenset({Zone.NOWHERE}), _A, _A, _A, _A),
+)

@@ -1,0 +1,182 @@
+"""Keeps secrets out of logs, journals, exports and error texts (promise 7)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+from urllib.parse import quote, unquote
+
+REDACTED: Final = "[redacted]"
+
+_SHORTEST: Final = 8  # characters of a value that counts as a secret by itself
+_SHORTEST_NAMED: Final = 4  # of one whose name says that it is one
+
+_SECRET_NAME: Final = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW|PWD|CREDENTIAL|AUTH|PRIVATE|DSN|SALT", re.IGNORECASE
+)
+_HARMLESS: Final = re.compile(
+    r"(true|false|yes|no|on|off|none|null|[0-9.,:]+|localhost(:[0-9]+)?|development|production"
+    r"|staging|testing|https?://[^@?#]*)",
+    re.IGNORECASE,
+)
+_ASSIGNMENT: Final = re.compile(
+    r"""^\s*(?:export\s+)?([A-Za-z_][\w.-]*)\s*[=:]\s*
+    (?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\r\n]*?))\s*(?:\s\#[^\r\n]*)?\r?$""",
+    re.MULTILINE | re.VERBOSE,
+)
+_USERINFO: Final = re.compile(r"(?<=://)[^\s/@:]*:([^\s/@]+)(?=@)")
+
+# Shapes that are a key wherever they stand: how each begins, then the whole of it. The beginnings
+# are searched for as plain text, which is a hundred times faster on a long file.
+_SHAPES: Final = tuple(
+    (start, re.compile(re.escape(start) + rest, re.DOTALL))
+    for start, rest in (
+        ("sk-", r"[A-Za-z0-9_-]{16,}"),  # OpenAI and those who copy it
+        ("ghp_", r"[A-Za-z0-9]{30,}"),
+        ("gho_", r"[A-Za-z0-9]{30,}"),
+        ("ghu_", r"[A-Za-z0-9]{30,}"),
+        ("ghs_", r"[A-Za-z0-9]{30,}"),
+        ("ghr_", r"[A-Za-z0-9]{30,}"),
+        ("github_pat_", r"[A-Za-z0-9_]{30,}"),
+        ("glpat-", r"[A-Za-z0-9_-]{16,}"),
+        ("AKIA", r"[A-Z0-9]{16}\b"),
+        ("ASIA", r"[A-Z0-9]{16}\b"),
+        ("AIza", r"[A-Za-z0-9_-]{35}"),
+        ("xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
+        ("hf_", r"[A-Za-z0-9]{30,}"),
+        ("npm_", r"[A-Za-z0-9]{30,}"),
+        ("pypi-", r"[A-Za-z0-9_-]{40,}"),
+        ("sk_live_", r"[A-Za-z0-9]{16,}"),
+        ("rk_live_", r"[A-Za-z0-9]{16,}"),
+        ("eyJ", r"[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+        (
+            "-----BEGIN",
+            r"[ A-Z0-9]*PRIVATE KEY-----(?:.*?-----END[ A-Z0-9]*PRIVATE KEY-----|.*)",
+        ),
+    )
+)
+_BEARER: Final = re.compile(r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{12,}")
+
+
+def holds_secret(text: str) -> bool:
+    """Whether something in the text has the shape of a key."""
+    return next(_keys(text), None) is not None
+
+
+def env_secrets(text: str) -> tuple[str, ...]:
+    """The values of a ``.env`` file that are worth hiding: not ``true``, ports, plain URLs."""
+    found: list[str] = []
+    for match in _ASSIGNMENT.finditer(text):
+        value = next((v for v in match.groups()[1:] if v is not None), "").strip()
+        least = _SHORTEST_NAMED if _SECRET_NAME.search(match[1]) else _SHORTEST
+        if len(value) < least or _HARMLESS.fullmatch(value):
+            continue
+        found.append(value)
+        password = _USERINFO.search(value)
+        if password and len(password[1]) >= _SHORTEST_NAMED:
+            found.append(password[1])
+    return tuple(found)
+
+
+class Redactor:
+    """Replaces what it knows, and what looks like a key, by ``[redacted]``. Thread-safe."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self._lock = threading.Lock()
+        self._known: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.learn(known)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Remember secrets, also as URLs and JSON spell them; shorter than 4 is no secret."""
+        spelled = {
+            form
+            for secret in secrets
+            if len(secret) >= _SHORTEST_NAMED
+            for form in _spellings(secret)
+        }
+        with self._lock:
+            known = self._known | spelled
+            if known == self._known:
+                return
+            # The longest first, or the rest of a longer one would stay.
+            ordered = sorted(known, key=lambda form: (-len(form), form))
+            self._pattern = re.compile("|".join(_as_pattern(form) for form in ordered))
+            self._known = known
+
+    def learn_env(self, text: str) -> None:
+        """Remember the values of a ``.env`` file."""
+        self.learn(env_secrets(text))
+
+    def redact(self, text: str) -> str:
+        """The text without secrets; what is no secret stays as it is."""
+        pattern = self._pattern
+        if pattern is not None:
+            text = pattern.sub(REDACTED, text)
+        text = _without_keys(text)
+        text = _BEARER.sub(rf"\1{REDACTED}", text)
+        return _USERINFO.sub(REDACTED, text)
+
+
+class RedactingFilter(logging.Filter):
+    """For handlers: message, arguments, traceback and stack leave without secrets."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+        self._formatter = logging.Formatter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrites the record; always lets it through."""
+        record.msg = self._redactor.redact(record.getMessage())
+        record.args = None
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self._formatter.formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = self._redactor.redact(record.exc_text)
+            record.exc_info = None
+        if record.stack_info:
+            record.stack_info = self._redactor.redact(record.stack_info)
+        return True
+
+
+def _keys(text: str) -> Iterator[tuple[int, int]]:
+    """Where something has the shape of a key and is no part of a longer word."""
+    for start, shape in _SHAPES:
+        at = text.find(start)
+        while at >= 0:
+            found = None if at and _is_word(text[at - 1]) else shape.match(text, at)
+            if found:
+                yield found.span()
+            at = text.find(start, found.end() if found else at + 1)
+
+
+def _without_keys(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end in sorted(_keys(text)):
+        if start >= at:
+            parts += (text[at:start], REDACTED)
+        at = max(at, end)
+    return "".join((*parts, text[at:]))
+
+
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def _as_pattern(form: str) -> str:
+    """A short one only as a whole word: ``test`` as a password must not spoil every path."""
+    plain = re.escape(form)
+    return plain if len(form) >= _SHORTEST else rf"(?<!\w){plain}(?!\w)"
+
+
+def _spellings(secret: str) -> set[str]:
+    forms = {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
+    forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    forms |= {repr(secret)[1:-1]}
+    return {form for form in forms if len(form) >= _SHORTEST_NAMED}

@@ -1,0 +1,356 @@
+"""The workspace: every path of a model is judged and opened here, by descriptor (R01…R03, R09)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Final
+
+import aiofiles
+
+from duckflow_tui.safety.beneath import WALK, Opener, best_opener
+from duckflow_tui.safety.changing import Changer
+from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.names import is_odd
+from duckflow_tui.safety.paths import MAX_PATH, Spot, Walk, walk
+from duckflow_tui.safety.place import (
+    ContentChanged,
+    Entry,
+    FileFailed,
+    Kind,
+    PathRefused,
+    Place,
+    WorkspaceError,
+    WorkspaceGone,
+    failure,
+)
+from duckflow_tui.safety.scanning import scan_below
+from duckflow_tui.safety.ticket import Ticket, finish
+from duckflow_tui.safety.zones import ZoneMap, strictest
+from duckflow_tui.state.operations import Zone
+
+__all__ = [
+    "ContentChanged",
+    "Entry",
+    "FileFailed",
+    "Kind",
+    "PathRefused",
+    "Place",
+    "Workspace",
+    "WorkspaceError",
+    "WorkspaceGone",
+]
+
+MAX_READ: Final = 32 * 1024 * 1024  # bytes of a file that is read whole; safety.md, R18
+
+
+class Workspace:
+    """One directory, pinned by device and inode for as long as the object lives (R03).
+
+    ``root`` is absolute and holds no link. Paths are judged by ``locate``; what is done with a
+    ``Place`` opens it again by descriptor and refuses when a part of it was swapped meanwhile.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        own_dirs: Iterable[Path] = (),
+        home: Path | None = None,
+        opener: Opener | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        """See ``open``; ``opener`` and ``disk`` are how files are reached and changed."""
+        spelled = Path(os.path.abspath(path))
+        self.root = Path(os.path.realpath(path))
+        try:
+            self._fd = os.open(self.root, WALK)
+        except OSError as error:
+            raise WorkspaceGone(self.root) from error
+        info = os.fstat(self._fd)
+        self._zones = ZoneMap(self.root, (info.st_dev, info.st_ino), own_dirs)
+        self._spellings = {str(spelled), str(self.root)}
+        self._home = home
+        self._opener = opener or best_opener()
+        self._changer = Changer(self._opener, disk or Disk())
+
+    @classmethod
+    def open(
+        cls, path: str | Path, *, own_dirs: Iterable[Path] = (), home: Path | None = None
+    ) -> Workspace:
+        """Pin ``path``; ``own_dirs`` (config, data, state of the app) are protected, also while
+        absent. ``home`` is what ``~`` means. Raises ``WorkspaceGone`` when it is no directory.
+        """
+        return cls(path, own_dirs=own_dirs, home=home)
+
+    def close(self) -> None:
+        """Let go of the directory; the object is of no use afterwards."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def intact(self) -> bool:
+        """Whether the root's path still leads to the pinned directory."""
+        try:
+            info = os.lstat(self.root)
+        except OSError:
+            return False
+        return (info.st_dev, info.st_ino) == self._zones.identity
+
+    # --- judging -----------------------------------------------------------------------------
+
+    def locate(self, given: str) -> Place:
+        """Judge a path: relative to the root, absolute, or ``~/…``. Fast, touches no content.
+
+        Raises ``PathRefused`` for a path that means nothing or more than one thing (R02), and
+        ``WorkspaceGone``.
+        """
+        self._check_intact()
+        path = self._plain(given)
+        found = walk(self._root_spot(), path, given)
+        links = [self._zones.judge(spot) for spot in found.links]
+        end = self._zones.judge(found.end)
+        zone = strictest((end.zone, *(link.zone for link in links)))
+        if found.missing and any(is_odd(n) for n in found.end.names[-found.missing :]):
+            raise PathRefused("odd_name", given)
+        reasons = {reason for reason in (end.reason, *(link.reason for link in links)) if reason}
+        at = self._zones.below_root(found.at)
+        leads_out = at is not None and end.inside is None
+        if leads_out:
+            reasons.add("link_out")
+        info = found.info
+        if info is not None:
+            self._check_kind(info, given)
+            self._verify(found, given)
+            if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
+                reasons.add("hard_link")
+                if self._zones.shares_protected_inode((info.st_dev, info.st_ino)):
+                    zone = Zone.PROTECTED
+                    reasons.add("protected_inode")
+        is_file = info is not None and stat.S_ISREG(info.st_mode)
+        return Place(
+            given=given,
+            shown=self._show(found.at),
+            resolved=self._show(found.end),
+            real=self._real(found.end),
+            zone=zone,
+            exists=info is not None,
+            is_dir=info is not None and stat.S_ISDIR(info.st_mode),
+            is_link=found.at is not found.end,
+            leads_out=leads_out,
+            size=info.st_size if info is not None and is_file else 0,
+            mode=stat.S_IMODE(info.st_mode) if info is not None and is_file else None,
+            secret=end.secret or any(link.secret for link in links),
+            reasons=tuple(sorted(reasons)),
+        )
+
+    # --- reading -----------------------------------------------------------------------------
+
+    async def read_bytes(self, place: Place, start: int = 0, limit: int | None = None) -> bytes:
+        """Bytes of a regular file from ``start``; ``limit`` in bytes, None: all, up to 32 MiB."""
+
+        def opener(path: str, flags: int) -> int:
+            return self._open_file(place, flags)
+
+        try:
+            async with aiofiles.open(place.real, "rb", opener=opener) as file:
+                size = os.fstat(file.fileno()).st_size
+                if limit is None and size - start > MAX_READ:
+                    raise PathRefused("too_large", place.shown)
+                if start:
+                    await file.seek(start)
+                return await file.read(MAX_READ if limit is None else limit)
+        except OSError as error:
+            raise FileFailed("read", place.shown, error) from error
+
+    async def digest(self, place: Place) -> str:
+        """SHA-256 of the file as it is now, empty when there is none."""
+        return await asyncio.to_thread(self._digest, place)
+
+    def scan(
+        self,
+        place: Place,
+        *,
+        depth: int | None = 1,
+        enter: Callable[[Entry], bool] | None = None,
+        sizes: bool = True,
+    ) -> Generator[Entry]:
+        """Names below a directory, each directory's in order. Blocking: run it in a thread.
+
+        ``depth`` None: all the way down. ``enter(entry)`` says whether to go into a directory.
+        Links are listed, never followed; protected directories are listed, never entered. Without
+        ``sizes`` files are not looked at, which is faster.
+        """
+        if place.zone is Zone.PROTECTED:
+            raise PathRefused("protected", place.shown)
+        if not place.is_dir:
+            raise PathRefused("not_directory", place.shown)
+        self._check_intact()
+        try:
+            directory = self._opener(*self._anchored(place), os.O_RDONLY | os.O_DIRECTORY, 0)
+        except OSError as error:
+            raise failure("list", place, error) from error
+        return scan_below(
+            directory, place, depth=depth, enter=enter, sizes=sizes, zones=self._zones
+        )
+
+    # --- changing ----------------------------------------------------------------------------
+
+    async def replace(self, place: Place, data: bytes, expect: str, mode: int | None = None) -> str:
+        """Put ``data`` there at once or not at all (R15); returns its SHA-256.
+
+        ``expect``: SHA-256 of what must be there now, empty: nothing. ``mode``: permission bits,
+        None: those of the file before. Raises ``ContentChanged``, ``FileFailed``, ``PathRefused``,
+        ``WorkspaceGone``; nothing is changed then. Cancelled before the swap: nothing changes and
+        CancelledError is raised; after it the call returns, and the cancellation comes at the
+        caller's next await.
+        """
+        self._check_changeable(place)
+        anchor, path = self._anchored(place)
+
+        def work(ticket: Ticket) -> None:
+            if expect:
+                self._changer.replace(anchor, path, place, data, expect, mode, ticket)
+            else:
+                self._changer.create(anchor, path, place, data, mode, ticket)
+
+        await finish(work)
+        return hashlib.sha256(data).hexdigest()
+
+    async def remove(self, place: Place, expect: str) -> None:
+        """Delete a regular file whose SHA-256 is ``expect``; directories and links are refused."""
+        self._check_changeable(place)
+        if place.is_link:
+            raise PathRefused("is_link", place.shown)
+        anchor, path = self._anchored(place)
+        await finish(lambda ticket: self._changer.remove(anchor, path, place, expect, ticket))
+
+    async def move(
+        self, source: Place, target: Place, expect: str, expect_target: str = ""
+    ) -> None:
+        """Rename a regular file; a target is replaced only when it is ``expect_target``."""
+        for place in (source, target):
+            self._check_changeable(place)
+            if place.is_link:
+                raise PathRefused("is_link", place.shown)
+        if source.real == target.real:
+            raise PathRefused("same_file", target.shown)
+        from_, to = self._anchored(source), self._anchored(target)
+
+        def work(ticket: Ticket) -> None:
+            self._changer.move(from_, source, expect, to, target, expect_target, ticket)
+
+        await finish(work)
+
+    # --- how ---------------------------------------------------------------------------------
+
+    def _plain(self, given: str) -> str:
+        """The path to walk: ``~`` replaced, the root's own spellings cut off."""
+        if not given.strip():
+            raise PathRefused("empty", given)
+        if "\0" in given:
+            raise PathRefused("nul", given)
+        try:
+            raw = os.fsencode(given)
+        except UnicodeEncodeError as error:
+            raise PathRefused("encoding", given) from error
+        if len(raw) > MAX_PATH:
+            raise PathRefused("too_long", given[:200])
+        if given == "~" or given.startswith("~/"):
+            given = str(self._home or Path.home()) + given[1:]
+        for spelling in self._spellings:
+            if given == spelling or given.startswith(spelling.rstrip("/") + "/"):
+                return given[len(spelling) :].lstrip("/") or "."
+        return given
+
+    def _root_spot(self) -> Spot:
+        names = self.root.parts[1:]
+        above: tuple[None, ...] = (None,) * (len(names) - 1)
+        return Spot(names, (*above, self._zones.identity) if names else ())
+
+    def _show(self, spot: Spot) -> str:
+        inside = self._zones.below_root(spot)
+        return spot.path if inside is None else "/".join(inside) or "."
+
+    def _real(self, spot: Spot) -> Path:
+        inside = self._zones.below_root(spot)
+        return Path(spot.path) if inside is None else self.root.joinpath(*inside)
+
+    def _verify(self, found: Walk, given: str) -> None:
+        """The judged names must lead to the same file by descriptor, without a link (R01)."""
+        inside = self._zones.below_root(found.end)
+        names = found.end.names if inside is None else inside
+        anchor = self._fd if inside is not None else _slash()
+        assert found.info is not None
+        try:
+            parent = self._opener(anchor, "/".join(names[:-1]), WALK, 0)
+        except OSError as error:
+            code = "unreadable" if error.errno == errno.EACCES else "moved"
+            raise PathRefused(code, given) from error
+        try:
+            info = os.lstat(names[-1] if names else ".", dir_fd=parent)
+        except OSError as error:
+            raise PathRefused("moved", given) from error
+        finally:
+            os.close(parent)
+        if (info.st_dev, info.st_ino) != (found.info.st_dev, found.info.st_ino):
+            raise PathRefused("moved", given)
+
+    def _anchored(self, place: Place) -> tuple[int, str]:
+        """A directory that cannot move, and the link-free path from there."""
+        if place.real == self.root:
+            return self._fd, ""
+        if place.real.is_relative_to(self.root):
+            return self._fd, str(place.real.relative_to(self.root))
+        return _slash(), str(place.real)[1:]
+
+    def _open_file(self, place: Place, flags: int) -> int:
+        if place.zone is Zone.PROTECTED:
+            raise PathRefused("protected", place.shown)
+        if place.is_dir:
+            raise PathRefused("is_directory", place.shown)
+        self._check_intact()
+        try:
+            return self._changer.open_regular(*self._anchored(place), place, flags)
+        except OSError as error:
+            raise failure("read", place, error) from error
+
+    def _digest(self, place: Place) -> str:
+        try:
+            file = self._open_file(place, os.O_RDONLY)
+        except FileFailed as error:
+            if error.code == "not_found":
+                return ""
+            raise
+        with os.fdopen(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+
+    def _check_intact(self) -> None:
+        if self._fd < 0 or not self.intact():
+            raise WorkspaceGone(self.root)
+
+    def _check_changeable(self, place: Place) -> None:
+        self._check_intact()
+        if place.zone is Zone.PROTECTED:
+            raise PathRefused("protected", place.shown)
+        if place.is_dir:
+            raise PathRefused("is_directory", place.shown)
+        if place.leads_out:
+            raise PathRefused("link_out", place.shown)
+
+    @staticmethod
+    def _check_kind(info: os.stat_result, given: str) -> None:
+        if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
+            raise PathRefused("special_file", given)
+
+
+@functools.cache
+def _slash() -> int:
+    """A descriptor of ``/``, for what lies outside the workspace."""
+    return os.open("/", WALK)

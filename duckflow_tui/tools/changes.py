@@ -1,0 +1,229 @@
+"""A change to one file before it is made: its preview, the hunks taken of it, and making it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Final, Literal, Protocol
+
+from duckflow_tui.safety.workspace import Place, Workspace
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.gates import FilePreview, Hunk
+from duckflow_tui.state.operations import FileChange
+from duckflow_tui.tools.diffs import FileDiff, compare
+from duckflow_tui.tools.textfile import NotText, TextFile, decode, size_words
+
+ChangeKind = Literal["create", "modify", "delete", "move"]
+
+_IN_A_THREAD: Final = 64_000  # bytes; a diff of less is quicker than the way to a thread
+_QUOTED_LINES: Final = 120  # of a diff in words for the model
+
+
+class Keeps(Protocol):
+    """Keeps bytes until an undo asks for them."""
+
+    async def put(self, data: bytes) -> str:
+        """Keep the bytes, and return their SHA-256 once a crash cannot take them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """What would become of one file, with the bytes on both sides."""
+
+    kind: ChangeKind
+    place: Place
+    diff: FileDiff
+    before_hash: str  # empty: no such file
+    after_hash: str  # empty: it will be gone
+    target: Place | None = None  # of a move
+
+    @property
+    def before(self) -> bytes | None:
+        """The file as it is; None for one that is not there, and for a move."""
+        return self.diff.before
+
+    @property
+    def after(self) -> bytes | None:
+        """The file as it would be; None for one that goes, and for a move."""
+        return self.diff.after
+
+    @property
+    def text(self) -> str | None:
+        """The new content where a user could edit it."""
+        if self.kind not in ("create", "modify") or self.after is None:
+            return None
+        try:
+            return decode(self.after).text
+        except NotText:
+            return None
+
+    @property
+    def preview(self) -> FilePreview:
+        """What the gate and the diff pane show."""
+        return FilePreview(
+            path=self.place.shown,
+            kind=self.kind,
+            target=self.target.shown if self.target else "",
+            before_hash=self.before_hash,
+            after_hash=self.after_hash,
+            hunks=self.diff.hunks,
+            added=self.diff.added,
+            removed=self.diff.removed,
+            note=self._note(),
+            language=_LANGUAGES.get(PurePath(self.place.shown).suffix.lower(), ""),
+        )
+
+    async def make(self, workspace: Workspace, keep: Keeps) -> FileChange:
+        """Make the change, the bytes before it being kept first (S4-88).
+
+        Raises what ``Workspace`` raises, ContentChanged above all, and OSError when the bytes
+        cannot be kept; nothing is changed then.
+        """
+        if self.before is not None:
+            await keep.put(self.before)
+        if self.kind == "move" and self.target is not None:
+            await workspace.move(self.place, self.target, self.before_hash)
+        elif self.after is None:
+            await workspace.remove(self.place, self.before_hash)
+        else:
+            await workspace.replace(self.place, self.after, self.before_hash)
+        return FileChange(
+            path=self.place.shown,
+            kind=self.kind,
+            target=self.target.shown if self.target else "",
+            before=self.before_hash,
+            after=self.after_hash,
+            before_mode=self.place.mode,
+            added=self.diff.added,
+            removed=self.diff.removed,
+        )
+
+    async def without(self, left_out: Iterable[int]) -> PlannedChange | None:
+        """The change with some hunks left out; None when nothing of it remains."""
+        out = set(left_out)
+        taken = [index for index in range(len(self.diff.hunks)) if index not in out]
+        if not taken:
+            return None
+        return await self.becoming(self.diff.take(taken))
+
+    async def becoming(self, after: bytes | None) -> PlannedChange:
+        """The same change with another result."""
+        diff = await difference(self.before, after)
+        return replace(self, diff=diff, after_hash=_sha(after))
+
+    def edited(self, text: str) -> bytes:
+        """Bytes for a text the user wrote: encoding, mark and endings stay; raises NotText."""
+        shape = TextFile("")
+        for data in (self.before, self.after):
+            if data is not None:
+                try:
+                    shape = decode(data)
+                except NotText:
+                    continue
+                break
+        return shape.encode(shape.with_endings(text))
+
+    def _note(self) -> str:
+        facts = list(self.diff.facts)
+        if self.place.resolved != self.place.shown:
+            facts.insert(0, f"→ {self.place.resolved}")
+        data = self.after if self.after is not None else self.before
+        if data is not None and "binary" in facts:
+            facts.append(size_words(len(data)))
+        return ", ".join(facts)
+
+
+async def plan_change(
+    kind: ChangeKind, place: Place, before: bytes | None, after: bytes | None
+) -> PlannedChange:
+    """A change of content, its diff computed off the loop where it may take long."""
+    diff = await difference(before, after)
+    return PlannedChange(kind, place, diff, _sha(before), _sha(after))
+
+
+def plan_move(source: Place, target: Place, sha: str) -> PlannedChange:
+    """A move: one file, another name, the same content."""
+    return PlannedChange("move", source, compare(None, None), sha, sha, target)
+
+
+async def difference(before: bytes | None, after: bytes | None) -> FileDiff:
+    """``diffs.compare``, in a thread for large files."""
+    if len(before or b"") + len(after or b"") < _IN_A_THREAD:
+        return compare(before, after)
+    return await asyncio.to_thread(compare, before, after)
+
+
+def in_words(hunks: Iterable[Hunk]) -> str:
+    """Hunks as a unified diff for the model, cut with a count when long."""
+    lines: list[str] = []
+    for hunk in hunks:
+        lines.append(f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@")
+        lines.extend(f"{line.mark}{line.text}" for line in hunk.lines)
+    if len(lines) > _QUOTED_LINES:
+        rest = len(lines) - _QUOTED_LINES
+        lines = [*lines[:_QUOTED_LINES], f"… {rest} more lines"]
+    return "\n".join(lines)
+
+
+def told(change: FileChange) -> str:
+    """One line for the model: what was done to which file."""
+    counts = f"+{change.added} −{change.removed} lines"
+    match change.kind:
+        case "create":
+            return f"created {change.path} ({counts})"
+        case "delete":
+            return f"deleted {change.path}"
+        case "move":
+            return f"moved {change.path} to {change.target}"
+        case _:
+            return f"changed {change.path} ({counts})"
+
+
+def _sha(data: bytes | None) -> str:
+    return "" if data is None else digest(data)
+
+
+#: Lexers for highlighting, by extension.
+_LANGUAGES: Final = {
+    ".bash": "bash",
+    ".c": "c",
+    ".cc": "cpp",
+    ".cfg": "ini",
+    ".cpp": "cpp",
+    ".cs": "csharp",
+    ".css": "css",
+    ".go": "go",
+    ".h": "c",
+    ".hpp": "cpp",
+    ".htm": "html",
+    ".html": "html",
+    ".ini": "ini",
+    ".java": "java",
+    ".js": "javascript",
+    ".json": "json",
+    ".jsx": "jsx",
+    ".kt": "kotlin",
+    ".lua": "lua",
+    ".md": "markdown",
+    ".php": "php",
+    ".pl": "perl",
+    ".py": "python",
+    ".pyi": "python",
+    ".rb": "ruby",
+    ".rs": "rust",
+    ".scss": "scss",
+    ".sh": "bash",
+    ".sql": "sql",
+    ".swift": "swift",
+    ".tcss": "css",
+    ".toml": "toml",
+    ".ts": "typescript",
+    ".tsx": "tsx",
+    ".xml": "xml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".zsh": "bash",
+}

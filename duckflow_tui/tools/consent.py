@@ -1,0 +1,171 @@
+"""The gate of one call: what it shows, and what became of the question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from duckflow_tui.safety.gates import Consent, ConsentMissing, GateClosed
+from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.policy import Verdict
+from duckflow_tui.state.base import JsonObject, canonical_json, digest, one_line
+from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
+from duckflow_tui.state.events import FileChangedOutside
+from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Impact
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.state.store import Record, Store
+from duckflow_tui.tools.changes import PlannedChange
+from duckflow_tui.tools.operation import Edits, Proposal, ToolFault
+
+_REVERSIBLE = frozenset({Effect.READ, Effect.STATE})
+
+
+class Renewed(Exception):
+    """What the gate showed is no longer so: it must be shown again."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """The gate a call went through, and its answer: what the record of the call keeps."""
+
+    gate: Gate | None = None
+    answer: GateAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything a gate is built from. ``args`` are shown whole and are what will be used."""
+
+    action: Action
+    args: JsonObject
+    effect: Effect
+    places: tuple[Place, ...]
+    proposal: Proposal
+    verdict: Verdict
+    renewed: bool = False
+    edited: bool = False
+
+    @property
+    def changes(self) -> tuple[PlannedChange, ...]:
+        """The file changes, none for a read or a command."""
+        return self.proposal.changes if isinstance(self.proposal, Edits) else ()
+
+    @property
+    def args_hash(self) -> str:
+        """What the answer is bound to; the same function as ``Action.args_hash``."""
+        return hash_of(self.action.operation, self.args)
+
+    def gate(self, gate_id: str, at: float) -> Gate:
+        """The five points of S4-61: intent, why, impact, alternatives, preview."""
+        changes = self.changes
+        previews = tuple(change.preview for change in changes)
+        can_edit = len(changes) == 1 and changes[0].text is not None
+        reasons = self.verdict.reasons
+        if isinstance(self.proposal, Edits):
+            reasons = tuple(dict.fromkeys((*reasons, *self.proposal.reasons)))
+        return Gate(
+            gate_id=gate_id,
+            call_id=self.action.call_id,
+            operation=self.action.operation,
+            args=self.args,
+            args_hash=self.args_hash,
+            effect=self.effect,
+            intent=self.action.intent or one_line(self.action.reasoning, 100),
+            why=self.action.reasoning,
+            impact=Impact(
+                files=len(changes) or len(self.places),
+                added=sum(preview.added for preview in previews),
+                removed=sum(preview.removed for preview in previews),
+                zone=self.verdict.zone,
+                risk=self.verdict.risk,
+                reversible=bool(changes) or self.effect in _REVERSIBLE,
+                reasons=reasons,
+                places=tuple(place.resolved for place in self.places),
+            ),
+            alternatives=self.action.alternatives[:MAX_ALTERNATIVES],
+            previews=previews,
+            can_grant_session=self.verdict.can_grant_session,
+            can_edit=can_edit,
+            grant_pattern=self.verdict.grant_pattern,
+            edited_by_user=self.edited,
+            renewed=self.renewed,
+            opened_at=at,
+        )
+
+
+@dataclass(slots=True)
+class GateKeeper:
+    """Asks, withdraws a gate when a file it shows changes, and knows what an edit starts from."""
+
+    store: Store
+    broker: Consent
+    ids: IdSource
+    _proposed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def proposed_text(self, gate_id: str) -> str | None:
+        """The whole new content behind an open gate; None when it cannot be edited."""
+        return self._proposed.get(gate_id)
+
+    async def ask(self, question: Question, asked: Asked) -> GateAnswer:
+        """The user's answer. Raises Renewed, and ToolFault where there was none."""
+        gate = question.gate(self.ids("gate"), self.store.clock.now())
+        asked.gate, asked.answer = gate, None
+        if gate.can_edit and (text := question.changes[0].text) is not None:
+            self._proposed[gate.gate_id] = text
+        forget = self.store.watch(lambda _, record: self._hear(record, gate))
+        try:
+            answer = await self.broker.ask(gate)
+        except ConsentMissing as missing:
+            raise ToolFault(str(missing), Outcome.DENIED) from missing
+        except GateClosed as closed:
+            if closed.reason == "renewed":
+                raise Renewed from closed
+            raise ToolFault("The question was withdrawn; nothing ran.", Outcome.STOPPED) from closed
+        finally:
+            forget()
+            self._proposed.pop(gate.gate_id, None)
+        if answer.args_hash != gate.args_hash or answer.args_hash != question.args_hash:
+            raise Renewed
+        asked.answer = answer
+        return answer
+
+    def _hear(self, record: Record, gate: Gate) -> None:
+        match record.event:
+            case FileChangedOutside(path=path, sha=sha):
+                shown = {preview.path: preview.before_hash for preview in gate.previews}
+                shown |= {p.target: "" for p in gate.previews if p.target}
+                if path in shown and shown[path] != sha:
+                    self.broker.withdraw(gate.gate_id, "renewed")
+            case _:
+                pass
+
+
+def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:
+    """What the model is told when the answer lets nothing run; None when it may."""
+    if answer.choice is GateChoice.REJECT:
+        reason = answer.reason.strip()
+        said = f"rejected by the user: {reason}" if reason else "rejected by the user"
+        return ToolFault(
+            f"{said}\nNothing was executed. Do not ask for the same again; take the user's "
+            "reason into account, or ask what they want instead.",
+            Outcome.REJECTED,
+        )
+    if answer.choice is GateChoice.ALTERNATIVE:
+        label = gate.alternatives[(answer.alternative or 1) - 1]
+        return ToolFault(
+            f'the user chose the alternative "{label}" instead; nothing was executed',
+            Outcome.DECLINED,
+        )
+    if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):
+        return ToolFault("this proposal cannot be edited; nothing was executed", Outcome.REJECTED)
+    return None
+
+
+def left_out(answer: GateAnswer, file: int) -> tuple[int, ...]:
+    """The hunks of one file that the user did not take."""
+    return tuple(hunk for index, hunk in answer.left_out if index == file)
+
+
+def hash_of(operation: str, args: JsonObject) -> str:
+    """``Action.args_hash`` over arguments that are not an action's own."""
+    return digest(canonical_json([operation, args]))

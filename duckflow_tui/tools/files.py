@@ -1,0 +1,228 @@
+"""The operations that change files: write, edit, move, delete. Each only proposes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from pydantic import Field
+
+from duckflow_tui.safety.workspace import MAX_READ, Place
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.operations import Effect
+from duckflow_tui.tools.changes import plan_change, plan_move
+from duckflow_tui.tools.edits import EditRefused, Replacement, apply_edits
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Edits,
+    Operation,
+    ToolContext,
+    ToolFault,
+)
+from duckflow_tui.tools.textfile import NotText, TextFile, decode, size_words
+
+MAX_EDITS: Final = 50
+_IN_A_THREAD: Final = 50_000  # characters; the nearest match in more may take a while
+
+
+class WriteFile(Arguments):
+    """Arguments of file_ops.write_file."""
+
+    path: str = Field(description="The file, relative to the workspace.")
+    content: str = Field(description="The whole new content of the file.")
+
+
+class Edit(Arguments):
+    """One replacement of file_ops.edit_file."""
+
+    old: str = Field(
+        description="The exact text to replace, with its indentation and enough lines around it "
+        "to occur once. No line numbers."
+    )
+    new: str = Field(description="What stands there afterwards; empty to delete the text.")
+    all: bool = Field(
+        default=False, description="Replace every occurrence instead of the only one."
+    )
+
+
+class EditFile(Arguments):
+    """Arguments of file_ops.edit_file."""
+
+    path: str = Field(description="The file, relative to the workspace.")
+    edits: list[Edit] = Field(
+        description="Replacements, applied one after the other.",
+        min_length=1,
+        max_length=MAX_EDITS,
+    )
+
+
+class MoveFile(Arguments):
+    """Arguments of file_ops.move_file."""
+
+    source: str = Field(description="The file to move or rename.")
+    target: str = Field(description="Its new path; nothing may lie there.")
+
+
+class DeleteFile(Arguments):
+    """Arguments of file_ops.delete_file."""
+
+    path: str = Field(description="The file to delete. Directories are not deleted.")
+
+
+async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    place = _small(places[0])
+    if not place.exists:
+        after = _encoded(TextFile(""), args.content, place)
+        return Edits((await plan_change("create", place, None, after),))
+    before = await context.workspace.read_bytes(place)
+    change = await plan_change("modify", place, before, before)
+    try:
+        after = change.edited(args.content)
+    except NotText as error:
+        raise ToolFault(f"{place.shown}: {error}; nothing was changed.") from error
+    if after == before:
+        raise ToolFault(f"{place.shown} has exactly this content already; nothing to do.")
+    change = await change.becoming(after)
+    return Edits((change,), context.state_of(place, change.before_hash))
+
+
+async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    place = _small(places[0])
+    if not place.exists:
+        raise ToolFault(
+            f"{place.shown} does not exist; file_ops.write_file creates files, "
+            "file_ops.find_files finds them."
+        )
+    if not context.reveals(place):
+        # What an edit finds or does not find would tell of content that needs a gate to be read.
+        raise ToolFault(
+            f"{place.shown} is a {place.zone} file: read it first, which the user must allow, "
+            "then edit it."
+        )
+    before = await context.workspace.read_bytes(place)
+    try:
+        shape = decode(before)
+    except NotText as error:
+        raise ToolFault(
+            f"{place.shown} cannot be edited as text: {error} ({size_words(len(before))})."
+        ) from error
+    known = context.state_of(place, digest(before))
+    edits = [Replacement(edit.old, edit.new, edit.all) for edit in args.edits]
+    try:
+        text = await _edited(shape, edits)
+    except EditRefused as error:
+        raise ToolFault(_refusal(place, error, known)) from error
+    after = _encoded(shape, text, place)
+    change = await plan_change("modify", place, before, after)
+    note = ""
+    if "changed_since_read" in known:
+        note = f"{place.shown} had changed since you last read it; the edits fitted all the same."
+    return Edits((change,), known, note)
+
+
+async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    source, target = _file(places[0]), places[1]
+    if not source.exists:
+        raise ToolFault(f"{source.shown} does not exist.")
+    if target.is_dir:
+        raise ToolFault(
+            f"{target.shown} is a directory; name the file in it, "
+            f"such as {target.shown.rstrip('/')}/{source.real.name}."
+        )
+    if target.exists:
+        raise ToolFault(f"{target.shown} exists already; nothing is moved over another file.")
+    sha = await context.workspace.digest(source)
+    return Edits((plan_move(source, target, sha),))
+
+
+async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    place = _small(places[0])
+    if not place.exists:
+        raise ToolFault(f"{place.shown} does not exist.")
+    before = await context.workspace.read_bytes(place)
+    change = await plan_change("delete", place, before, None)
+    return Edits((change,), context.state_of(place, change.before_hash))
+
+
+async def _edited(shape: TextFile, edits: list[Replacement]) -> str:
+    if len(shape.text) < _IN_A_THREAD:
+        return apply_edits(shape.text, edits, crlf=shape.crlf)
+    return await asyncio.to_thread(apply_edits, shape.text, edits, crlf=shape.crlf)
+
+
+def _file(place: Place) -> Place:
+    if place.is_dir:
+        raise ToolFault(f"{place.shown} is a directory, not a file.")
+    return place
+
+
+def _small(place: Place) -> Place:
+    """A file whose bytes can be kept, so that its change can be undone."""
+    if _file(place).size > MAX_READ:
+        raise ToolFault(
+            f"{place.shown} holds {size_words(place.size)}; a file of more than "
+            f"{size_words(MAX_READ)} is not changed, because that could not be undone."
+        )
+    return place
+
+
+def _encoded(shape: TextFile, text: str, place: Place) -> bytes:
+    try:
+        return shape.encode(text)
+    except NotText as error:
+        raise ToolFault(f"{place.shown}: {error}; nothing was changed.") from error
+
+
+def _refusal(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
+    words = [f"{place.shown} was not changed: {error.text}."]
+    if "changed_since_read" in known:
+        words.append("The file has changed since you last read it: read it again.")
+    elif "not_read_before" in known:
+        words.append("You have not read this file in this session: read it first.")
+    if error.quote:
+        words.append(error.quote)
+    return "\n".join(words)
+
+
+_CONTENT: Final = frozenset({"content", "old", "new"})
+
+WRITE_FILE: Final = Operation(
+    name="file_ops.write_file",
+    summary="Create a file, or replace the whole content of one.",
+    help="For a change to part of an existing file use file_ops.edit_file. Directories on the "
+    "way are created; the encoding and line endings of an existing file are kept.",
+    effect=Effect.WRITE,
+    arguments=WriteFile,
+    paths=lambda args: (args.path,),
+    prepare=_write,
+    content=_CONTENT,
+)
+
+EDIT_FILE: Final = Operation(
+    name="file_ops.edit_file",
+    summary="Replace exact pieces of text in a file.",
+    help="Read the file first. All edits are applied, or none.",
+    effect=Effect.WRITE,
+    arguments=EditFile,
+    paths=lambda args: (args.path,),
+    prepare=_edit,
+    content=_CONTENT,
+)
+
+MOVE_FILE: Final = Operation(
+    name="file_ops.move_file",
+    summary="Move or rename a file.",
+    effect=Effect.MOVE,
+    arguments=MoveFile,
+    paths=lambda args: (args.source, args.target),
+    prepare=_move,
+)
+
+DELETE_FILE: Final = Operation(
+    name="file_ops.delete_file",
+    summary="Delete a file.",
+    effect=Effect.DELETE,
+    arguments=DeleteFile,
+    paths=lambda args: (args.path,),
+    prepare=_delete,
+)

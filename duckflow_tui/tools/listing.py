@@ -1,0 +1,288 @@
+"""What lies in the workspace: a directory's list, files by name, and the file picker's list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Final
+
+from pathspec import GitIgnoreSpec
+from pydantic import Field
+
+from duckflow_tui.safety.workspace import Entry, Kind, Place, Workspace, WorkspaceError
+from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.tools.ignore import HEAVY, MAX_RULES_BYTES, IgnoreRules, ReadRules
+from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.processes import find_program, running
+from duckflow_tui.tools.textfile import size_words
+
+MAX_LISTED: Final = 1_000
+MAX_FOUND: Final = 500
+MAX_WALKED: Final = 200_000  # names looked at for one answer
+MAX_PICKED: Final = 100_000
+_PART: Final = 1_000  # names handed over at once
+_RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before it does without
+
+
+class ListDir(Arguments):
+    """Arguments of file_ops.list_dir."""
+
+    path: str = Field(default=".", description="The directory, relative to the workspace.")
+    depth: int = Field(default=1, ge=1, le=10, description="How many levels down.")
+
+
+class FindFiles(Arguments):
+    """Arguments of file_ops.find_files."""
+
+    glob: str = Field(
+        min_length=1,
+        max_length=1_000,
+        description="Pattern such as *.py, src/**/*.ts or test_*; without / it matches at any "
+        "depth.",
+    )
+    path: str = Field(default=".", description="Where to look, relative to the workspace.")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Names of a walk, in order, and what was left out of them."""
+
+    entries: list[Entry]
+    ignored: int = 0
+    cut: bool = False  # there are more than were looked at
+
+
+async def walk(
+    workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
+) -> Found:
+    """Everything below a directory but what is ignored, at most MAX_WALKED names."""
+    entries: list[Entry] = []
+    ignored = 0
+    cut = False
+    async for part in walk_parts(workspace, place, depth=depth, sizes=sizes):
+        entries.extend(part.entries)
+        ignored += part.ignored
+        cut = part.cut
+    return Found(entries, ignored, cut)
+
+
+async def walk_parts(
+    workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
+) -> AsyncGenerator[Found, None]:
+    """``walk`` in parts as they are found; the walking is done in a thread."""
+    loop = asyncio.get_running_loop()
+    parts: asyncio.Queue[Found | None] = asyncio.Queue()
+    stopped = threading.Event()
+    outside = not place.real.is_relative_to(workspace.root)
+    # Rules of a place outside are not asked for: they are files that no gate has named.
+    rules = IgnoreRules((lambda path: None) if outside else _rules_reader(workspace, loop))
+    base = f"{place.resolved.rstrip('/')}/"
+
+    def send(part: Found | None) -> None:
+        if not stopped.is_set():
+            loop.call_soon_threadsafe(parts.put_nowait, part)
+
+    def collect() -> None:
+        entries: list[Entry] = []
+        ignored = count = 0
+        shut: set[str] = set()  # ignored directories, which the scan asks about next
+        for entry in workspace.scan(
+            place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
+        ):
+            path = entry.path.removeprefix(base) if outside else entry.path
+            if rules.ignores(path, is_dir=entry.kind is Kind.DIR):
+                ignored += 1
+                shut.add(entry.path)
+                continue
+            entries.append(entry)
+            count += 1
+            if stopped.is_set() or count >= MAX_WALKED:
+                break
+            if len(entries) >= _PART:
+                send(Found(entries, ignored))
+                entries, ignored = [], 0
+        send(Found(entries, ignored, cut=count >= MAX_WALKED))
+
+    walking = asyncio.create_task(asyncio.to_thread(collect))
+    walking.add_done_callback(lambda _: parts.put_nowait(None))
+    try:
+        while (part := await parts.get()) is not None:
+            yield part
+        await walking
+    finally:
+        stopped.set()
+        walking.cancel()
+
+
+def _rules_reader(workspace: Workspace, loop: asyncio.AbstractEventLoop) -> ReadRules:
+    """Reads ignore files for a walk that runs in a thread."""
+
+    async def read(path: str) -> bytes | None:
+        try:
+            return await workspace.read_bytes(workspace.locate(path), 0, MAX_RULES_BYTES + 1)
+        except WorkspaceError:
+            return None
+
+    def from_thread(path: str) -> bytes | None:
+        # Most folders have none, and a look is quicker than a question to the loop.
+        if not os.path.lexists(workspace.root / path):
+            return None
+        waiting = asyncio.run_coroutine_threadsafe(read(path), loop)
+        try:
+            return waiting.result(_RULES_WAIT)
+        except TimeoutError:
+            waiting.cancel()
+            return None
+
+    return from_thread
+
+
+async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolContext) -> Work:
+    place = places[0]
+
+    async def run() -> Output:
+        _directory(place)
+        found = await walk(context.workspace, place, depth=args.depth, sizes=True)
+        shown = found.entries[:MAX_LISTED]
+        base = "" if place.resolved == "." else f"{place.resolved.rstrip('/')}/"
+        lines = [_listed(entry, entry.path.removeprefix(base)) for entry in shown]
+        folders = sum(entry.kind is Kind.DIR for entry in found.entries)
+        files = len(found.entries) - folders
+        facts = [
+            f"{folders} director{'y' if folders == 1 else 'ies'}",
+            f"{files} file{'s' * (files != 1)}",
+        ]
+        if found.ignored:
+            facts.append(f"{found.ignored} ignored ones left out")
+        header = f"[{place.shown}: {', '.join(facts)}]"
+        if len(found.entries) > len(shown) or found.cut:
+            more = len(found.entries) - len(shown)
+            lines.append(f"[{more} more{' at least' if found.cut else ''}; list a folder of it]")
+        return Output("\n".join([header, *lines]), str(len(found.entries)))
+
+    return Work(run)
+
+
+async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: ToolContext) -> Work:
+    place = places[0]
+    matches = name_filter(args.glob)
+
+    async def run() -> Output:
+        _directory(place)
+        found = await walk(context.workspace, place, depth=None)
+        base = "" if place.resolved == "." else f"{place.resolved.rstrip('/')}/"
+        paths = [
+            entry.path
+            for entry in found.entries
+            if entry.kind is not Kind.DIR and matches.match_file(entry.path.removeprefix(base))
+        ]
+        count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
+        glob = json.dumps(args.glob, ensure_ascii=False)
+        header = f"[{count} for {glob} in {place.shown}; ignored ones are left out]"
+        lines = [quoted(path) for path in paths[:MAX_FOUND]]
+        if len(paths) > MAX_FOUND:
+            lines.append(f"[{len(paths) - MAX_FOUND} more; narrow the pattern]")
+        if found.cut:
+            lines.append(f"[only the first {MAX_WALKED:,} names were looked at; give a path]")
+        return Output("\n".join([header, *lines]), str(len(paths)))
+
+    return Work(run)
+
+
+def name_filter(glob: str) -> GitIgnoreSpec:
+    """The pattern as an ignore file reads it, ``!`` and ``#`` being letters; raises ToolFault."""
+    line = f"\\{glob}" if glob[0] in "!#" else glob
+    try:
+        return GitIgnoreSpec.from_lines([line])
+    except ValueError as error:
+        raise ToolFault(f"glob: {error}", Outcome.INVALID) from error
+
+
+def quoted(path: str) -> str:
+    """A path on one line: as it is, or as a JSON string where it holds control characters."""
+    return path if path.isprintable() else json.dumps(path)
+
+
+async def iter_files(
+    workspace: Workspace, limit: int = MAX_PICKED
+) -> AsyncGenerator[list[str], None]:
+    """Files of the workspace in batches as they are found, at most ``limit``, ignored ones not.
+
+    The order is not fixed. A program does the walking where there is one; else a thread.
+    """
+    program = find_program("rg", workspace.root)
+    if program is None or not workspace.intact():
+        left = limit
+        async for part in walk_parts(workspace, workspace.locate("."), depth=None):
+            files = [entry.path for entry in part.entries if entry.kind is not Kind.DIR][:left]
+            left -= len(files)
+            yield files
+            if not left:
+                return
+        return
+    heavy = (f"--glob=!{name}" for name in sorted(HEAVY))
+    argv = [program, "--no-config", "--files", "--hidden", "--no-require-git", "--no-messages"]
+    argv += ["--no-ignore-parent", "--no-ignore-global", "--null", *heavy]
+    left = limit
+    async with running(argv, workspace.root) as process:
+        assert process.stdout is not None
+        tail = b""
+        while left > 0 and (chunk := await process.stdout.read(65_536)):
+            *names, tail = (tail + chunk).split(b"\0")
+            batch = [os.fsdecode(name) for name in names[:left]]
+            left -= len(batch)
+            if batch:
+                yield batch
+
+
+async def list_files(workspace: Workspace, limit: int = MAX_PICKED) -> list[str]:
+    """All of ``iter_files``, sorted: for a fuzzy file picker."""
+    found: list[str] = []
+    async for batch in iter_files(workspace, limit):
+        found.extend(batch)
+    return await asyncio.to_thread(sorted, found)
+
+
+def _directory(place: Place) -> None:
+    if not place.exists:
+        raise ToolFault(f"{place.shown} does not exist.")
+    if not place.is_dir:
+        raise ToolFault(f"{place.shown} is a file, not a directory; file_ops.read_file reads it.")
+
+
+def _listed(entry: Entry, path: str) -> str:
+    name = quoted(path)
+    match entry.kind:
+        case Kind.DIR:
+            return f"{name}/"
+        case Kind.LINK:
+            return f"{name} (link)"
+        case Kind.SPECIAL:
+            return f"{name} (no regular file)"
+        case Kind.FILE:
+            mark = ", needs approval to read" if entry.zone is Zone.SECRET else ""
+            return f"{name} ({size_words(entry.size)}{mark})"
+
+
+LIST_DIR: Final = Operation(
+    name="file_ops.list_dir",
+    summary="List a directory: names, sizes of files, ignored ones left out.",
+    effect=Effect.READ,
+    arguments=ListDir,
+    paths=lambda args: (args.path,),
+    prepare=_prepare_list,
+)
+
+FIND_FILES: Final = Operation(
+    name="file_ops.find_files",
+    summary="Find files by a pattern of their names.",
+    effect=Effect.READ,
+    arguments=FindFiles,
+    paths=lambda args: (args.path,),
+    prepare=_prepare_find,
+    content=frozenset({"glob"}),
+)

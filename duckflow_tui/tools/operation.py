@@ -1,0 +1,129 @@
+"""What an operation is: its entry in the registry, and what it proposes to do before it does it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from duckflow_tui.safety.workspace import Place, Workspace
+from duckflow_tui.state.operations import Effect, FileChange, OperationSpec, Outcome, Weight, Zone
+from duckflow_tui.tools.changes import PlannedChange
+from duckflow_tui.tools.schema import model_schema
+
+
+class Arguments(BaseModel):
+    """Arguments of an operation. Strict: a text is no number, an unknown name is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+class ToolFault(Exception):
+    """What kept an operation from its work, and what to do, in words for the model."""
+
+    def __init__(self, text: str, outcome: Outcome = Outcome.ERROR, summary: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        self.outcome = outcome
+        self.summary = summary
+
+
+class Blobs(Protocol):
+    """Where bytes are kept by their SHA-256."""
+
+    async def put(self, data: bytes) -> str:
+        """Keep the bytes; returns once they would survive a crash. Raises OSError."""
+        ...
+
+    async def get(self, sha: str) -> bytes:
+        """The bytes; raises KeyError when they were never kept or are damaged."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an operation found or did. ``read`` are the files whose content the model now knows."""
+
+    text: str
+    summary: str = ""  # one short line of figures for the screen
+    read: Mapping[str, str] = field(default_factory=dict[str, str])  # shown path → SHA-256
+    changes: tuple[FileChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A proposal that runs as a whole: a read, a search, later a command."""
+
+    run: Callable[[], Awaitable[Output]]
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """A proposal that is a set of file changes, shown as diffs before anything is written."""
+
+    changes: tuple[PlannedChange, ...]
+    reasons: tuple[str, ...] = ()  # codes for the impact, such as ``not_read_before``
+    note: str = ""  # what else the model is told once it was written
+
+
+Proposal = Work | Edits
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What operations work with."""
+
+    workspace: Workspace
+    seen: Mapping[str, str]  # shown path → SHA-256 as the model last saw the file
+    changed_outside: tuple[str, ...]  # shown paths that changed since, the model not told yet
+    progress: Callable[[str], None]  # one short line while it runs
+
+    def reveals(self, place: Place) -> bool:
+        """Whether an error may quote the file although no gate was passed: it lies inside and
+        is no secret, or the model read it before.
+        """
+        return place.zone is Zone.INSIDE or place.shown in self.seen
+
+    def state_of(self, place: Place, sha: str) -> tuple[str, ...]:
+        """Codes that say how well the model knows a file that is there with this hash."""
+        last = self.seen.get(place.shown)
+        if last is None:
+            return ("not_read_before",)
+        if last != sha or place.shown in self.changed_outside:
+            return ("changed_since_read",)
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[A]):
+    """One thing that can be called. ``prepare`` looks and computes, and changes nothing."""
+
+    name: str  # dotted, the same for every codec
+    summary: str  # one sentence for the model
+    effect: Effect
+    arguments: type[A]
+    paths: Callable[[A], tuple[str, ...]]  # those of its arguments that name places
+    prepare: Callable[[A, tuple[Place, ...], ToolContext], Awaitable[Proposal]]
+    weight: Weight = Weight.LIGHT
+    content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
+    help: str = ""  # more for the model, after the summary
+
+    @property
+    def spec(self) -> OperationSpec:
+        """The entry as prompts and native calls name it."""
+        return OperationSpec(
+            name=self.name,
+            summary=f"{self.summary} {self.help}".strip(),
+            parameters=model_schema(self.arguments),
+            effect=self.effect,
+            weight=self.weight,
+        )
+
+
+#: An operation whose arguments are not known to the reader.
+AnyOperation = Operation[Any]

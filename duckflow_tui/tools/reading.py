@@ -1,0 +1,204 @@
+"""file_ops.read_file: a file or a range of its lines, with what a reader must know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import Field
+
+from duckflow_tui.safety.workspace import Place
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.textfile import NotText, decode, size_words
+
+DEFAULT_LINES: Final = 2_000  # of a read without a range
+DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range
+RANGE_BYTES: Final = 200_000  # of a read with one; below what a result may hold (R18)
+WHOLE_BYTES: Final = 8_000_000  # a larger file is read in pieces, and only as far as needed
+_PIECE: Final = 1_000_000
+_SNIFFED: Final = 4_096
+
+
+class ReadFile(Arguments):
+    """Arguments of file_ops.read_file."""
+
+    path: str = Field(description="The file, relative to the workspace.")
+    start_line: int | None = Field(default=None, ge=1, description="First line, counted from 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Last line, included.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Some lines of a file; ``total`` is None where nobody counted to the end."""
+
+    lines: list[str]
+    first: int
+    total: int | None
+    facts: tuple[str, ...]
+    sha: str
+    size: int
+
+
+async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
+    place = places[0]
+    if args.end_line is not None and args.end_line < (args.start_line or 1):
+        raise ToolFault(
+            f"end_line {args.end_line} lies before start_line {args.start_line}.", Outcome.INVALID
+        )
+
+    async def run() -> Output:
+        return await _read(args, place, context)
+
+    return Work(run)
+
+
+async def _read(args: ReadFile, place: Place, context: ToolContext) -> Output:
+    if place.is_dir:
+        raise ToolFault(f"{place.shown} is a directory; file_ops.list_dir lists it.")
+    if not place.exists:
+        raise ToolFault(f"{place.shown} does not exist; file_ops.find_files finds files by name.")
+    if place.size > WHOLE_BYTES:
+        found = await _from_large(args, place, context)
+    else:
+        found = await _from_whole(args, place, context)
+        if isinstance(found, Output):
+            return found
+    return _answer(args, place, found)
+
+
+async def _from_whole(args: ReadFile, place: Place, context: ToolContext) -> _Lines | Output:
+    data = await context.workspace.read_bytes(place)
+    sha = digest(data)
+    read = {place.shown: sha}
+    if not data:
+        return Output(f"[{place.shown}: empty]", "0", read)
+    try:
+        file = decode(data)
+    except NotText as error:
+        return Output(_summary(place, data, len(data), str(error)), size_words(len(data)), read)
+    lines = _split(file.text)
+    first = args.start_line or 1
+    if first > len(lines):
+        raise ToolFault(f"{place.shown} has {len(lines)} lines; there is no line {first}.")
+    last = args.end_line or len(lines)
+    return _Lines(lines[first - 1 : last], first, len(lines), file.facts, sha, len(data))
+
+
+async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
+    """The range from a file that is not held whole: its lines are counted piece by piece."""
+    first = args.start_line or 1
+    last = args.end_line or first + DEFAULT_LINES - 1
+    head = await context.workspace.read_bytes(place, 0, _SNIFFED)
+    if b"\0" in head:
+        raise ToolFault(_summary(place, head, place.size, "binary"))
+    kept = bytearray()
+    ended = False
+    offset, line = 0, 1  # ``line``: the number of the line that ``offset`` lies in
+    while line <= last and len(kept) <= 4 * RANGE_BYTES:
+        piece = await context.workspace.read_bytes(place, offset, _PIECE)
+        if not piece:
+            ended = True
+            break
+        offset += len(piece)
+        start = 0
+        while line < first:
+            end = piece.find(b"\n", start)
+            if end < 0:
+                start = len(piece)
+                break
+            line, start = line + 1, end + 1
+        begin = start
+        while line <= last:
+            end = piece.find(b"\n", start)
+            if end < 0:
+                start = len(piece)
+                break
+            line, start = line + 1, end + 1
+        kept += piece[begin:start]
+        context.progress(f"{place.shown} · {size_words(offset)}")
+    if not kept:
+        raise ToolFault(f"{place.shown} has fewer than {first} lines.")
+    try:
+        shown = decode(bytes(kept)).text
+    except NotText:
+        # A very long line may have been cut within a character.
+        shown = bytes(kept).decode("utf-8", "replace")
+    lines = _split(shown)
+    total = first + len(lines) - 1 if ended else None
+    return _Lines(lines, first, total, (), "", place.size)
+
+
+def _answer(args: ReadFile, place: Place, found: _Lines) -> Output:
+    ranged = args.start_line is not None or args.end_line is not None
+    budget = RANGE_BYTES if ranged else DEFAULT_BYTES
+    most = len(found.lines) if ranged else DEFAULT_LINES
+    kept: list[str] = []
+    size = 0
+    for line in found.lines[:most]:
+        size += len(line.encode("utf-8", "replace"))
+        if size > budget:
+            break
+        kept.append(line)
+    note = ""
+    if not kept:
+        line = found.lines[0]
+        kept = [line.encode("utf-8", "replace")[:budget].decode("utf-8", "ignore")]
+        note = f"[line {found.first} has {len(line):,} characters; the rest of it is left out]"
+    last = found.first + len(kept) - 1
+    total = str(found.total) if found.total is not None else f"more than {last}"
+    facts = "".join(f", {fact}" for fact in found.facts)
+    whole = found.total is not None and last >= found.total
+    if not whole and len(kept) < len(found.lines) and not note:
+        note = f"[cut here; read on with start_line={last + 1}]"
+    elif not whole and found.total is None and not note:
+        note = f"[the file goes on; read on with start_line={last + 1}]"
+    header = f"[{place.shown}: lines {found.first}-{last} of {total}{facts}]\n"
+    body = "".join(kept).replace("\r\n", "\n")
+    if note and not body.endswith("\n"):
+        body += "\n"
+    text = f"{header}{body}{note}"
+    read = {place.shown: found.sha} if found.sha else {}
+    total_shown = str(found.total) if found.total is not None else "…"
+    return Output(text, f"{found.first}–{last}/{total_shown}", read)
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their endings, cut at LF only."""
+    lines = text.split("\n")
+    ends = [f"{line}\n" for line in lines[:-1]]
+    return [*ends, lines[-1]] if lines[-1] else ends
+
+
+def _summary(place: Place, data: bytes, size: int, why: str) -> str:
+    kind = next((name for magic, name in _MAGIC if data.startswith(magic)), "")
+    about = f"{kind}, " if kind else ""
+    reason = "binary file" if why == "binary" else f"a file {why}"
+    return f"[{place.shown}: {reason}, {about}{size_words(size)}; its content is not shown]"
+
+
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"%PDF-", "PDF document"),
+    (b"PK\x03\x04", "ZIP archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"\x7fELF", "ELF program"),
+    (b"MZ", "Windows program"),
+    (b"SQLite format 3\0", "SQLite database"),
+    (b"\xca\xfe\xba\xbe", "Java class"),
+    (b"\0asm", "WebAssembly"),
+)
+
+READ_FILE: Final = Operation(
+    name="file_ops.read_file",
+    summary="Read a text file, or a range of its lines.",
+    help=f"The first line of the answer names the lines shown and how many there are; without a "
+    f"range at most {DEFAULT_LINES:,} lines come.",
+    effect=Effect.READ,
+    arguments=ReadFile,
+    paths=lambda args: (args.path,),
+    prepare=_prepare,
+)

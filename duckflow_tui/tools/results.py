@@ -1,0 +1,87 @@
+"""What a model is told of a call: within a limit, and with the user's own hand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from duckflow_tui.state.gates import GateAnswer
+from duckflow_tui.state.operations import FileChange
+from duckflow_tui.tools.changes import PlannedChange, difference, in_words, told
+from duckflow_tui.tools.consent import left_out
+from duckflow_tui.tools.operation import Blobs
+
+MAX_RESULT: Final = 256 * 1024  # bytes; R18
+_NOTE_ROOM: Final = 400  # bytes kept free for the line between head and tail
+
+
+async def bounded(text: str, blobs: Blobs) -> tuple[str, int, str]:
+    """Head and tail within MAX_RESULT, the characters left out, and the handle of the whole."""
+    raw = text.encode("utf-8", "surrogatepass")
+    if len(raw) <= MAX_RESULT:
+        return text, 0, ""
+    try:
+        blob = await blobs.put(raw)
+        kept = f"the whole is kept as blob {blob}"
+    except OSError as error:
+        blob, kept = "", f"the whole could not be kept: {error.strerror}"
+    half = (MAX_RESULT - _NOTE_ROOM) // 2
+    head = raw[:half].decode("utf-8", "ignore")
+    tail = raw[-half:].decode("utf-8", "ignore")
+    cut = len(text) - len(head) - len(tail)
+    return f"{head}\n[… {cut:,} characters left out; {kept} …]\n{tail}", cut, blob
+
+
+async def by_the_user(
+    proposed: Sequence[PlannedChange],
+    applied: Iterable[PlannedChange],
+    answer: GateAnswer | None,
+    instead_of: bytes | None,
+) -> list[str]:
+    """What the user did to a change before approving it; ``instead_of`` is what they edited."""
+    words: list[str] = []
+    if instead_of is not None:
+        for change in applied:
+            diff = await difference(instead_of, change.after)
+            words.append(
+                "The user edited your proposal before approving it. From your proposal to what "
+                f"the file holds now:\n{in_words(diff.hunks)}"
+            )
+    if answer is None:
+        return words
+    for index, change in enumerate(proposed):
+        out = left_out(answer, index)
+        if out:
+            hunks = change.diff.hunks
+            words.append(
+                f"The user left out {len(out)} of {len(hunks)} parts of the change to "
+                f"{change.place.shown}; these were not applied:\n"
+                f"{in_words(hunks[number] for number in out)}"
+            )
+    return words
+
+
+def known(changes: Iterable[FileChange]) -> dict[str, str]:
+    """Hashes of files as the model knows them after these changes; empty for those that went."""
+    found: dict[str, str] = {}
+    for change in changes:
+        if change.kind == "move":
+            found[change.path] = ""
+            found[change.target] = change.after
+        else:
+            found[change.path] = change.after
+    return found
+
+
+def listed(changes: Iterable[FileChange]) -> str:
+    """Changes that were made, on one line."""
+    return "; ".join(told(change) for change in changes)
+
+
+def stopped(made: Sequence[FileChange], *, started: bool) -> str:
+    """What a stop left behind."""
+    if made:
+        return f"stopped by the user; this had been done already: {listed(made)}"
+    if started:
+        return "stopped by the user while it ran"
+    return "stopped by the user before it ran; nothing was executed"

@@ -1,0 +1,251 @@
+"""file_ops.search_text: lines that match, found by a program that can be killed (R08, R18)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field
+
+from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
+from duckflow_tui.safety.workspace import Kind, Place, Workspace, WorkspaceError
+from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.tools.ignore import HEAVY
+from duckflow_tui.tools.listing import name_filter, quoted, walk
+from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.processes import find_program, running
+
+TIME_LIMIT: Final = 20.0  # seconds; R18
+MAX_MATCHES: Final = 200
+LINE_WIDTH: Final = 300  # characters of a matching line that are shown
+_WORKER: Final = Path(__file__).with_name("search_worker.py")
+
+
+class SearchText(Arguments):
+    """Arguments of file_ops.search_text."""
+
+    pattern: str = Field(
+        min_length=1, max_length=2_000, description="Text to find; a regular expression if regex."
+    )
+    path: str = Field(default=".", description="File or directory, relative to the workspace.")
+    glob: str | None = Field(
+        default=None, max_length=1_000, description="Only files whose names match, such as *.py."
+    )
+    regex: bool = Field(default=False, description="Read pattern as a regular expression.")
+
+
+@dataclass(slots=True)
+class Matches:
+    """What a search found so far, by file in the order of discovery."""
+
+    files: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    count: int = 0
+    full: bool = False
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    args: SearchText
+    place: Place
+    workspace: Workspace
+
+    @property
+    def target(self) -> str:
+        """The place as programs are told it: below the root, or absolute outside of it."""
+        root = self.workspace.root
+        if self.place.real == root:
+            return "."
+        if self.place.real.is_relative_to(root):
+            return f"./{self.place.real.relative_to(root)}"
+        return str(self.place.real)
+
+    def admits(self, path: str) -> bool:
+        """Whether matches in this file may be told: it is what the gate, if any, has named."""
+        try:
+            found = self.workspace.locate(path)
+        except WorkspaceError:
+            return False
+        if found.real == self.place.real:
+            return True
+        if found.secret and not self.place.secret:
+            return False
+        return found.zone in (Zone.INSIDE, self.place.zone)
+
+
+async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolContext) -> Work:
+    place = places[0]
+    if "\0" in args.pattern or "\0" in (args.glob or ""):
+        raise ToolFault("pattern and glob cannot hold a NUL character.", Outcome.INVALID)
+    if args.glob is not None:
+        name_filter(args.glob or " ")
+    search = _Search(args, place, context.workspace)
+
+    async def run() -> Output:
+        if not place.exists:
+            raise ToolFault(f"{place.shown} does not exist.")
+        if not context.workspace.intact():
+            raise ToolFault("The workspace directory is gone.")
+        program = find_program("rg", context.workspace.root)
+        found = Matches()
+        lines = _by_program(program, search) if program else _by_worker(search)
+        try:
+            async with asyncio.timeout(TIME_LIMIT):
+                await _collect(lines, search, found, context)
+        except TimeoutError:
+            found.timed_out = True
+        finally:
+            await lines.aclose()
+        return _answer(args, place, found)
+
+    return Work(run)
+
+
+async def _collect(
+    lines: AsyncGenerator[tuple[str, str], None],
+    search: _Search,
+    found: Matches,
+    context: ToolContext,
+) -> None:
+    admitted: dict[str, bool] = {}
+    async for path, line in lines:
+        if path not in admitted:
+            admitted[path] = search.admits(path)
+        if not admitted[path]:
+            continue  # not even counted: that it matches would tell of its content
+        if found.count >= MAX_MATCHES:
+            found.full = True
+            return
+        found.files.setdefault(path, []).append(line)
+        found.count += 1
+        if found.count % 50 == 0:
+            context.progress(str(found.count))
+
+
+async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str, str], None]:
+    args = search.args
+    argv = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages"]
+    argv += ["--no-ignore-parent", "--no-ignore-global", "--color=never", "--no-heading"]
+    argv += ["--with-filename", "--line-number", "--null", "--sort=path"]
+    argv += [f"--max-columns={LINE_WIDTH}", "--max-columns-preview"]
+    if not args.regex:
+        argv.append("--fixed-strings")
+    if args.glob is not None:
+        argv.append(f"--glob={args.glob}")
+    argv += [f"--glob=!{name}" for name in sorted(HEAVY)]
+    if not search.place.secret:
+        argv += [f"--iglob=!{glob}" for glob in (*SECRET_GLOBS, *sorted(SECRET_DIRS))]
+    async with running([*argv, "--", args.pattern, search.target], search.workspace.root) as rg:
+        assert rg.stdout is not None
+        assert rg.stderr is not None
+        async for row in _rows(rg.stdout):
+            yield row
+        words = (await rg.stderr.read(65_536)).decode("utf-8", "replace")
+        if words and await rg.wait() == 2:
+            raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
+
+
+async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str], None]:
+    args = search.args
+    if search.place.is_dir:
+        walked = await walk(search.workspace, search.place, depth=None)
+        base = "" if search.place.resolved == "." else f"{search.place.resolved.rstrip('/')}/"
+        names = name_filter(args.glob) if args.glob else None
+        paths = [
+            entry.path
+            for entry in walked.entries
+            if entry.kind is Kind.FILE
+            and entry.zone in (Zone.INSIDE, search.place.zone)
+            and (names is None or names.match_file(entry.path.removeprefix(base)))
+        ]
+    else:
+        paths = [search.place.resolved]
+    outside = not search.place.real.is_relative_to(search.workspace.root)
+    cwd = Path("/") if outside else search.workspace.root
+    pattern = args.pattern if args.regex else re.escape(args.pattern)
+    order = json.dumps({"pattern": pattern, "width": LINE_WIDTH}).encode() + b"\n"
+    names_in = b"".join(os.fsencode(path.lstrip("/")) + b"\0" for path in paths)
+    argv = [sys.executable, "-I", "-S", str(_WORKER)]
+    async with running(argv, cwd, with_input=True) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        feeding = asyncio.create_task(_feed(worker.stdin, order + names_in))
+        try:
+            async for path, line in _rows(worker.stdout):
+                yield (f"/{path}" if outside else path), line
+            if await worker.wait() == 2:
+                words = (await worker.stderr.read(65_536)).decode("utf-8", "replace")
+                raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
+        finally:
+            feeding.cancel()
+            with suppress(asyncio.CancelledError):
+                await feeding
+
+
+async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):
+        pipe.write(data)
+        await pipe.drain()
+        pipe.close()
+
+
+async def _rows(pipe: asyncio.StreamReader) -> AsyncGenerator[tuple[str, str], None]:
+    """``path NUL number:text LF`` as pairs of the path and ``number: text``."""
+    tail = b""
+    begun = b""  # of a path that holds a line break
+    while chunk := await pipe.read(65_536):
+        *lines, tail = (tail + chunk).split(b"\n")
+        for line in lines:
+            path, nul, rest = (begun + line).partition(b"\0")
+            if not nul:
+                begun = path + b"\n"
+                continue
+            begun = b""
+            number, _, text = rest.partition(b":")
+            shown = text.decode("utf-8", "replace").rstrip("\r")
+            name = os.fsdecode(path)
+            yield name.removeprefix("./"), f"{number.decode('ascii', 'replace')}: {shown}"
+
+
+def _answer(args: SearchText, place: Place, found: Matches) -> Output:
+    plural = "es" if found.count != 1 else ""
+    files = f"{len(found.files)} file{'s' if len(found.files) != 1 else ''}"
+    lines = [f"[{found.count} match{plural} in {files} for {json.dumps(args.pattern)[:200]}]"]
+    for path, rows in found.files.items():
+        lines.append(quoted(path))
+        lines.extend(f"  {row}" for row in rows)
+    if found.full:
+        lines.append(f"[only the first {MAX_MATCHES} matches; narrow the pattern or the path]")
+    if found.timed_out:
+        lines.append(
+            f"[stopped after {TIME_LIMIT:.0f} seconds, not everything was searched; narrow the "
+            "path or simplify the pattern]"
+        )
+    return Output("\n".join(lines), f"{found.count} · {len(found.files)}")
+
+
+def _pattern_words(words: str, args: SearchText) -> str:
+    kind = "regular expression" if args.regex else "pattern"
+    return f"The {kind} cannot be used: {words.strip()[:1_000]}"
+
+
+SEARCH_TEXT: Final = Operation(
+    name="file_ops.search_text",
+    summary="Find lines of files that hold a text or match a regular expression.",
+    help="Ignored and binary files are left out, and secrets unless path names the file; at most "
+    f"{MAX_MATCHES} matches come.",
+    effect=Effect.READ,
+    arguments=SearchText,
+    paths=lambda args: (args.path,),
+    prepare=_prepare,
+    content=frozenset({"pattern", "glob"}),
+)

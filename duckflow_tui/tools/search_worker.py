@@ -1,0 +1,99 @@
+"""Searches files for a pattern in a process of its own, which can be killed; standard library only.
+
+Reads from standard input one line of JSON with ``pattern`` (a regular expression) and ``width``
+(characters of a line that are shown), then paths below the working directory, each ended by NUL.
+Writes ``path NUL line-number : text LF``. Exit status 2 and a message for a wrong pattern.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from io import BufferedReader
+from typing import BinaryIO, cast
+
+_SNIFFED = 8_192
+_CPU_S = 60  # over any limit of the program's: ends a search that lost the program
+
+
+def _limit() -> None:
+    """Let the system end the process when a pattern keeps it busy and nobody is there to."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+
+
+def main() -> int:
+    """Run one search; returns the exit status."""
+    _limit()
+    source, sink = cast("BufferedReader", sys.stdin.buffer), sys.stdout.buffer
+    order = json.loads(source.readline())
+    width: int = order["width"]
+    try:
+        pattern = re.compile(order["pattern"])
+    except (re.error, OverflowError, RecursionError) as error:
+        sys.stderr.write(f"regex parse error: {error}")
+        return 2
+    for path in _paths(source):
+        file = _open(path)
+        if file is None:
+            continue
+        with file:
+            for number, line in _lines(file):
+                found = pattern.search(line)
+                if found:
+                    start = max(0, found.start() - width // 2) if len(line) > width else 0
+                    text = line[start : start + width]
+                    sink.write(b"%s\0%d:%s\n" % (path, number, text.encode("utf-8", "replace")))
+                    sink.flush()
+    return 0
+
+
+def _paths(source: BufferedReader) -> Iterator[bytes]:
+    tail = b""
+    while chunk := source.read1(65_536):
+        *paths, tail = (tail + chunk).split(b"\0")
+        yield from paths
+
+
+def _open(path: bytes) -> BinaryIO | None:
+    """A regular file below the working directory, no component of its path a link."""
+    *folders, name = path.split(b"/")
+    here = os.open(".", os.O_RDONLY)
+    try:
+        for folder in folders:
+            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = below
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
+    except OSError:
+        return None
+    finally:
+        os.close(here)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        return None
+    return os.fdopen(file, "rb")
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    head = file.read(_SNIFFED)
+    file.seek(0)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        for number, line in enumerate(file.read().decode("utf-16", "replace").split("\n"), 1):
+            yield number, line.rstrip("\r")
+        return
+    if b"\0" in head:
+        return
+    for number, raw in enumerate(file, 1):
+        yield number, raw.decode("utf-8", "replace").rstrip("\r\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

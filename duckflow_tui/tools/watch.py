@@ -1,0 +1,220 @@
+"""Notices when a file that was read or is being shown changes, and not by our hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.safety.place import Place, WorkspaceError
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import (
+    ChangesUndone,
+    FileChangedOutside,
+    GateAnswered,
+    GateOpened,
+    GateWithdrawn,
+    OperationFinished,
+)
+from duckflow_tui.state.store import Record, Store
+from duckflow_tui.tools.changes import PlannedChange
+
+#: Milliseconds between two looks of the watching thread at what the system reported; it sleeps
+#: in between, so that nothing is spent while nothing changes.
+_STEP_MS: Final = 200
+#: The same where the system has no watches left and folders must be looked through.
+_POLL_MS: Final = 5_000
+
+log = logging.getLogger("duckflow.watch")
+
+
+class OwnWrites:
+    """What we wrote ourselves, by shown path: the hashes that are no news."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def is_own(self, path: str, sha: str) -> bool:
+        """Whether the file is as we left it, or are about to."""
+        return self._last.get(path) == sha
+
+    @contextlib.contextmanager
+    def writing(self, files: Mapping[str, str]) -> Generator[None, None, None]:
+        """Expect these hashes from now on; when it fails, as if it had not begun."""
+        before = {path: self._last.get(path) for path in files}
+        self._last.update(files)
+        try:
+            yield
+        except BaseException:
+            for path, sha in before.items():
+                if sha is None:
+                    self._last.pop(path, None)
+                else:
+                    self._last[path] = sha
+            raise
+
+    def expecting(self, change: PlannedChange) -> contextlib.AbstractContextManager[None]:
+        """``writing`` for a planned change."""
+        files = {change.place.shown: change.after_hash}
+        if change.target is not None:
+            files = {change.place.shown: "", change.target.shown: change.after_hash}
+        return self.writing(files)
+
+
+class FileWatcher:
+    """Watches the folders of the files that matter, not the tree, and commits FileChangedOutside.
+
+    Only files in ``files_read`` and in the previews of open gates matter; their content decides,
+    not their times. ``run`` is the coroutine; it ends when it is cancelled.
+    """
+
+    def __init__(self, store: Store, workspace: Workspace, own: OwnWrites) -> None:
+        self._store = store
+        self._workspace = workspace
+        self._own = own
+        self._stale = asyncio.Event()  # the set of files may have changed
+        self._places: dict[str, Place] = {}
+        self._stamps: dict[str, tuple[int, ...]] = {}  # of the file when it was last hashed
+        self.polling = False  # the system has no watches left: folders are looked through
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        forget = self._store.watch(self._hear)
+        try:
+            while True:
+                self._stale.clear()
+                self._track()
+                await self._check(self._places)
+                folders = _folders(self._places.values())
+                if not folders:
+                    await self._stale.wait()
+                    continue
+                await self._watch(folders)
+        finally:
+            forget()
+
+    def _hear(self, state: AgentState, record: Record) -> None:
+        match record.event:
+            case (
+                OperationFinished()
+                | GateOpened()
+                | GateAnswered()
+                | GateWithdrawn()
+                | ChangesUndone()
+            ):
+                if self._wanted(state) != set(self._places):
+                    self._stale.set()
+            case _:
+                pass
+
+    @staticmethod
+    def _wanted(state: AgentState) -> set[str]:
+        return {*state.files_read, *(p.path for gate in state.gates for p in gate.previews)}
+
+    def _track(self) -> None:
+        """Bring the places up to date with the files that matter now."""
+        wanted = self._wanted(self._store.state)
+        for path in [path for path in self._places if path not in wanted]:
+            del self._places[path]
+            self._stamps.pop(path, None)
+        for path in wanted - set(self._places):
+            with contextlib.suppress(WorkspaceError):
+                self._places[path] = self._workspace.locate(path)
+
+    async def _watch(self, folders: frozenset[Path]) -> None:
+        """Until the set of folders is another one."""
+        import watchfiles
+
+        stop = asyncio.Event()
+        renewing = asyncio.create_task(self._until_other(folders, stop))
+        try:
+            # Its stop event may be one of trio's, whose types are not there.
+            async for changes in watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
+                *folders,
+                watch_filter=None,
+                recursive=False,
+                step=_STEP_MS,
+                debounce=_STEP_MS,
+                stop_event=stop,
+                rust_timeout=60_000,
+                force_polling=self.polling,
+                poll_delay_ms=_POLL_MS,
+                ignore_permission_denied=True,
+            ):
+                touched = {Path(path) for _, path in changes}
+                if any({p.real, p.real.parent} & touched for p in self._places.values()):
+                    await self._check(self._places)
+                if _folders(self._places.values()) != folders:
+                    return
+        except FileNotFoundError:
+            return  # a folder went between the look and the watch: look again
+        except OSError as error:
+            if self.polling:
+                log.warning("files cannot be watched: %s", error)
+                await self._stale.wait()
+                return
+            log.warning("no watches left, looking every %d s instead: %s", _POLL_MS // 1000, error)
+            self.polling = True
+        finally:
+            renewing.cancel()
+
+    async def _until_other(self, folders: frozenset[Path], stop: asyncio.Event) -> None:
+        """Keep the set of files; let the watch end once they lie in other folders."""
+        # This runs once the watch stands; what changed while it was being set up is seen here.
+        await self._check(self._places)
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            self._track()
+            if _folders(self._places.values()) != folders:
+                stop.set()
+                return
+            await self._check(self._places)
+
+    async def _check(self, paths: Iterable[str]) -> None:
+        """Hash those files whose times or sizes moved, and report the ones that are others."""
+        for path in tuple(paths):
+            place = self._places.get(path)
+            stamp = _stamp(place.real) if place else ()
+            if place is None or self._stamps.get(path) == stamp:
+                continue
+            try:
+                place = self._workspace.locate(path)
+                sha = await self._workspace.digest(place) if place.exists else ""
+            except WorkspaceError as error:
+                log.info("%s cannot be compared: %s", path, error)
+                continue
+            self._places[path] = place
+            self._stamps[path] = stamp
+            self._report(path, sha)
+
+    def _report(self, path: str, sha: str) -> None:
+        state = self._store.state
+        known = {p.before_hash for gate in state.gates for p in gate.previews if p.path == path}
+        if path in state.files_read:
+            known.add(state.files_read[path])
+        if known - {sha} and not self._own.is_own(path, sha):
+            self._store.dispatch(FileChangedOutside(path=path, sha=sha))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        info = path.stat()
+    except OSError:
+        return ()
+    return info.st_mtime_ns, info.st_size, info.st_ino
+
+
+def _folders(places: Iterable[Place]) -> frozenset[Path]:
+    """The folders of the files; for one that is not there, the nearest that is."""
+    found: set[Path] = set()
+    for place in places:
+        folder = place.real.parent
+        while not folder.is_dir():
+            folder = folder.parent
+        found.add(folder)
+    return frozenset(found)

@@ -1,0 +1,76 @@
+"""Slash commands and the command palette: one registry."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Takes = Literal["", "language", "theme", "mode"]
+
+#: A message that begins so is a command; ``/etc/hosts is wrong`` is a message.
+_COMMAND: Final = re.compile(r"/([a-z]+)(?:[ \t]+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command by its name without the slash; ``action`` is an action of the app."""
+
+    name: str
+    action: str
+    takes: Takes = ""  # what its argument chooses from; with none given the app asks
+
+    @property
+    def text(self) -> str:
+        """Key of the catalogue."""
+        return f"commands.{self.name}"
+
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command("keys", "keys"),
+    Command("chat", "pane('chat')"),
+    Command("plan", "pane('plan')"),
+    Command("diff", "pane('diff')"),
+    Command("vitals", "pane('vitals')"),
+    Command("mode", "mode", takes="mode"),
+    Command("pause", "pause"),
+    Command("stop", "stop"),
+    Command("retry", "retry"),
+    Command("queue", "queue"),
+    Command("undo", "undo"),
+    Command("copy", "copy"),
+    Command("lang", "language", takes="language"),
+    Command("theme", "theme", takes="theme"),
+    Command("quit", "quit_now"),
+)
+
+_BY_NAME: Final = {command.name: command for command in COMMANDS}
+
+CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
+    "language": ("en", "ja"),
+    "theme": ("duck-dark", "duck-light", "duck-contrast"),
+    "mode": ("plan", "strict", "standard", "trusted"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A typed command; ``command`` is None where the name is none of ours."""
+
+    name: str
+    command: Command | None
+    argument: str
+
+
+def parse(text: str) -> Invocation | None:
+    """Read a composer's text as a command; None when it is a message."""
+    match = _COMMAND.fullmatch(text.strip())
+    if match is None:
+        return None
+    name = match.group(1)
+    return Invocation(name, _BY_NAME.get(name), (match.group(2) or "").strip())
+
+
+def starting_with(prefix: str) -> tuple[Command, ...]:
+    """Commands whose name begins so, in the registry's order."""
+    return tuple(command for command in COMMANDS if command.name.startswith(prefix))

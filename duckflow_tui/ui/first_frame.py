@@ -1,0 +1,272 @@
+"""The first paint: four panes drawn with plain escape codes before anything heavy is imported.
+
+From here on the terminal is raw and does not echo. What is typed stays in the kernel's buffer,
+where Textual's driver, which sets the same modes without flushing, reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final
+
+from duckflow_tui.ui.layout import ROOMY, Layout, layout_for, right_column
+from duckflow_tui.ui.palette import Palette, palette_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+
+ENTER: Final = "\x1b[?1049h\x1b[?2004h\x1b[?7l\x1b[?25l"
+LEAVE: Final = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?1049l"
+
+_STRINGS = os.path.join(os.path.dirname(__file__), "strings")
+
+
+class FirstFrame:
+    """A terminal that was taken over: its modes as they were, and how to give it back."""
+
+    def __init__(self, fd: int, modes: list[Any]) -> None:
+        self.fd = fd
+        self.modes = modes  # of termios.tcgetattr before the frame
+        self.taken = True
+        self._handlers: dict[int, Any] = {}
+
+    def answer_signals(self) -> None:
+        """Until the app is up, a signal that ends the process gives the terminal back first."""
+        import signal
+
+        def end(number: int, _frame: FrameType | None) -> None:
+            self.restore()
+            os._exit(128 + number)
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._handlers[number] = signal.signal(number, end)
+
+    def hand_over(self) -> None:
+        """The app runs the screen from here on: signals are no longer this frame's to answer."""
+        import signal
+
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers.clear()
+
+    def restore(self) -> None:
+        """Leave the alternate screen and set the modes as they were; a second call does nothing."""
+        if not self.taken:
+            return
+        self.taken = False
+        self.hand_over()
+        _write(LEAVE)
+        self.restore_modes()
+
+    def restore_modes(self) -> None:
+        """Set the line discipline as it was; nothing is drawn, a lost terminal is no error."""
+        import termios
+
+        try:
+            termios.tcsetattr(self.fd, termios.TCSANOW, self.modes)
+        except termios.error:
+            return
+
+
+def enter(
+    lang: str,
+    title: str,
+    *,
+    theme: str = "duck-dark",
+    environ: Mapping[str, str] = os.environ,
+) -> FirstFrame | None:
+    """Take the terminal over and draw the frame; None where there is none that can be drawn on.
+
+    ``title`` is the name of the workspace folder and may hold anything.
+    """
+    if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        return None
+    try:
+        import termios
+    except ImportError:  # Windows: Textual's own driver does all of it there
+        return None
+    if sys.__stdin__ is None or sys.__stderr__ is None:
+        return None
+    fd = sys.__stdin__.fileno()
+    if not (os.isatty(fd) and os.isatty(sys.__stderr__.fileno())):
+        return None
+    try:
+        modes = termios.tcgetattr(fd)
+        width, height = os.get_terminal_size(sys.__stderr__.fileno())
+        _go_raw(fd)
+    except (termios.error, OSError):
+        return None
+    frame = FirstFrame(fd, modes)
+    depth = colour_depth(environ)
+    _write(ENTER + drawing(width, height, lang, title, palette_named(theme), depth))
+    frame.answer_signals()
+    return frame
+
+
+def colour_depth(environ: Mapping[str, str]) -> int:
+    """Bits of colour that the terminal takes: 24, 8, or 0 for none."""
+    term = environ.get("TERM", "")
+    if environ.get("NO_COLOR"):
+        return 0
+    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return 24
+    return 8 if "256color" in term or "kitty" in term else 0
+
+
+def drawing(
+    width: int, height: int, lang: str, title: str, palette: Palette, depth: int = 24
+) -> str:
+    """The frame as text with escape codes; any size from 1 × 1 on."""
+    canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
+    words = _words(lang)
+    layout = layout_for(width, height)
+    canvas.fill(0, 0, canvas.width, canvas.height, palette.background)
+    canvas.fill(0, 0, canvas.width, 1, palette.bars)
+    canvas.put(1, 0, " duckflow ", palette.on_accent, palette.accent, bold=True)
+    canvas.put(13, 0, _harmless(title), palette.text, palette.bars, end=canvas.width - 1)
+    if canvas.height > 2:
+        canvas.fill(0, canvas.height - 1, canvas.width, 1, palette.bars)
+    _panes(canvas, words, layout)
+    _composer(canvas, words, right_column(width, layout))
+    return canvas.text()
+
+
+def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout) -> None:
+    palette = canvas.palette
+    column = right_column(canvas.width, layout)
+    if layout == "single":
+        if canvas.height >= ROOMY:
+            names = [words[name] for name in ("chat", "plan", "diff", "vitals")]
+            canvas.put(1, 1, "  ".join(names), palette.quiet, palette.background)
+        return
+    left = canvas.width - column
+    for row in range(1, canvas.height - 1):
+        canvas.put(left, row, "│", palette.bars, palette.background)
+    if layout == "tabbed":
+        names = [words[name] for name in ("plan", "diff", "vitals")]
+        canvas.put(left + 2, 1, "  ".join(names), palette.quiet, palette.background)
+        return
+    middle = 7 + (canvas.height - 8) // 2
+    for row, name in ((1, "vitals"), (7, "plan"), (middle, "diff")):
+        canvas.fill(left + 1, row, column - 1, 1, palette.raised)
+        canvas.put(left + 2, row, words[name], palette.accent, palette.raised, bold=True)
+
+
+def _composer(canvas: _Canvas, words: dict[str, str], column: int) -> None:
+    palette = canvas.palette
+    width = canvas.width - column
+    hint = words["placeholder"]
+    if canvas.height < ROOMY:
+        row = max(canvas.height - 2, 0)
+        canvas.put(1, row, hint, palette.faint, palette.background, end=width - 1)
+        return
+    top = canvas.height - 4
+    line = "─" * max(width - 4, 0)
+    canvas.put(1, top, f"╭{line}╮", palette.faint, palette.background)
+    canvas.put(1, top + 1, "│", palette.faint, palette.background)
+    canvas.put(3, top + 1, hint, palette.faint, palette.background, end=width - 3)
+    canvas.put(width - 2, top + 1, "│", palette.faint, palette.background)
+    canvas.put(1, top + 2, f"╰{line}╯", palette.faint, palette.background)
+
+
+class _Canvas:
+    """Writes of text at places, cut to the size."""
+
+    def __init__(self, width: int, height: int, palette: Palette, depth: int) -> None:
+        self.width = width
+        self.height = height
+        self.palette = palette
+        self._depth = depth
+        self._parts: list[str] = []
+
+    def fill(self, x: int, y: int, width: int, height: int, colour: str) -> None:
+        for row in range(y, min(y + height, self.height)):
+            self._parts.append(f"\x1b[{row + 1};{x + 1}H{self._colour(48, colour)}{' ' * width}")
+
+    def put(
+        self,
+        x: int,
+        y: int,
+        text: str,
+        colour: str,
+        behind: str,
+        *,
+        bold: bool = False,
+        end: int | None = None,
+    ) -> None:
+        room = min(self.width, end if end is not None else self.width) - x
+        if room <= 0 or not 0 <= y < self.height:
+            return
+        weight = "\x1b[1m" if bold else ""
+        style = f"\x1b[0m{weight}{self._colour(38, colour)}{self._colour(48, behind)}"
+        self._parts.append(f"\x1b[{y + 1};{x + 1}H{style}{_cut(text, room)}")
+
+    def text(self) -> str:
+        return "".join((*self._parts, "\x1b[0m"))
+
+    def _colour(self, ground: int, colour: str) -> str:
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        if self._depth == 24:
+            return f"\x1b[{ground};2;{red};{green};{blue}m"
+        if self._depth == 8:
+            cube = [round(channel / 255 * 5) for channel in (red, green, blue)]
+            return f"\x1b[{ground};5;{16 + 36 * cube[0] + 6 * cube[1] + cube[2]}m"
+        return ""
+
+
+def _cut(text: str, cells: int) -> str:
+    used = 0
+    for at, char in enumerate(text):
+        if unicodedata.combining(char):
+            continue
+        used += 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        if used > cells:
+            return text[:at]
+    return text
+
+
+def _words(lang: str) -> dict[str, str]:
+    """The entries of ``panes.toml``, one a line: tomllib alone would cost a fifth of the budget
+    of the first paint.
+    """
+    folder = lang if lang in ("en", "ja") else "en"
+    words: dict[str, str] = {}
+    with open(os.path.join(_STRINGS, folder, "panes.toml"), encoding="utf-8") as lines:
+        for line in lines:
+            name, sign, text = line.strip().partition(" = ")
+            if sign:
+                words[name] = text.strip('"')
+    return words
+
+
+def _harmless(title: str) -> str:
+    if title.isascii() and title.isprintable():
+        return title
+    from duckflow_tui.safety.safe_text import visible_line
+
+    return visible_line(title)
+
+
+def _go_raw(fd: int) -> None:
+    """The modes of Textual's driver, so that nothing changes when it starts."""
+    import termios
+
+    modes = termios.tcgetattr(fd)
+    modes[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+    modes[0] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+    modes[6][termios.VMIN] = 1
+    termios.tcsetattr(fd, termios.TCSANOW, modes)
+
+
+def _write(text: str) -> None:
+    stream = sys.__stderr__
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        return

@@ -1,0 +1,26 @@
+"""Which of the three layouts a terminal gets. No Textual here: the first frame uses it too."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+Layout = Literal["wide", "tabbed", "single"]
+
+WIDE: Final = 120  # columns from which all four panes stand side by side
+TABBED: Final = 80  # columns from which a second pane fits beside the chat
+TALL: Final = 24  # rows below which only one pane is shown at a time
+ROOMY: Final = 14  # rows below which borders and gaps are left out
+
+
+def layout_for(width: int, height: int) -> Layout:
+    """The layout for a terminal of this many columns and rows; any size is allowed."""
+    if height < TALL or width < TABBED:
+        return "single"
+    return "wide" if width >= WIDE else "tabbed"
+
+
+def right_column(width: int, layout: Layout) -> int:
+    """Columns of the right column, its rule included; 0 where there is none."""
+    if layout == "single":
+        return 0
+    return max(38, width * 2 // 5)

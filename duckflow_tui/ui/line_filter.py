@@ -1,0 +1,40 @@
+"""The last line of defence before the terminal (R13): what slipped through is shown, not sent."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+from duckflow_tui.safety.safe_text import is_safe, visible_line
+
+
+class SafeLineFilter(LineFilter):
+    """Replaces control, bidi and invisible characters in every line of every widget.
+
+    A line keeps its width: what its signs take is cut off at the end. Hyperlinks go, because a
+    terminal acts on them and their targets come from outside.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        if all(_harmless(segment) for segment in segments):
+            return segments
+        width = sum(cell_len(segment.text) for segment in segments)
+        return Segment.adjust_line_length(
+            [_shown(segment) for segment in segments], width, pad=False
+        )
+
+
+def _harmless(segment: Segment) -> bool:
+    text, style, control = segment
+    if style is not None and style.link:
+        return False
+    return control is None and "\n" not in text and is_safe(text)
+
+
+def _shown(segment: Segment) -> Segment:
+    style = segment.style
+    if style is not None and style.link:
+        style = style.update_link(None)
+    return Segment(visible_line(segment.text), style)

@@ -1,0 +1,338 @@
+"""The conversation as blocks: what each message looks like, how high it is, what copying it gives.
+
+A block knows its message and nothing of the screen but a ``Look``. Its rows are drawn when they
+are first needed; until then its height is an estimate that costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from rich.segment import Segment
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.decision import Question
+from duckflow_tui.state.messages import (
+    AssistantMessage,
+    Level,
+    Message,
+    NoticeMessage,
+    OperationMessage,
+    UserMessage,
+)
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, rows_of
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.panes.markdown import MarkdownDocument
+
+Group = Literal["text", "row", "notice"]
+
+MARK_CELLS: Final = 2  # a mark and the space behind it
+FOLDED: Final = "▸"
+OPEN: Final = "▾"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What blocks are drawn with; ``width`` is that of the widget in cells."""
+
+    palette: Palette
+    width: int
+    words: Catalogue
+
+    @property
+    def margin(self) -> int:
+        """Free cells at either side: none where every cell counts."""
+        return 1 if self.width >= 24 else 0
+
+    @property
+    def indent(self) -> int:
+        """Cells and characters in front of every row: margin, mark, space."""
+        return self.margin + MARK_CELLS
+
+    @property
+    def text_width(self) -> int:
+        """Cells for what a row says."""
+        return max(1, self.width - self.indent - self.margin)
+
+
+class Block:
+    """A message, or a part of one, between two blank lines or among rows of its group."""
+
+    group: Group = "text"
+    foldable = False
+
+    def __init__(self) -> None:
+        self.rows: list[Row] | None = None  # None: not drawn, or let go of
+        self.height = 1  # rows; exact once ``measured``
+        self.measured = False
+        self.opened = False
+
+    def draw(self, look: Look) -> list[Row]:
+        """The rows, each with its margin in front."""
+        raise NotImplementedError
+
+    def estimate(self, look: Look) -> int:
+        """About how many rows ``draw`` would give."""
+        return 1
+
+    @property
+    def source(self) -> str:
+        """What copying the whole block gives, raw; empty where that is what the rows say."""
+        return ""
+
+    @property
+    def said(self) -> str:
+        """The text a search looks through, what is folded included."""
+        return ""
+
+    def forget(self, look: Look) -> None:
+        """The look is another: nothing that was drawn holds."""
+        self.rows = None
+        self.measured = False
+        self.height = max(1, self.estimate(look))
+
+
+class UserBlock(Block):
+    """What the user sent."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def draw(self, look: Look) -> list[Row]:
+        pieces = [(visible(self.text.strip("\n")), ink(look.palette.text))]
+        mark = ("›", ink(look.palette.accent, bold=True))
+        return framed(rows_of(pieces, look.text_width), look, mark)
+
+    def estimate(self, look: Look) -> int:
+        return rough_rows(self.text, look.text_width)
+
+    @property
+    def source(self) -> str:
+        return self.text.strip("\n")
+
+    @property
+    def said(self) -> str:
+        return self.text
+
+
+class ReplyBlock(Block):
+    """What the model replied, as markdown."""
+
+    def __init__(self, text: str, *, complete: bool = True) -> None:
+        super().__init__()
+        self.text = text
+        self.complete = complete
+
+    def draw(self, look: Look) -> list[Row]:
+        # Here, because the parser costs what the first paint must not wait for.
+        from duckflow_tui.ui.panes.markdown import MarkdownDocument
+
+        document = MarkdownDocument(look.palette, look.text_width)
+        document.feed(self.text)
+        return self.finished(document, reply_rows(document.rows, look), look)
+
+    def finished(self, document: MarkdownDocument, rows: list[Row], look: Look) -> list[Row]:
+        """The rows of a document that has all of the text; ``rows`` are those framed before."""
+        stable = document.stable if rows else 0
+        document.finish()
+        done = rows[:stable] + reply_rows(document.rows[stable:], look, first=not stable)
+        if not self.complete:
+            word = look.words("transcript.cut_off")
+            done += framed([[Segment(f"— {word}", ink(look.palette.bad))]], look)
+        return done
+
+    def estimate(self, look: Look) -> int:
+        return rough_rows(self.text, look.text_width)
+
+    @property
+    def source(self) -> str:
+        return self.text
+
+    @property
+    def said(self) -> str:
+        return self.text
+
+
+class FoldBlock(Block):
+    """A row with a text behind it: reasoning, or a reply that could not be read."""
+
+    group: Group = "row"
+    foldable = True
+
+    def __init__(self, key: str, text: str, seconds: float | None) -> None:
+        super().__init__()
+        self.key = key
+        self.text = text
+        self.seconds = seconds
+
+    def draw(self, look: Look) -> list[Row]:
+        palette = look.palette
+        time = "" if self.seconds is None else seconds_text(self.seconds, look.words)
+        title = look.words(self.key, time=time, count=f"{len(self.text):,}")
+        shown = fit(title, look.text_width - 2)
+        row = [fold_sign(self, look), Segment(shown, ink(palette.quiet))]
+        rows = framed([row], look)
+        if self.opened:
+            body = [(visible(self.text.strip("\n")), ink(palette.quiet, italic=True))]
+            rows += framed(barred(rows_of(body, look.text_width - 4), look), look)
+        return rows
+
+    def estimate(self, look: Look) -> int:
+        return 1 + (rough_rows(self.text, look.text_width - 4) if self.opened else 0)
+
+    @property
+    def said(self) -> str:
+        return self.text
+
+
+class NoticeBlock(Block):
+    """A word from the app itself."""
+
+    group: Group = "notice"
+    _SIGNS: Final = {Level.INFO: "·", Level.WARNING: "!", Level.ERROR: "✗"}
+
+    def __init__(self, message: NoticeMessage) -> None:
+        super().__init__()
+        self.message = message
+
+    def draw(self, look: Look) -> list[Row]:
+        palette, level = look.palette, self.message.level
+        color = {Level.INFO: palette.faint, Level.WARNING: palette.accent}.get(level, palette.bad)
+        text = ink(palette.quiet if level is Level.INFO else palette.text)
+        pieces: list[Piece] = []
+        if level is not Level.INFO:
+            pieces.append((look.words(f"transcript.level.{level}") + " ", ink(color)))
+        pieces.append((look.words(self.message.key, **self.message.params), text))
+        rows = rows_of(pieces, look.text_width)
+        return framed(rows, look, (self._SIGNS[level], ink(color, bold=True)))
+
+    @property
+    def said(self) -> str:
+        return " ".join((self.message.key, *self.message.params.values()))
+
+
+class QuestionBlock(Block):
+    """A question of the model, with answers to choose from."""
+
+    def __init__(self, question: Question, *, asked_already: bool) -> None:
+        super().__init__()
+        self.question = question
+        self.asked_already = asked_already  # the reply above holds its words
+
+    def draw(self, look: Look) -> list[Row]:
+        palette = look.palette
+        rows: list[Row] = []
+        if not self.asked_already:
+            rows += rows_of([(visible(self.question.text), ink(palette.text))], look.text_width)
+        for number, option in enumerate(self.question.options, 1):
+            pieces = [
+                (f"{number} ", ink(palette.accent)),
+                (visible_line(option), ink(palette.quiet)),
+            ]
+            rows += rows_of(pieces, look.text_width)
+        return framed(rows, look, ("?", ink(palette.accent, bold=True)))
+
+    @property
+    def said(self) -> str:
+        return "\n".join((self.question.text, *self.question.options))
+
+
+def blocks_of(message: Message) -> list[Block]:
+    """The blocks of a message in their order; none for a reply that said and asked nothing."""
+    from duckflow_tui.ui.panes.operation_blocks import OperationBlock
+
+    match message:
+        case UserMessage():
+            return [UserBlock(message.text)]
+        case OperationMessage():
+            return [OperationBlock(message)]
+        case NoticeMessage():
+            return [NoticeBlock(message)]
+        case AssistantMessage():
+            return _assistant_blocks(message)
+
+
+def _assistant_blocks(message: AssistantMessage) -> list[Block]:
+    blocks: list[Block] = []
+    if message.reasoning.strip():
+        blocks.append(FoldBlock("transcript.thought", message.reasoning, message.reasoning_s))
+    if message.text.strip() or not message.complete:
+        blocks.append(ReplyBlock(message.text, complete=message.complete))
+    elif message.raw.strip():
+        blocks.append(FoldBlock("transcript.unreadable", message.raw, None))
+    question = message.decision.question if message.decision else None
+    if question is not None:
+        asked = question.text.strip() in message.text
+        if not asked or question.options:
+            blocks.append(QuestionBlock(question, asked_already=asked))
+    return blocks
+
+
+def framed(rows: Sequence[Row], look: Look, mark: Piece | None = None) -> list[Row]:
+    """The rows behind the margin, the first one behind ``mark`` (one cell) if there is one."""
+    blank = " " * look.indent
+    done: list[Row] = []
+    for number, row in enumerate(rows or [[]]):
+        if not number and mark is not None:
+            lead = [Segment(" " * look.margin, PLAIN)] if look.margin else []
+            done.append([*lead, Segment(*mark), Segment(" ", PLAIN), *row])
+        else:
+            done.append([Segment(blank, PLAIN), *row])
+    return done
+
+
+def reply_rows(rows: Sequence[Row], look: Look, *, first: bool = True) -> list[Row]:
+    """Rows of a reply in their frame; code carries its ground one cell into the margin."""
+    if not rows:
+        return []
+    done = framed(rows, look, ("◆", ink(look.palette.ai)) if first else None)
+    for row, content in zip(done, rows, strict=True):
+        style = content[0].style if content else None
+        if style is not None and style.bgcolor is not None:
+            at = len(row) - len(content) - 1
+            row[at : at + 1] = [
+                Segment(row[at].text[:-1], row[at].style),
+                Segment(" ", ink(None, on=look.palette.raised)),
+            ]
+    return done
+
+
+def barred(rows: Sequence[Row], look: Look) -> list[Row]:
+    """Rows of something that was folded, behind a faint line."""
+    return [[Segment("  │ ", ink(look.palette.faint)), *row] for row in rows]
+
+
+def fold_sign(block: Block, look: Look) -> Segment:
+    """The triangle of a row that can be opened."""
+    return Segment(f"{OPEN if block.opened else FOLDED} ", ink(look.palette.faint))
+
+
+def rough_rows(text: str, width: int) -> int:
+    """About how many rows a text takes, from the lengths of its lines alone."""
+    width = max(1, width)
+    if not text.isascii():  # three bytes of UTF-8 are two cells more often than not
+        wide = (len(text.encode("utf-8", "surrogatepass")) - len(text)) / 2
+        width = max(1, int(width / (1 + wide / len(text))))
+    return sum(1 + max(0, len(line) - 1) // width for line in text.split("\n"))
+
+
+def seconds_text(seconds: float, words: Catalogue) -> str:
+    """``0.4 s``, ``12 s`` or ``1:05``."""
+    if seconds < 10:
+        return words("transcript.seconds", count=f"{max(0.0, seconds):.1f}")
+    if seconds < 60:
+        return words("transcript.seconds", count=f"{seconds:.0f}")
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def whole_seconds(seconds: float, words: Catalogue) -> str:
+    """Elapsed time that changes once a second."""
+    if seconds < 60:
+        return words("transcript.seconds", count=str(max(0, int(seconds))))
+    return seconds_text(seconds, words)

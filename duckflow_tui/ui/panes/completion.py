@@ -1,0 +1,107 @@
+"""The list above the composer: files for ``@``, commands for ``/``. It never has the focus."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad
+
+SHOWN: Final = 8  # rows at most
+
+_FILE: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_COMMAND: Final = re.compile(r"/([a-z]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is being typed at the cursor: characters ``start`` to the cursor of its line."""
+
+    kind: Literal["file", "command"]
+    query: str
+    start: int
+
+
+def token_at(line: str, column: int, *, first_line: bool) -> Token | None:
+    """The token that the cursor stands behind, None when nothing can be completed."""
+    before = line[:column]
+    if first_line and (command := _COMMAND.fullmatch(before)):
+        return Token("command", command.group(1), 0)
+    file = _FILE.search(before)
+    if file is None:
+        return None
+    return Token("file", file.group(1), file.start())
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row: what is inserted, and what it means."""
+
+    value: str
+    about: str = ""
+
+
+class CompletionList(Rows):
+    """Rows to choose from; hidden while there are none."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.candidates: tuple[Candidate, ...] = ()
+        self._at = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to choose."""
+        return bool(self.candidates)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The row that Tab would take."""
+        return self.candidates[self._at] if self.candidates else None
+
+    def offer(self, candidates: tuple[Candidate, ...]) -> None:
+        """Show these; the first is chosen."""
+        self.candidates, self._at = candidates, 0
+        self.set_class(bool(candidates), "-open")
+        self.again(layout=True)
+
+    def close(self) -> None:
+        """Hide the list."""
+        if self.candidates:
+            self.offer(())
+
+    def move(self, step: int) -> None:
+        """Choose another row, around the ends."""
+        if self.candidates:
+            self._at = (self._at + step) % len(self.candidates)
+            self.again(layout=True)
+
+    def lines(self, width: int) -> list[Row]:
+        palette = self.palette
+        names = max((cell_len(c.value) for c in self.candidates), default=0)
+        rows: list[Row] = []
+        first = max(0, min(self._at - SHOWN + 1, len(self.candidates) - SHOWN))
+        for number, candidate in enumerate(self.candidates[first : first + SHOWN], first):
+            here = number == self._at
+            on = palette.bars if here else palette.raised
+            value = fit(visible_line(candidate.value), max(4, width - 4), keep="end")
+            mark = "› " if here else "  "
+            row = [
+                Segment(f" {mark}", ink(palette.accent, on=on)),
+                Segment(
+                    pad(value, min(names, width - 4)),
+                    ink(palette.text, on=on, bold=here),
+                ),
+                Segment(
+                    f"   {candidate.about}" if candidate.about else "", ink(palette.quiet, on=on)
+                ),
+            ]
+            used = sum(cell_len(segment.text) for segment in row)
+            rows.append([*row, Segment(" " * max(0, width - used), ink(None, on=on))])
+        return rows

@@ -1,0 +1,326 @@
+"""The composer: where every character goes, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, ClassVar, Final, cast
+
+from textual import events
+from textual.actions import SkipAction
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import var
+from textual.widgets import TextArea
+from textual.worker import Worker
+
+from duckflow_tui.ui.history import MessageHistory
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
+from duckflow_tui.ui.panes.folded_paste import FoldedPastes
+
+#: Keys of the stock widget that mean something else here, or nothing.
+_NOT_OURS: Final = frozenset(
+    {"f6", "f7", "ctrl+c", "super+c", "pageup", "pagedown", "shift+up", "shift+down", "up", "down"}
+)
+
+
+def _stock_bindings() -> list[BindingType]:
+    kept: list[BindingType] = []
+    for binding in TextArea.BINDINGS:
+        if not isinstance(binding, Binding):
+            continue
+        keys = [key for key in binding.key.split(",") if key not in _NOT_OURS]
+        if keys:
+            kept.append(Binding(",".join(keys), binding.action, binding.description, show=False))
+    return kept
+
+
+class Composer(TextArea, inherit_bindings=False):
+    """A TextArea that sends with Enter, keeps a history, folds large pastes and completes.
+
+    The stock widget places the terminal's cursor, which input methods need; nothing here draws.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *_stock_bindings(),
+        Binding("ctrl+j,alt+enter,shift+enter", "newline", show=False),
+        Binding("up", "history(-1)", show=False),
+        Binding("down", "history(1)", show=False),
+        Binding("tab", "take_or_queue", show=False),
+        Binding("escape", "close_completion", show=False),
+        Binding("ctrl+c,super+c", "copy_selection", show=False),
+    ]
+
+    words: var[Catalogue] = var(Catalogue)
+    busy: var[bool] = var(False)  # work runs: Tab queues
+    suggested: var[str] = var("")  # a first request: Tab or Enter takes it, typing ignores it
+
+    class Submitted(Message):
+        """The user sent the text; pastes are whole in it. ``later``: for the next turn (Tab)."""
+
+        def __init__(self, composer: Composer, text: str, *, later: bool = False) -> None:
+            super().__init__()
+            self.composer = composer
+            self.text = text
+            self.later = later
+
+        @property
+        def control(self) -> Composer:
+            return self.composer
+
+    class Copied(Message):
+        """The user copied a part of the text."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class EmptyEnter(Message):
+        """Enter with nothing written."""
+
+    def __init__(
+        self,
+        completions: CompletionList,
+        offer: Callable[[Token], Coroutine[Any, Any, None]],
+        *,
+        id: str | None = None,
+    ) -> None:
+        """``offer`` fills the list for a token; it may take its time and may be cancelled."""
+        self._has_sent = False
+        super().__init__(id=id, highlight_cursor_line=False, tab_behavior="focus")
+        self.cursor_blink = False
+        self.past = MessageHistory(None, "")
+        self._completions = completions
+        self._offer = offer
+        self._completing: Worker[None] | None = None
+        self._pastes = FoldedPastes()
+        self._recalled: int | None = None  # place in the history, None for the draft
+        self._draft = ""
+        self._loaded = ""  # what was put here, not typed: nothing is offered for it
+        self._dismissed = ""  # the line for which the list was closed by Esc
+
+    # what it holds
+
+    @property
+    def draft(self) -> str:
+        """The text with its pastes unfolded."""
+        return self._pastes.unfold(self.text)
+
+    def write(self, text: str) -> None:
+        """Replace the text; a large one is folded."""
+        self._pastes.clear()
+        self.text = self._loaded = self._pastes.fold(text)
+        self.move_cursor(self.document.end)
+
+    def add(self, text: str) -> None:
+        """Append to what is written, on a line of its own."""
+        self.write(f"{self.draft}\n{text}" if self.draft.strip() else text)
+
+    def put_away(self) -> None:
+        """Move the draft into the history and start anew."""
+        self.past.add(self.draft)
+        self.write("")
+        self._recalled = None
+
+    def give_back(self, text: str) -> None:
+        """What could not be sent is the text again, before what was typed since."""
+        since = self.draft
+        self.write(f"{text}\n{since}" if since else text)
+
+    def submit(self, *, later: bool = False) -> None:
+        """Send what is written; an empty text asks what Enter means now.
+
+        The text leaves at once: what is typed next, however fast, is not part of it.
+        """
+        text = self.draft.strip()
+        self._completions.close()
+        if not text and self._take_suggested():
+            return
+        if text:
+            self._has_sent = True
+            self.suggested = ""
+            self.write("")
+            self._recalled = None
+            self.post_message(self.Submitted(self, text, later=later))
+        else:
+            self.post_message(self.EmptyEnter())
+
+    # Textual
+
+    def watch_words(self) -> None:
+        self._hint()
+
+    def validate_suggested(self, text: str) -> str:
+        """Who has sent something, even before the session stood, needs no first request."""
+        return "" if self._has_sent else text
+
+    def watch_suggested(self) -> None:
+        self._hint()
+
+    async def on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self._enter()
+        elif (
+            event.key in ("backspace", "delete") and self._delete_chip(event.key)
+        ) or await self._own_binding(event.key):
+            event.stop()
+            event.prevent_default()
+
+    async def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        result = self.replace(self._pastes.fold(text), *self.selection)
+        self.move_cursor(result.end_location)
+
+    def on_text_area_changed(self) -> None:
+        self._complete()
+
+    # keys
+
+    def action_newline(self) -> None:
+        result = self.replace("\n", *self.selection)
+        self.move_cursor(result.end_location)
+
+    def action_copy_selection(self) -> None:
+        if not self.selected_text:
+            raise SkipAction
+        self.post_message(self.Copied(self.selected_text))
+
+    def action_close_completion(self) -> None:
+        if not self._completions.is_open:
+            raise SkipAction
+        self._dismissed = self.document.get_line(self.cursor_location[0])
+        self._completions.close()
+
+    def action_take_or_queue(self) -> None:
+        if self._completions.is_open:
+            self.take(self._completions.chosen)
+        elif not self.text:
+            self._take_suggested()
+        elif self.busy:
+            self.submit(later=True)
+
+    def action_history(self, step: int) -> None:
+        if self._completions.is_open:
+            self._completions.move(step)
+            return
+        navigator, location = self.navigator, self.cursor_location
+        if step < 0 and not navigator.is_first_wrapped_line(location):
+            self.action_cursor_up()
+        elif step > 0 and not navigator.is_last_wrapped_line(location):
+            self.action_cursor_down()
+        else:
+            self._recall(step)
+
+    # completion
+
+    def take(self, candidate: Candidate | None) -> None:
+        """Put the candidate where the token stands."""
+        token = self._token()
+        if candidate is None or token is None:
+            return
+        row, column = self.cursor_location
+        if token.kind == "command":
+            text = f"{candidate.value} "
+        else:
+            quoted = f'"{candidate.value}"' if " " in candidate.value else candidate.value
+            text = f"@{quoted} "
+        result = self.replace(text, (row, token.start), (row, column))
+        self.move_cursor(result.end_location)
+        self._completions.close()
+
+    def _token(self) -> Token | None:
+        row, column = self.cursor_location
+        return token_at(self.document.get_line(row), column, first_line=row == 0)
+
+    def _complete(self) -> None:
+        token = self._token()
+        line = self.document.get_line(self.cursor_location[0])
+        if token is None or line == self._dismissed or self.text == self._loaded:
+            self._completions.close()
+            if self._completing is not None:
+                self._completing.cancel()
+            return
+        self._dismissed = ""
+        self._completing = self.run_worker(
+            partial(self._offer, token), group="completion", exclusive=True, exit_on_error=False
+        )
+
+    # history
+
+    def _recall(self, step: int) -> None:
+        messages = self.past.messages
+        at = len(messages) if self._recalled is None else self._recalled
+        at += step
+        if at < 0 or at > len(messages):
+            return
+        if self._recalled is None:
+            if step > 0:
+                return
+            self._draft = self.draft
+        self._recalled = None if at == len(messages) else at
+        self.write(self._draft if self._recalled is None else messages[at])
+        if step < 0:
+            self.move_cursor((0, len(self.document.get_line(0))))
+
+    def _take_suggested(self) -> bool:
+        """What was suggested becomes the text; it is sent by another Enter."""
+        text, self.suggested = self.suggested, ""
+        if text:
+            self.write(text)
+        return bool(text)
+
+    def _hint(self) -> None:
+        if self.suggested:
+            self.placeholder = Content(self.words("composer.suggested", text=self.suggested))
+        else:
+            self.placeholder = Content(self.words("pane.placeholder"))
+
+    # editing
+
+    async def _own_binding(self, key: str) -> bool:
+        """Run what the key is bound to here, at once.
+
+        Left to the app, a bound key is acted on after the characters that came right behind it:
+        a new line or a Backspace typed ahead would land in another place.
+        """
+        app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+        for binding in self._bindings.key_to_bindings.get(key, ()):
+            if await app.run_action(binding.action, self):
+                return True
+        return False
+
+    def _enter(self) -> None:
+        row, column = self.cursor_location
+        if column and self.document.get_line(row)[column - 1] == "\\":
+            result = self.replace("\n", (row, column - 1), (row, column))
+            self.move_cursor(result.end_location)
+            return
+        chosen = self._completions.chosen
+        token = self._token()
+        if chosen is not None and token is not None and token.kind == "command":
+            self.take(chosen)
+        self.submit()
+
+    def _delete_chip(self, key: str) -> bool:
+        """A chip goes as a whole; in pieces it would no longer stand for its text."""
+        if self.selected_text:
+            return False
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        if key == "backspace":
+            chip = self._pastes.ending_at(line[:column])
+            start, end = column - len(chip or ""), column
+        else:
+            chip = self._pastes.starting_at(line[column:])
+            start, end = column, column + len(chip or "")
+        if chip is None:
+            return False
+        self.delete((row, start), (row, end))
+        return True

@@ -1,0 +1,71 @@
+"""What a selection in a column of blocks gives to the clipboard."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from duckflow_tui.ui.panes.blocks import Block, Look
+from duckflow_tui.ui.panes.column import Column
+from duckflow_tui.ui.panes.strips import Span, row_text, text_of
+
+
+def copied(column: Column, look: Look, selection: Selection) -> str:
+    """The selected text: the source of blocks selected whole, else what the rows say."""
+    first = 0 if selection.start is None else selection.start.y
+    last = column.height - 1 if selection.end is None else selection.end.y
+    parts: list[str] = []
+    for index in column.between(first, last + 1):
+        block = column.block(index)
+        if block.source and covers(selection, block, column.top(index), look.indent):
+            text = block.source
+        else:
+            column.draw(index, look)
+            text = text_of(block.rows or [], column.top(index), selection, look.indent)
+        if not text.strip("\n"):
+            continue
+        if parts:
+            above = column.block(index - 1).group
+            parts.append("\n" if above == block.group and above != "text" else "\n\n")
+        parts.append(text)
+    return "".join(parts)
+
+
+def whole(block: Block, top: int, indent: int) -> Selection:
+    """The selection of all that a drawn block says; ``top`` is the line of its first row."""
+    rows = block.rows or [[]]
+    return Selection(Offset(indent, top), Offset(len(row_text(rows[-1])), top + len(rows) - 1))
+
+
+def word_at(text: str, cell: int, indent: int) -> Span | None:
+    """The characters of the word under a cell; None between words. None begins in the margin."""
+    at = next((n for n in range(len(text)) if cell_len(text[: n + 1]) > cell), None)
+    if at is None or text[at].isspace():
+        return None
+    start = stop = at
+    while start > indent and _together(text[start - 1], text[at]):
+        start -= 1
+    while stop < len(text) and _together(text[stop], text[at]):
+        stop += 1
+    return start, stop
+
+
+def _together(one: str, other: str) -> bool:
+    return one == other or (_in_word(one) and _in_word(other))
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def covers(selection: Selection, block: Block, top: int, indent: int) -> bool:
+    """Whether the selection holds everything the block says."""
+    start, end = selection
+    bottom = top + block.height - 1
+    if start is not None and (start.y > top or (start.y == top and start.x > indent)):
+        return False
+    if end is None or end.y > bottom:
+        return True
+    last = block.rows[-1] if block.rows else []
+    return end.y == bottom and end.x >= len(row_text(last).rstrip())

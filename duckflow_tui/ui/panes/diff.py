@@ -1,0 +1,423 @@
+"""The diff: one widget that draws only the lines that are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import var
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.diff_copy import selected_text
+from duckflow_tui.ui.panes.diff_layout import DiffLayout
+from duckflow_tui.ui.panes.diff_pen import DiffPen, before_note, caption
+from duckflow_tui.ui.panes.diff_rows import DiffDocument, shown_path
+from duckflow_tui.ui.panes.diff_search import DiffSearch
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, row_cells, selected
+from duckflow_tui.ui.panes.theme_palette import palette_of
+
+
+@dataclass(frozen=True, slots=True)
+class DiffHeading:
+    """What the title of the pane says; numbers count from 1, 0 where there is none."""
+
+    path: str = ""  # safe to show
+    added: int = 0
+    removed: int = 0
+    hunk: int = 0
+    hunks: int = 0
+    files: int = 0
+    left_out: bool = False  # the hunk at hand
+    can_leave: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffScreen:
+    """What of a diff is not on screen, in lines of files and in files."""
+
+    lines_above: int = 0
+    lines_below: int = 0
+    files_below: int = 0
+
+
+class DiffView(ScrollView, can_focus=True):
+    """Previews of files with line numbers, marks and colours (S4-61).
+
+    Long lines wrap unless the user says otherwise; what is not on screen is counted, and what
+    was on screen is remembered in the document (R14).
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(",".join(key.keys), key.action, key.label, show=False) for key in keys_of("diff")
+    ]
+
+    split: var[bool] = var(False)
+    wrap: var[bool] = var(True)
+    words: var[Catalogue] = var(Catalogue)
+
+    class Changed(Message):
+        """Another hunk is at hand, or more was seen, or something was left out or taken."""
+
+        def __init__(self, view: DiffView) -> None:
+            super().__init__()
+            self.view = view
+
+        @property
+        def control(self) -> DiffView:
+            return self.view
+
+    def __init__(
+        self,
+        document: DiffDocument | None = None,
+        *,
+        focusable: bool = True,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.can_focus = focusable
+        self.document = document or DiffDocument()
+        self._layout_now: DiffLayout | None = None
+        self._measured: DiffLayout | None = None  # at a width that was only asked about
+        self._pen_now: DiffPen | None = None
+        self._strips: LRUCache[int, Strip] = LRUCache(512)
+        self._search = DiffSearch()
+        self._at = 0  # the hunk at hand, an index of document.hunks
+        self.telling = False  # a Changed is on its way
+        self._tell_too: Callable[[], None] | None = None
+
+    # what it shows
+
+    def show(self, document: DiffDocument) -> None:
+        """Show another document from its start."""
+        self.document = document
+        self._at = 0
+        self._search = DiffSearch()
+        self.again()
+        self.scroll_to(0, 0, animate=False)
+
+    def again(self) -> None:
+        """Lay out and draw anew, with the same row at the top: something it rests on changed."""
+        if not self.is_attached:
+            return
+        old = self._layout_now
+        row = -1
+        if old is not None and old.document is self.document and old.count:
+            left, right = old.entry(old.locate(min(self.scroll_offset.y, old.height - 1))[0])
+            row = left if left >= 0 else right
+        self._layout_now = self._measured = self._pen_now = None
+        layout = self._laid_out
+        if row >= 0 and self.scroll_offset.y:
+            self.scroll_to(y=layout.top_of(row), animate=False)
+        self.refresh(layout=True)
+        self._tell()
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` along with ``Changed``: for who is not above this widget."""
+        self._tell_too = tell
+
+    @property
+    def heading(self) -> DiffHeading:
+        """The title's facts for the hunk at hand."""
+        document = self.document
+        if not document.previews:
+            return DiffHeading()
+        hunk = document.hunks[self._at] if document.hunks else None
+        file = hunk.hunk_id[0] if hunk else 0
+        added, removed = document.figures(file)
+        return DiffHeading(
+            path=shown_path(document.previews[file]),
+            added=added,
+            removed=removed,
+            hunk=self._at + 1 if hunk else 0,
+            hunks=len(document.hunks),
+            files=len(document.previews),
+            left_out=hunk is not None and hunk.hunk_id in document.left_out,
+            can_leave=hunk is not None and document.can_leave(hunk.hunk_id),
+        )
+
+    @property
+    def off_screen(self) -> OffScreen:
+        """What is above and below the part that is on screen now."""
+        layout = self._laid_out
+        if not layout.count:
+            return OffScreen()
+        top = self.scroll_offset.y
+        bottom = top + self.scrollable_content_region.height
+        first, line = layout.locate(min(top, layout.height - 1))
+        first += line > 0
+        last = layout.locate(bottom)[0] if bottom < layout.height else layout.count
+        starts = [layout.entry_of[row] for row in self.document.file_rows]
+        return OffScreen(
+            lines_above=layout.weights[first],
+            lines_below=layout.weights[-1] - layout.weights[last],
+            files_below=sum(1 for entry in starts if entry >= last),
+        )
+
+    def height_for(self, width: int) -> int:
+        """Lines that the whole document takes at this width, its scroll bar included."""
+        return max(1, self._lay_out(width - self.styles.scrollbar_size_vertical).height)
+
+    def unseen(self) -> int:
+        """Lines of the document that have not been on screen."""
+        return self.document.unseen
+
+    def show_next_unseen(self) -> int:
+        """Scroll to the first line that was not on screen; how many were not until now."""
+        place = self.document.seen.first_unseen()
+        if place is not None:
+            row, character = place
+            self.wrap = True  # sideways nothing may stay hidden
+            self.scroll_to(0, self._laid_out.top_of(row, character), animate=False)
+            self.refresh()
+        return self.document.unseen
+
+    def search(self, text: str) -> int:
+        """Mark where the text occurs and go to the first place; how many places there are.
+
+        Upper and lower case are the same unless the text has an upper-case letter.
+        """
+        self._search = DiffSearch(self.document, text)
+        self._to_match()
+        return self._search.count
+
+    def next_match(self, step: int = 1) -> int:
+        """Go ``step`` places on, around the end; the place's number from 1, 0 for none."""
+        number = self._search.step(step)
+        self._to_match()
+        return number
+
+    # keys
+
+    # A jump that glides over lines would count them as seen (R14), so none does.
+
+    def action_scroll_home(self) -> None:
+        self.scroll_home(animate=False)
+
+    def action_scroll_end(self) -> None:
+        self.scroll_end(animate=False)
+
+    def action_page_up(self) -> None:
+        self.scroll_page_up(animate=False)
+
+    def action_page_down(self) -> None:
+        self.scroll_page_down(animate=False)
+
+    def action_next_hunk(self) -> None:
+        self._to_hunk(self._at + 1)
+
+    def action_previous_hunk(self) -> None:
+        self._to_hunk(self._at - 1)
+
+    def action_toggle_hunk(self) -> None:
+        if self.document.hunks and self.document.toggle(self.document.hunks[self._at].hunk_id):
+            self.again()
+
+    def action_toggle_split(self) -> None:
+        self.split = not self.split
+
+    def action_toggle_wrap(self) -> None:
+        self.wrap = not self.wrap
+
+    # Textual
+
+    def watch_split(self) -> None:
+        self.again()
+
+    def watch_wrap(self) -> None:
+        self.again()
+
+    def watch_words(self) -> None:
+        self.again()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._follow()
+            self._tell()
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_x(old_value, new_value)
+        self._strips.clear()
+
+    def on_resize(self) -> None:
+        self.again()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._pen_now = None
+        self._strips.clear()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.height_for(width)
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self._strips.clear()
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        return selected_text(self._laid_out, self._pen, self.words, selection), "\n"
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        if self._laid_out.given_width != width:
+            self._layout_now = None
+        layout = self._laid_out
+        line = self.scroll_offset.y + y
+        if not layout.count:
+            return self._nothing(y, width)
+        if line >= layout.height:
+            return Strip.blank(width, self._pen.blank)
+        self._note(layout, line)
+        strip = self._strips.get(line)
+        if strip is None:
+            strip = self._strips[line] = self._draw(layout, line, width)
+        return strip
+
+    # layout
+
+    @property
+    def _laid_out(self) -> DiffLayout:
+        if self._layout_now is None:
+            width = self.scrollable_content_region.width
+            self._layout_now = layout = self._lay_out(width)
+            self._strips.clear()
+            wide = layout.gutter + layout.longest
+            self.virtual_size = Size(max(width, 0 if layout.split else wide), layout.height)
+        return self._layout_now
+
+    def _lay_out(self, width: int) -> DiffLayout:
+        for made in (self._layout_now, self._measured):
+            if made is not None and made.document is self.document and made.given_width == width:
+                return made
+        document, words = self.document, self.words
+        self._measured = DiffLayout(
+            document,
+            width,
+            lambda row: caption(document, words, row),
+            split=self.split,
+            wraps=self.wrap,
+        )
+        return self._measured
+
+    @property
+    def _pen(self) -> DiffPen:
+        palette = palette_of(self)
+        if self._pen_now is None or self._pen_now.palette is not palette:
+            self._pen_now = DiffPen(self.document, palette, self.words, self._search)
+        return self._pen_now
+
+    def _follow(self) -> None:
+        """The hunk at hand is one that can be seen."""
+        if not self.document.hunks:
+            return
+        top = self.scroll_offset.y
+        bottom = top + self.scrollable_content_region.height
+        first, last = self._extent(self._at)
+        if first < bottom and last >= top:
+            return
+        count = len(self.document.hunks)
+        self._at = next((n for n in range(count) if self._extent(n)[1] >= top), count - 1)
+        self._strips.clear()
+
+    def _extent(self, index: int) -> tuple[int, int]:
+        hunk = self.document.hunks[index]
+        layout = self._laid_out
+        return layout.top_of(hunk.first), layout.tops[layout.entry_of[hunk.last] + 1] - 1
+
+    def _to_hunk(self, index: int) -> None:
+        if not self.document.hunks:
+            return
+        self._at = min(max(index, 0), len(self.document.hunks) - 1)
+        self._strips.clear()
+        self.refresh()
+        self.scroll_to(y=self._extent(self._at)[0], animate=False)
+        self._tell()
+
+    def _to_match(self) -> None:
+        self._pen_now = None
+        self._strips.clear()
+        self.refresh()
+        place = self._search.here
+        if place is not None:
+            y = self._laid_out.top_of(*place)
+            self.scroll_to_region(Region(0, y, 1, 1), animate=False, force=True)
+
+    def _note(self, layout: DiffLayout, line: int) -> None:
+        """Remember what is drawn as seen; without wrapping only as far as it is on screen."""
+        news = False
+        for part in layout.parts(line):
+            if part.row < 0:
+                continue
+            row = self.document.rows[part.row]
+            if layout.is_caption(part.row):
+                ours = len(before_note(self.document, self.words, row))
+                start, stop = (max(0, at - ours) for at in part.span)
+            else:
+                start, stop = layout.on_screen(part, self.scroll_offset.x)
+            news |= self.document.seen.mark(part.row, start, stop)
+        if news:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Once for all that changes until the next refresh."""
+        if not self.telling and self.is_attached:
+            self.telling = True
+            self.call_after_refresh(self._tell_now)
+
+    def _tell_now(self) -> None:
+        self.telling = False
+        if self._tell_too is not None:
+            self._tell_too()
+        self.post_message(self.Changed(self))
+
+    # drawing
+
+    def _draw(self, layout: DiffLayout, line: int, width: int) -> Strip:
+        pen = self._pen
+        parts = layout.parts(line)
+        left = 0  # characters of the text that are scrolled out
+        if layout.is_caption(parts[0].row):
+            row, fill = pen.caption_row(parts[0], width, self._at)
+        elif layout.split:
+            row, fill = pen.both_sides(layout, parts, width), pen.blank
+        else:
+            row, fill = pen.side(layout, parts[0], self.scroll_offset.x)
+            left = 0 if layout.wraps else layout.on_screen(parts[0], self.scroll_offset.x)[0]
+        over = ink(None, on=pen.palette.selection)
+        row = selected(row, line, self.text_selection, over)
+        return _strip(row, left, line, width, fill, gutter=layout.gutter)
+
+    def _nothing(self, y: int, width: int) -> Strip:
+        if y != 1:
+            return Strip.blank(width, self._pen.blank)
+        text = fit("  " + self.words("diff.nothing"), width)
+        style = self._pen.blank + ink(self._pen.palette.faint)
+        return Strip([Segment(pad(text, width), style)])
+
+
+def _strip(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int) -> Strip:
+    """A strip of exactly ``width`` cells; the text behind the gutter is scrolled by ``left``."""
+    head: Row = []
+    rest = list(row)
+    taken = 0
+    while left and rest and taken < gutter:
+        head.append(rest.pop(0))
+        taken += cell_len(head[-1].text)
+    strips = [
+        Strip(head, taken).apply_offsets(0, y),
+        Strip(rest, row_cells(rest)).apply_offsets(taken + left, y),
+    ]
+    return Strip.join(strips).adjust_cell_length(width, fill)

@@ -1,0 +1,246 @@
+"""The card of a gate as it looks: its rows, the diff inside, the keys, and the room of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.reactive import var
+from textual.widgets import Input
+
+from duckflow_tui.state.gates import Gate
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.layout import ROOMY
+from duckflow_tui.ui.panes.diff import DiffView
+from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.diff_rows import DiffDocument
+from duckflow_tui.ui.panes.gate_face import Title, key_hints, subtitle_of, title_of
+from duckflow_tui.ui.panes.gate_keys import KeyRow
+from duckflow_tui.ui.panes.gate_request import RequestView
+from duckflow_tui.ui.panes.gate_room import Shares, Wants, shares
+from duckflow_tui.ui.panes.gate_rows import GateRow, argument_rows, point_rows, subject, verb
+from duckflow_tui.ui.panes.theme_palette import palette_of
+
+_SHARE: Final = 0.6  # of the container's height that the card takes at most
+_SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card
+_LEAST_BESIDE: Final = (24, 4)  # cells and lines of a pane that can show a diff
+
+
+class InnerDiff(DiffPane):
+    """The diff inside the card, where no other pane shows it."""
+
+    def __init__(self, allot: Callable[[Size], int]) -> None:
+        super().__init__(focusable=False)
+        self._allot = allot
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self._allot(container)
+
+
+class GateFrame(Vertical):
+    """Shows one gate. What it can be asked by keys is added by ``GateCard``."""
+
+    gates: var[tuple[Gate, ...]] = var(())  # open ones, oldest first; the first is shown
+    words: var[Catalogue] = var(Catalogue)
+    step: var[str] = var("")  # "step 2": which step of the plan asks, empty for none
+
+    def __init__(self, beside: DiffPane | None, *, id: str | None) -> None:
+        super().__init__(id=id)
+        self._beside = beside
+        self._document = DiffDocument()
+        self._gate: Gate | None = None
+        self._sent = False  # this gate has been answered; it only waits to go
+        self._hint = ""  # why the last key did nothing
+        self._stage = 0  # the part that is being paged through
+        self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
+        self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
+        self._inner = InnerDiff(lambda size: self._shares(size).diff)
+        self._reason = Input(compact=True, id="gate-reason")
+        self._keys = KeyRow()
+
+    def compose(self) -> ComposeResult:
+        yield self._points
+        yield self._arguments
+        yield self._inner
+        yield self._reason
+        yield self._keys
+
+    def on_mount(self) -> None:
+        self._points.on_seen(self._say)
+        self._arguments.on_seen(self._say)
+        self._inner.view.on_change(self._say)
+        if self._beside is not None:
+            self._beside.view.on_change(self._say)
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
+        self._reason.display = self.display = False
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate that is shown."""
+        return self._gate
+
+    def unseen(self) -> int:
+        """Lines of the request that have not been on screen: rows, arguments and diff."""
+        return self._points.unseen() + self._arguments.unseen() + self._document.unseen
+
+    # --- what it shows ---------------------------------------------------------------------
+
+    def show_gate(self, gate: Gate | None) -> None:
+        """Show another gate from its start; none hides the card.
+
+        What stays in the pane beside is only to be read from then on.
+        """
+        self._gate = gate
+        self._hint, self._stage = "", 0
+        self._document.choosing = False
+        self.display = gate is not None
+        if gate is None:
+            self._show_again()
+            return
+        self._document = DiffDocument(gate.previews, choosing=True)
+        self._document.on_choice(self._chosen)
+        if self._beside is not None:
+            self._beside.show(self._document)
+        self._place_diff()
+        self._fill(fresh=True)
+
+    def watch_words(self, words: Catalogue) -> None:
+        self._inner.words = words
+        if self.is_mounted:
+            self._fill(fresh=False)
+
+    def watch_step(self) -> None:
+        self._say()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self.is_mounted:
+            self.call_later(self._say)
+
+    def on_resize(self) -> None:
+        self._fill(fresh=False)
+
+    def _chosen(self) -> None:
+        self._hint = ""
+        self._show_again()
+        self._fill(fresh=False)
+
+    def _show_again(self) -> None:
+        if self._inner.display:
+            self._inner.view.again()
+        if self._beside is not None:
+            self._beside.view.again()
+
+    def _fill(self, *, fresh: bool) -> None:
+        gate = self._gate
+        if gate is None or not self.is_attached:
+            return
+        small = self.screen.size.height < ROOMY
+        self.set_class(small, "-small")
+        self._points.says = self._arguments.says = self.words("gate.says")
+        # Where the title cuts the path it stands in a row of its own.
+        with_path = self._title().cut
+        points = point_rows(gate, self.words, self._document, with_path=with_path)
+        if small:  # no border, so no title
+            what = f"{verb(gate, self.words)} {subject(gate)}"
+            points.insert(0, GateRow(self.words("gate.title"), what))
+        arguments = argument_rows(gate, self.words)
+        column = max(cell_len(row.label) for row in (*points, *arguments))
+        self._points.column = self._arguments.column = column
+        self._points.show(points, fresh=fresh)
+        self._arguments.show(arguments, fresh=fresh)
+        self._arguments.display = bool(arguments)
+        self._say()
+        self._share_out()
+
+    def _say(self) -> None:
+        """Title, keys and hints for how things stand now."""
+        gate = self._gate
+        if gate is None or not self.is_attached:
+            return
+        palette = palette_of(self)
+        lit = self.has_focus and not self._sent
+        hint = self._hint or self.words("gate.hint_focused" if lit else "gate.hint")
+        if self._reason.display:
+            hint = self.words("gate.hint_reason")
+        self.border_title = self._title().text
+        self.border_subtitle = subtitle_of(gate, self.words, palette, hint)
+        self._points.lit = self._keys.lit = lit
+        hints = key_hints(gate, self.words, unseen=self.unseen(), width=self.size.width)
+        if hints != self._keys.hints:
+            self._keys.hints = hints
+            self._share_out()
+
+    def _title(self) -> Title:
+        assert self._gate is not None
+        palette = palette_of(self)
+        room = max(0, self.size.width - 4)
+        return title_of(
+            self._gate, self.words, palette, room, step=self.step, waiting=len(self.gates)
+        )
+
+    # --- room ------------------------------------------------------------------------------
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        wants = self._wants(Size(width, container.height))
+        share = _SHARE_WITH_DIFF if wants.diff else _SHARE
+        most = max(int(container.height * share), min(container.height, 4))
+        return min(wants.keys + wants.points + wants.arguments + wants.diff, most)
+
+    def _wants(self, size: Size) -> Wants:
+        width = size.width
+        return Wants(
+            keys=1 if self._reason.display else self._keys.height_for(width, size.height),
+            points=self._points.height_for(width),
+            arguments=self._arguments.height_for(width) if self._arguments.display else 0,
+            diff=self._inner.height_for(width) if self._inner.display else 0,
+        )
+
+    def _share_out(self) -> None:
+        """Lay out anew: what one part gets depends on all the others."""
+        for part in (self._points, self._arguments, self._inner, self._keys):
+            part.refresh(layout=True)
+        self.refresh(layout=True)
+
+    def _shares(self, size: Size) -> Shares:
+        return shares(self._wants(size), size.height, self._stage)
+
+    def _needs_inner(self) -> bool:
+        """Whether the diff has to be in the card, because no pane beside it can be seen."""
+        if self._gate is None or not self._gate.previews:
+            return False
+        if self._beside is None or not self._beside.is_on_screen:
+            return True
+        width, height = self._beside.view.size
+        return width < _LEAST_BESIDE[0] or height < _LEAST_BESIDE[1]
+
+    def _laid_out(self, _: object) -> None:
+        if self._gate is not None and self._inner.display != self._needs_inner():
+            self._place_diff()
+
+    def _place_diff(self) -> None:
+        self._inner.display = self._needs_inner()
+        if self._inner.display:
+            self._inner.show(self._document)
+        self._share_out()
+
+    @property
+    def _view(self) -> DiffView:
+        if self._beside is None or self._inner.display:
+            return self._inner.view
+        return self._beside.view
+
+    def _turn_page(self) -> bool:
+        """Show the next part that was not on screen; False when there is none (R14)."""
+        parts = (self._points, self._arguments, self._view)
+        for stage, part in enumerate(parts):
+            if part.unseen():
+                self._stage = stage
+                self._share_out()
+                part.show_next_unseen()
+                return True
+        return False

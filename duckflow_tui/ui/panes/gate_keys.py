@@ -1,0 +1,99 @@
+"""The keys of a gate in one row, or in as many as they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.geometry import Size
+from textual.reactive import var
+from textual.widget import Widget
+
+from duckflow_tui.ui.panes.strips import wrap
+from duckflow_tui.ui.panes.theme_palette import palette_of
+
+_GAP: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHint:
+    """A letter and what it does, in words; ``to_what`` is said more quietly."""
+
+    letter: str
+    text: str
+    to_what: str = ""
+
+    @property
+    def cells(self) -> int:
+        """Room for `` y  once``."""
+        return len(self.letter) + 3 + cell_len(self.whole)
+
+    @property
+    def whole(self) -> str:
+        """All its words."""
+        return f"{self.text} {self.to_what}" if self.to_what else self.text
+
+
+class KeyRow(Widget, can_focus=False):
+    """Letters on the accent while ``lit``, quiet otherwise: only lit letters act."""
+
+    lit: var[bool] = var(False)
+    hints: var[tuple[KeyHint, ...]] = var(())
+
+    def height_for(self, width: int, most: int) -> int:
+        """Lines that the keys take, with ``most`` lines for the whole card.
+
+        Something of the request stays in sight however long the labels are.
+        """
+        return min(len(self._pack(width)), max(1, most - 2))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.height_for(width, container.height)
+
+    def watch_hints(self) -> None:
+        self.refresh(layout=True)
+
+    def watch_lit(self) -> None:
+        self.refresh()
+
+    def render(self) -> Text:
+        palette = palette_of(self)
+        letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.faint
+        text = Text(no_wrap=True, end="")
+        for number, line in enumerate(self._pack(self.size.width)):
+            if number:
+                text.append("\n")
+            for index, hint in enumerate(line):
+                if index:
+                    text.append(" " * _GAP)
+                if hint.letter:
+                    text.append(f" {hint.letter} ", style=letter)
+                    text.append(" ")
+                text.append(hint.text, style=palette.text if self.lit else palette.quiet)
+                if hint.to_what:
+                    text.append(f" {hint.to_what}", style=palette.quiet)
+        return text
+
+    def _pack(self, width: int) -> list[list[KeyHint]]:
+        """The hints in lines; one that is too long for a line goes on below itself."""
+        lines: list[list[KeyHint]] = [[]]
+        used = 0
+        for hint in self.hints:
+            if used and used + _GAP + hint.cells > width:
+                lines.append([])
+                used = 0
+            if hint.cells <= width:
+                lines[-1].append(hint)
+                used += hint.cells + (_GAP if used else 0)
+                continue
+            head = len(hint.letter) + 3
+            for number, (start, stop) in enumerate(wrap(hint.whole, max(1, width - head))):
+                part = hint.whole[start:stop]
+                if number:
+                    lines.append([KeyHint("", " " * head + part)])
+                else:
+                    lines[-1].append(KeyHint(hint.letter, part))
+            used = width
+        return lines

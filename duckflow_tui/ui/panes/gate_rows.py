@@ -1,0 +1,195 @@
+"""What a gate says, as rows of text: the model's words marked as its own, facts computed here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from rich.cells import cell_len
+
+from duckflow_tui.safety.safe_text import SafeText, visible_line
+from duckflow_tui.state.gates import FilePreview, Gate
+from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.diff_rows import BLANK_RUN, DiffDocument, shown_line
+from duckflow_tui.ui.panes.strips import Span
+
+Tone = Literal["text", "quiet", "notice", "warning"]
+
+_ONE_ROW: Final = 56  # cells that the alternatives may take together before each gets its row
+_GAP: Final = "   "
+#: Arguments whose whole effect is the difference that the previews show.
+_RESULTS: Final = frozenset({"content", "edits"})
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One row before wrapping. ``says``: the words are the model's, not ours."""
+
+    label: str
+    text: str
+    says: bool = False
+    tone: Tone = "text"
+    keys: tuple[Span, ...] = ()  # digits of alternatives: keys of the gate
+
+
+def point_rows(
+    gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool
+) -> list[GateRow]:
+    """What is always in sight: intent, why, impact and alternatives (S4-61)."""
+    rows = [GateRow("", text, tone="notice") for text in _notices(gate, words)]
+    if with_path:
+        paths = ", ".join(path_words(preview) for preview in gate.previews) or subject(gate)
+        rows.append(GateRow(words("gate.file"), paths))
+    rows.append(_said(words("gate.intent"), gate.intent, words))
+    rows.append(_said(words("gate.why"), gate.why, words))
+    rows.append(GateRow(words("gate.impact"), impact_words(gate, words, document)))
+    rows.extend(GateRow("", text, tone="warning") for text in _real_places(gate, words))
+    if gate.impact.reasons or gate.impact.risk.rank >= Risk.MEDIUM.rank:
+        high = gate.impact.risk.rank >= Risk.HIGH.rank
+        rows.append(GateRow("", risk_words(gate, words), tone="warning" if high else "notice"))
+    rows.extend(_alternatives(gate, words))
+    return rows
+
+
+def argument_rows(gate: Gate, words: Catalogue) -> list[GateRow]:
+    """The arguments that will be used and that no preview shows (R14), as the app has them."""
+    lines: list[tuple[str, bool]] = []
+    if not gate.previews:
+        lines.append((visible_line(gate.operation), False))
+    for name, value in gate.args.items():
+        if not _on_the_diff(gate, name, value):
+            lines.extend(_argument(name, value, words))
+    return [
+        GateRow(words("gate.args") if number == 0 else "", text, tone="quiet" if note else "text")
+        for number, (text, note) in enumerate(lines)
+    ]
+
+
+def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
+    """Where a link or a shortened path really leads, unless its own name says so."""
+    named = {preview.path for preview in gate.previews} | {
+        preview.target for preview in gate.previews
+    }
+    if not gate.previews:
+        named.update(str(value) for value in gate.args.values() if isinstance(value, str))
+    return [words("gate.leads_to", path=p) for p in gate.impact.places if p not in named]
+
+
+def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeText:
+    """``1 file, +3 −2 · inside the workspace · can be undone``, less what is left out."""
+    impact = gate.impact
+    added, removed = impact.added, impact.removed
+    if document.left_out:
+        added, removed = document.figures()
+    parts: list[str] = []
+    if impact.files:
+        key = "gate.one_file" if impact.files == 1 else "gate.files"
+        parts.append(words(key, files=impact.files, added=added, removed=removed))
+    else:
+        parts.append(words(f"gate.effect.{gate.effect}"))
+    if document.left_out:
+        parts.append(
+            words("gate.left_out", count=len(document.left_out), total=len(document.hunks))
+        )
+    if impact.zone is not Zone.NOWHERE:
+        parts.append(words(f"gate.zone.{impact.zone}"))
+    parts.append(words("gate.reversible" if impact.reversible else "gate.irreversible"))
+    return SafeText(" · ".join(parts))
+
+
+def risk_words(gate: Gate, words: Catalogue) -> SafeText:
+    """The risk with its reasons: ``high risk: a hidden file, an executable extension``."""
+    reasons = [_reason(code, words) for code in gate.impact.reasons]
+    level = words(f"gate.risk.{gate.impact.risk}")
+    return SafeText(f"{level}: {', '.join(reasons)}" if reasons else level)
+
+
+def verb(gate: Gate, words: Catalogue) -> SafeText:
+    """What would be done, in one word: from the preview where there is one."""
+    kinds = {preview.kind for preview in gate.previews}
+    if len(kinds) == 1:
+        return words(f"gate.kind.{kinds.pop()}")
+    return words("gate.kind.modify" if kinds else f"gate.verb.{gate.effect}")
+
+
+def subject(gate: Gate) -> SafeText:
+    """What it would be done to: the file, else the path among the arguments, else the operation."""
+    if gate.previews:
+        return path_words(gate.previews[0])
+    path = gate.args.get("path")
+    if isinstance(path, str) and path and gate.effect is not Effect.EXECUTE:
+        return visible_line(path)
+    return visible_line(gate.operation)
+
+
+def path_words(preview: FilePreview) -> SafeText:
+    """The path, with the place it is moved to."""
+    path = visible_line(preview.path)
+    return SafeText(f"{path} → {visible_line(preview.target)}") if preview.target else path
+
+
+def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
+    if gate.renewed:
+        yield words("gate.renewed")
+    if gate.edited_by_user:
+        yield words("gate.edited")
+
+
+def _said(label: str, text: str, words: Catalogue) -> GateRow:
+    safe = shown_line(text.strip())
+    if not safe:
+        return GateRow(label, words("gate.not_given"), tone="quiet")
+    return GateRow(label, safe, says=True)
+
+
+def _alternatives(gate: Gate, words: Catalogue) -> Iterator[GateRow]:
+    label = words("gate.alternatives")
+    if not gate.alternatives:
+        yield GateRow(label, words("gate.none_given"), tone="quiet")
+        return
+    items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives[:9], 1)]
+    one = _GAP.join(items)
+    if cell_len(one) <= _ONE_ROW:
+        starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
+        yield GateRow(label, one, says=True, keys=tuple((at, at + 1) for at in starts))
+        return
+    for number, item in enumerate(items):
+        yield GateRow(label if number == 0 else "", item, says=True, keys=((0, 1),))
+
+
+def _reason(code: str, words: Catalogue) -> str:
+    key = f"gate.reason.{code}"
+    return words(key) if words.has(key) else visible_line(code).replace("_", " ")
+
+
+def _on_the_diff(gate: Gate, name: str, value: Any) -> bool:
+    """Whether the previews show the argument: the path as it is, the content as what it does."""
+    if name in _RESULTS:
+        return any(preview.hunks for preview in gate.previews)
+    return any(value in (preview.path, preview.target) for preview in gate.previews if value)
+
+
+def _argument(name: str, value: Any, words: Catalogue) -> Iterator[tuple[str, bool]]:
+    """``name = value``; a text of several lines below its name, blank lines counted."""
+    head = f"{visible_line(name)} ="
+    if not isinstance(value, str) or "\n" not in value.rstrip("\n"):
+        text = json.dumps(value, ensure_ascii=False)
+        yield f"{head} {shown_line(text)}", False
+        return
+    lines = [shown_line(line) for line in value.split("\n")]
+    yield f"{head} {words('gate.lines', count=len(lines))}", True
+    blanks = 0
+    for line in [*lines, None]:
+        if line is not None and not line.strip():
+            blanks += 1
+            continue
+        if blanks >= BLANK_RUN:
+            yield f"│ {words('diff.blank_lines', count=blanks)}", True
+        else:
+            yield from (("│", False) for _ in range(blanks))
+        blanks = 0
+        if line is not None:
+            yield f"│ {line}", False

@@ -1,0 +1,279 @@
+"""markdown-it's tokens as rows: calm, dense, left-aligned; nothing in it can be clicked.
+
+Text is made visible once more here, because entities (``&#8238;``) become characters in parsing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.strips import (
+    PLAIN,
+    Piece,
+    Row,
+    Span,
+    cut,
+    fold,
+    ink,
+    prefixed,
+    row_cells,
+    rows_of,
+)
+from duckflow_tui.ui.panes.syntax import SyntaxLines
+from duckflow_tui.ui.panes.syntax import Token as SyntaxToken
+from duckflow_tui.ui.panes.table_rows import Cell, table_rows
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+#: Set in ``Token.meta`` of a block that has a blank line above it in the source.
+GAP: Final = "gap"
+
+BULLETS: Final = ("•", "◦", "▪")
+_RULE_WIDTH: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class _Inline:
+    """How inline text looks at one point of a paragraph."""
+
+    color: str
+    bold: bool = False
+    italic: bool = False
+    strike: bool = False
+    underline: bool = False
+
+    @property
+    def style(self) -> Style:
+        return ink(
+            self.color,
+            bold=self.bold,
+            italic=self.italic,
+            strike=self.strike,
+            underline=self.underline,
+        )
+
+
+def siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """The blocks side by side in ``tokens``, each with all that it holds."""
+    start = depth = 0
+    for index, token in enumerate(tokens):
+        depth += token.nesting
+        if depth == 0:
+            yield tokens[start : index + 1]
+            start = index + 1
+
+
+def block_rows(
+    tokens: Sequence[Token], palette: Palette, width: int, color: str = "", depth: int = 0
+) -> list[Row]:
+    """The rows of some blocks, ``width`` cells wide at most where single characters allow it.
+
+    ``color`` is that of text, the palette's by default; ``depth`` counts lists around it.
+    """
+    color = color or palette.text
+    width = max(1, width)
+    rows: list[Row] = []
+    for block in siblings(tokens):
+        drawn = _one_block(block, palette, width, color, depth)
+        if rows and drawn and block[0].meta.get(GAP):
+            rows.append([])
+        rows.extend(drawn)
+    return rows
+
+
+def item_rows(
+    tokens: Sequence[Token],
+    number: int | None,
+    palette: Palette,
+    width: int,
+    color: str = "",
+    depth: int = 0,
+) -> list[Row]:
+    """The rows of one list item; ``number`` None draws a bullet."""
+    mark = BULLETS[min(depth, len(BULLETS) - 1)] if number is None else f"{number}."
+    lead = " " if depth == 0 and number is None else ""
+    mark = f"{lead}{mark} " if number is None else f"{mark:>3} "
+    if cell_len(mark) + 4 > width:
+        mark = mark.strip() + " "
+    inner = block_rows(tokens[1:-1], palette, width - cell_len(mark), color, depth + 1)
+    return prefixed(inner or [[]], (mark, ink(palette.quiet)))
+
+
+def code_rows(lines: Sequence[Sequence[Piece]], palette: Palette, width: int) -> list[Row]:
+    """Code on the raised background, long lines folded, every row filled up to ``width``."""
+    ground = ink(None, on=palette.raised)
+    rows: list[Row] = []
+    for line in lines:
+        text = "".join(part for part, _ in line)
+        for row in cut(line, fold(text, width)):
+            done = [Segment(part, (style or PLAIN) + ground) for part, style, _ in row]
+            missing = width - row_cells(row)
+            if missing > 0:
+                done.append(Segment(" " * missing, ground))
+            rows.append(done)
+    return rows
+
+
+def fence_rows(code: str, language: str, palette: Palette, width: int) -> list[Row]:
+    """A code block's rows; one newline at its end is not a line of its own."""
+    lines = visible(code.removesuffix("\n")).split("\n")
+    syntax = SyntaxLines(language, lines.__getitem__, len(lines))
+    coloured = [_coloured(line, syntax.spans(at), palette) for at, line in enumerate(lines)]
+    return code_rows(coloured, palette, width)
+
+
+def _coloured(
+    line: str, spans: Sequence[tuple[Span, SyntaxToken]], palette: Palette
+) -> list[Piece]:
+    pieces: list[Piece] = []
+    at = 0
+    for (start, stop), token in spans:
+        pieces.append((line[at:start], ink(palette.text)))
+        pieces.append((line[start:stop], token_ink(token, palette)))
+        at = stop
+    pieces.append((line[at:], ink(palette.text)))
+    return [piece for piece in pieces if piece[0]]
+
+
+def token_ink(token: SyntaxToken, palette: Palette) -> Style:
+    """What a part of source code looks like: three colours are enough."""
+    match token:
+        case "comment":
+            return ink(palette.quiet, italic=True)
+        case "string":
+            return ink(palette.good)
+        case "keyword" | "number":
+            return ink(palette.ai)
+        case "name":
+            return ink(palette.text, bold=True)
+
+
+def language_of(fence: Token) -> str:
+    """The first word of a fence's info string."""
+    return fence.info.strip().partition(" ")[0].strip("{}.")
+
+
+def _one_block(
+    block: Sequence[Token], palette: Palette, width: int, color: str, depth: int
+) -> list[Row]:
+    head = block[0]
+    match head.type:
+        case "paragraph_open":
+            return rows_of(_inline(block[1], palette, _Inline(color)), width)
+        case "heading_open":
+            return rows_of(_inline(block[1], palette, _Inline(palette.text, bold=True)), width)
+        case "fence":
+            return fence_rows(head.content, language_of(head), palette, width)
+        case "code_block":
+            return fence_rows(head.content, "", palette, width)
+        case "bullet_list_open" | "ordered_list_open":
+            return _list(block, palette, width, color, depth)
+        case "blockquote_open":
+            bar = ("▌ ", ink(palette.faint))
+            inner = block_rows(block[1:-1], palette, width - 2, palette.quiet, depth)
+            return prefixed(inner or [[]], bar, bar)
+        case "table_open":
+            return _table(block, palette, width, color)
+        case "hr":
+            return [[Segment("─" * min(width, _RULE_WIDTH), ink(palette.faint))]]
+        case _:
+            text = "\n".join(visible(token.content) for token in block if token.content)
+            return rows_of([(text, ink(color))], width) if text else []
+
+
+def _list(
+    block: Sequence[Token], palette: Palette, width: int, color: str, depth: int
+) -> list[Row]:
+    number = first_number(block[0])
+    rows: list[Row] = []
+    for item in siblings(block[1:-1]):
+        if rows and item[0].meta.get(GAP):
+            rows.append([])
+        rows.extend(item_rows(item, number, palette, width, color, depth))
+        number = None if number is None else number + 1
+    return rows
+
+
+def first_number(head: Token) -> int | None:
+    """The number a list begins with; None when it has bullets."""
+    if head.type != "ordered_list_open":
+        return None
+    return int(head.attrs.get("start", 1))
+
+
+def _table(block: Sequence[Token], palette: Palette, width: int, color: str) -> list[Row]:
+    lines: list[list[Cell]] = []
+    for index, token in enumerate(block):
+        if token.type == "tr_open":
+            lines.append([])
+        elif token.type in ("th_open", "td_open"):
+            bold = token.type == "th_open"
+            pieces = _inline(block[index + 1], palette, _Inline(color, bold=bold))
+            side = str(token.attrs.get("style", "")).rpartition(":")[2]
+            lines[-1].append(Cell(pieces, side if side in ("right", "center") else "left"))
+    return table_rows(lines, palette, width)
+
+
+def _inline(token: Token, palette: Palette, base: _Inline) -> list[Piece]:
+    """The pieces of an inline token; link targets follow their text in brackets."""
+    pieces: list[Piece] = []
+    stack = [base]
+    links: list[tuple[str, int]] = []  # target, and the number of pieces before its text
+    children = token.children or []
+    for index, child in enumerate(children):
+        now = stack[-1]
+        match child.type:
+            case "strong_open":
+                stack.append(replace(now, bold=True))
+            case "em_open":
+                stack.append(replace(now, italic=True))
+            case "s_open":
+                stack.append(replace(now, strike=True))
+            case "strong_close" | "em_close" | "s_close":
+                stack.pop()
+            case "link_open":
+                links.append((str(child.attrs.get("href", "")), len(pieces)))
+                stack.append(replace(now, underline=True))
+            case "link_close":
+                stack.pop()
+                target, before = links.pop()
+                said = "".join(text for text, _ in pieces[before:])
+                if visible_line(target) not in (said, f"mailto:{said}"):
+                    pieces.append((f" ({visible_line(target)})", ink(palette.quiet)))
+            case "image":
+                source = str(child.attrs.get("src", ""))
+                shown = f"![{visible_line(child.content)}]({visible_line(source)})"
+                pieces.append((shown, ink(palette.quiet)))
+            case "code_inline":
+                style = replace(now, color=palette.ai).style
+                pieces.append((visible_line(child.content), style))
+            case "softbreak":
+                pieces.append((_joint(pieces, children[index + 1 :]), now.style))
+            case "hardbreak":
+                pieces.append(("\n", now.style))
+            case _:
+                pieces.append((visible(child.content), now.style))
+    return [piece for piece in pieces if piece[0]]
+
+
+def _joint(before: Sequence[Piece], after: Sequence[Token]) -> str:
+    """What a line break in the source means: a space, but nothing between wide characters."""
+    last = before[-1][0][-1:] if before else ""
+    following = next((token.content[:1] for token in after if token.content), "")
+    if last and following and cell_len(last) == 2 and cell_len(following) == 2:
+        return ""
+    return " "
+
+
+def plain_rows(text: str, palette: Palette, width: int, color: str = "") -> list[Row]:
+    """Text that is not markdown, wrapped; its own indentation and line breaks stay."""
+    return rows_of([(text, ink(color or palette.text))], max(1, width))

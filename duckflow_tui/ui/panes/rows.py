@@ -1,0 +1,124 @@
+"""Small widgets drawn as ready rows: bars of one line, and panes of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Size
+from textual.reactive import var
+from textual.strip import Strip
+from textual.widget import Widget
+
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.strips import Row, fit, ink
+from duckflow_tui.ui.panes.theme_palette import palette_of
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a bar. Where room is short the one with the least ``weight`` goes first."""
+
+    text: str
+    style: Style
+    weight: int = 5
+    gap: int = 3  # columns before it
+
+
+def arranged(left: Sequence[Part], right: Sequence[Part], width: int, fill: Style) -> Row:
+    """One row of exactly ``width`` cells; the last part that stays is cut if it must be."""
+    left, right = list(left), list(right)
+    while left or right:
+        need = _cells(left) + _cells(right) + (2 if left and right else 0) + 2
+        if need <= width or len({part.weight for part in (*left, *right)}) == 1:
+            break
+        least = min(part.weight for part in (*left, *right))
+        # Parts of one weight belong together and go together.
+        left = [part for part in left if part.weight != least]
+        right = [part for part in right if part.weight != least]
+    row: Row = [Segment(" " * min(1, width), fill)]
+    row += _segments(left, fill)
+    tail = _segments(right, fill)
+    used = sum(cell_len(s.text) for s in row) + sum(cell_len(s.text) for s in tail)
+    row += [Segment(" " * max(0, width - used - 1), fill), *tail, Segment(" ", fill)]
+    return list(Strip(row).adjust_cell_length(width, fill))
+
+
+def _cells(parts: Sequence[Part]) -> int:
+    gaps = sum(part.gap for part in parts[1:])
+    return gaps + sum(cell_len(part.text) for part in parts)
+
+
+def _segments(parts: Sequence[Part], fill: Style) -> Row:
+    row: Row = []
+    for number, part in enumerate(parts):
+        if number:
+            row.append(Segment(" " * part.gap, fill))
+        row.append(Segment(part.text, fill + part.style))
+    return row
+
+
+class Rows(Widget):
+    """A widget whose lines are made by ``lines``; it is as high as they are many."""
+
+    words: var[Catalogue] = var(Catalogue)
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._made: tuple[int, list[Row]] | None = None
+
+    def lines(self, width: int) -> list[Row]:
+        """The rows at this width; each is cut and padded to it."""
+        raise NotImplementedError
+
+    @property
+    def palette(self) -> Palette:
+        """The colours of the theme at hand."""
+        return palette_of(self)
+
+    def again(self, *, layout: bool = False) -> None:
+        """Make the rows anew; ``layout`` when their number may be another."""
+        self._made = None
+        self.refresh(layout=layout)
+
+    def watch_words(self) -> None:
+        self.again(layout=True)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._made = None
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._rows(width))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        rows = self._rows(width)
+        background = self.rich_style.background_style
+        if y >= len(rows):
+            return Strip.blank(width, background)
+        row = [Segment(text, background + (style or Style())) for text, style, _ in rows[y]]
+        return Strip(row).adjust_cell_length(width, background)
+
+    def _rows(self, width: int) -> list[Row]:
+        if self._made is None or self._made[0] != width:
+            self._made = (width, self.lines(width))
+        return self._made[1]
+
+
+def two_sided(left: Row, right: Row, width: int) -> Row:
+    """``right`` at the right edge, ``left`` cut to what it leaves."""
+    room = width - sum(cell_len(s.text) for s in right)
+    body: Row = []
+    used = 0
+    for segment in left:
+        text = fit(segment.text, max(0, room - used))
+        used += cell_len(text)
+        body.append(Segment(text, segment.style))
+        if text != segment.text:
+            break
+    return [*body, Segment(" " * max(0, room - used), ink(None)), *right]

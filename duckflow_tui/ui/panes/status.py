@@ -1,0 +1,121 @@
+"""The line at the bottom: what the session has used, what runs without asking, which keys help."""
+
+from __future__ import annotations
+
+from textual.timer import Timer
+
+from duckflow_tui.state.agent import AgentState, TurnInfo
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.usage import UsageTotals
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.rows import Part, Rows, arranged
+from duckflow_tui.ui.panes.strips import Row, ink
+
+SAID_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
+
+
+class StatusLine(Rows):
+    """One row of what is true; a word of the app takes its place for a moment."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._usage = UsageTotals()
+        self._mode = ApprovalMode.STANDARD
+        self._turn: TurnInfo | None = None
+        self._waiting = False
+        self._session = False
+        self._said = ""
+        self._timer: Timer | None = None
+
+    def show(self, state: AgentState) -> None:
+        """Take over what the state says now."""
+        self._usage, self._mode, self._turn = state.usage, state.mode, state.turn
+        self._waiting = bool(state.gates)
+        self._session = bool(state.session.session_id)
+        self.again()
+
+    def say(self, text: str) -> None:
+        """Show a word of the app in place of the figures until a key or ``SAID_FOR``."""
+        self._said = text
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(SAID_FOR, self.hush)
+        self.again()
+
+    def hush(self) -> None:
+        """Show the figures again."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if self._said:
+            self._said = ""
+            self.again()
+
+    @property
+    def said(self) -> str:
+        """The word that is shown now, empty for none."""
+        return self._said
+
+    def lines(self, width: int) -> list[Row]:
+        palette = self.palette
+        fill = ink(palette.quiet, on=palette.bars)
+        if self._said:
+            said = Part(self._said, ink(palette.text), weight=9)
+            return [arranged([said], self._keys(palette), width, fill)]
+        return [arranged(self._left(palette), self._keys(palette), width, fill)]
+
+    def _left(self, palette: Palette) -> list[Part]:
+        if not self._session:
+            return []
+        usage, quiet = self._usage, ink(palette.quiet)
+        parts: list[Part] = []
+        if usage.last_context:
+            parts.append(Part(self._context_words(usage), quiet, weight=6))
+        if usage.calls:
+            key = "status.call" if usage.calls == 1 else "status.calls"
+            parts.append(Part(self.words(key, count=usage.calls), quiet, weight=3))
+        if usage.cost is not None:
+            parts.append(Part(f"${usage.cost:.2f}", quiet, weight=5, gap=2))
+        mode = self.words(f"status.mode.{self._mode.value}")
+        parts.append(Part(mode, ink(palette.accent), weight=8))
+        return parts
+
+    def _context_words(self, usage: UsageTotals) -> str:
+        about = "~" if usage.estimated else ""
+        used = about + short_count(usage.last_context)
+        if not usage.context_window:
+            return self.words("status.context", used=used)
+        percent = about + str(round(100 * usage.last_context / usage.context_window))
+        return self.words(
+            "status.context_of",
+            used=used,
+            window=short_count(usage.context_window),
+            percent=percent,
+        )
+
+    def _keys(self, palette: Palette) -> list[Part]:
+        quiet = ink(palette.quiet)
+        parts = [
+            Part(self.words("status.key_commands"), quiet, weight=2),
+            Part(self.words("status.key_keys"), quiet, weight=4),
+        ]
+        if self._turn is None:
+            return parts
+        if self._turn.pause == "running":
+            parts.append(Part(self.words("status.key_pause"), quiet, weight=7))
+            return parts
+        if not self._waiting:
+            parts.append(Part(self.words("status.key_resume"), quiet, weight=6))
+        parts.append(Part(self.words("status.key_stop"), quiet, weight=7))
+        return parts
+
+
+def short_count(count: int) -> str:
+    """A count in at most four characters or so: 812, 4.2k, 42k, 1.3M."""
+    if count < 1000:
+        return str(count)
+    if count < 9_950:
+        return f"{count / 1000:.1f}k"
+    if count < 999_500:
+        return f"{count / 1000:.0f}k"
+    return f"{count / 1_000_000:.1f}M"

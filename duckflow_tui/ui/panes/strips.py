@@ -1,0 +1,267 @@
+"""Text to rows of segments for widgets with the line API: wrapping, cutting, marking, offsets.
+
+A row is what is drawn on one line, without padding. All widths are terminal cells; all offsets
+are characters of a row's text, which is what Textual's selections count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, Literal
+
+from rich.cells import cell_len, split_graphemes
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from duckflow_tui.state.base import ELLIPSIS
+
+Piece = tuple[str, Style]
+Row = list[Segment]
+Span = tuple[int, int]
+
+PLAIN: Final = Style()
+
+# Where a line may break without a space, and what may not begin or end one (kinsoku).
+_CJK = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3100-\u9fff"
+    "\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff"
+)
+_OPENS = "「『（［｛〈《【〔〖“‘([{"
+_CLOSES = (
+    "、。，．・：；？！」』）］｝〉》】〕〗”’…‥々ーゝゞ～〜゛゜"
+    "ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶ,.!?:;)\\]}%"
+)
+_UNIT: Final = re.compile(
+    f"\\d[\\d.,]* %[{_CLOSES}]*"  # a number keeps its sign
+    f"|[{re.escape(_OPENS)}]*[{_CJK}][{_CLOSES}]*"
+    f"|[^\\s{_CJK}]+?(?=[{re.escape('「『（［｛〈《【〔〖')}]|[{_CJK}]|\\s|$)[{_CLOSES}]*"
+    "|[^\\s]"
+)
+
+
+@lru_cache(maxsize=1024)
+def ink(
+    color: str | None,
+    *,
+    on: str | None = None,
+    bold: bool = False,
+    italic: bool = False,
+    underline: bool = False,
+    strike: bool = False,
+) -> Style:
+    """A style from palette colours (``#RRGGBB``); what is off is left to what lies beneath."""
+    return Style(
+        color=color,
+        bgcolor=on,
+        bold=bold or None,
+        italic=italic or None,
+        underline=underline or None,
+        strike=strike or None,
+    )
+
+
+def fold(text: str, width: int) -> list[Span]:
+    """Cut at ``width`` cells wherever that falls, but never inside a wide or joined character."""
+    width = max(1, width)
+    if cell_len(text) <= width:
+        return [(0, len(text))]
+    if text.isascii():
+        return [(at, min(at + width, len(text))) for at in range(0, len(text), width)]
+    spans: list[Span] = []
+    start = used = 0
+    for begin, _, cells in split_graphemes(text)[0]:
+        if used and used + cells > width:
+            spans.append((start, begin))
+            start, used = begin, 0
+        used += cells
+    spans.append((start, len(text)))
+    return spans
+
+
+def wrap(text: str, width: int) -> list[Span]:
+    """Break one line of text at spaces and between CJK characters, words too long anywhere.
+
+    The spaces at a break belong to no row; leading spaces of the text stay. At least one span.
+    """
+    width = max(1, width)
+    if cell_len(text) <= width:
+        return [(0, len(text))]
+    spans: list[Span] = []
+    start = end = used = 0  # the row so far: characters from start to end, used cells
+    for unit in _UNIT.finditer(text):
+        begin, stop = unit.span()
+        gap = cell_len(text[end:begin])
+        cells = cell_len(unit.group())
+        if used + gap + cells <= width:
+            end, used = stop, used + gap + cells
+            continue
+        if end > start and text[start:end].strip():
+            spans.append((start, end))
+            start, gap = begin, 0
+        if gap + cells <= width:
+            end, used = stop, gap + cells
+            continue
+        pieces = fold(text[start:stop], width)
+        spans.extend((start + a, start + b) for a, b in pieces[:-1])
+        start, end = start + pieces[-1][0], stop
+        used = cell_len(text[start:end])
+    if end > start or not spans:
+        spans.append((start, end if end > start else min(width, len(text))))
+    return spans
+
+
+def fit(text: str, width: int, keep: Literal["start", "end"] = "start") -> str:
+    """The text in at most ``width`` cells, the cut marked with ``…`` at the other side."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    if width == 1:
+        return ELLIPSIS
+    if keep == "start":
+        begin, stop = fold(text, width - 1)[0]
+        head = text[begin:stop].rstrip()
+        return (head if cell_len(head) < width else "") + ELLIPSIS
+    room = width - 1
+    tail = ""
+    for begin, stop, cells in reversed(split_graphemes(text)[0]):
+        if cells > room:
+            break
+        room -= cells
+        tail = text[begin:stop] + tail
+    return ELLIPSIS + tail
+
+
+def pad(text: str, width: int) -> str:
+    """The text followed by spaces up to ``width`` cells; longer text stays as it is."""
+    return text + " " * max(0, width - cell_len(text))
+
+
+def cut(pieces: Sequence[Piece], spans: Iterable[Span]) -> list[Row]:
+    """One row for each span of the text that the pieces make together; spans ascend."""
+    rows: list[Row] = []
+    index = offset = 0  # the piece at hand and where it begins
+    for start, stop in spans:
+        row: Row = []
+        while index < len(pieces) and offset + len(pieces[index][0]) <= start:
+            offset += len(pieces[index][0])
+            index += 1
+        at, here = index, offset
+        while at < len(pieces) and here < stop:
+            text, style = pieces[at]
+            part = text[max(0, start - here) : stop - here]
+            if part:
+                row.append(Segment(part, style))
+            here += len(text)
+            at += 1
+        rows.append(row)
+    return rows
+
+
+def rows_of(pieces: Sequence[Piece], width: int, *, words: bool = True) -> list[Row]:
+    """Styled text as rows; newlines end rows, ``words`` off breaks anywhere (code)."""
+    breaker = wrap if words else fold
+    rows: list[Row] = []
+    for line in split_lines(pieces):
+        text = "".join(part for part, _ in line)
+        if cell_len(text) <= width:
+            rows.append([Segment(part, style) for part, style in line])
+        else:
+            rows.extend(cut(line, breaker(text, width)))
+    return rows
+
+
+def split_lines(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """The pieces cut at newlines; at least one line."""
+    lines: list[list[Piece]] = [[]]
+    for text, style in pieces:
+        if "\n" not in text:
+            if text:
+                lines[-1].append((text, style))
+            continue
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                lines.append([])
+            if part:
+                lines[-1].append((part, style))
+    return lines
+
+
+def prefixed(rows: Iterable[Row], first: Piece, rest: Piece | None = None) -> list[Row]:
+    """The rows behind a mark; the rows after the first behind ``rest`` or as many spaces."""
+    blank = rest or (" " * cell_len(first[0]), PLAIN)
+    done: list[Row] = []
+    for number, row in enumerate(rows):
+        text, style = blank if number else first
+        done.append([Segment(text, style), *row] if text else list(row))
+    return done
+
+
+def row_text(row: Row) -> str:
+    """What the row says."""
+    return "".join(segment.text for segment in row)
+
+
+def row_cells(row: Row) -> int:
+    """How many cells the row takes."""
+    return sum(segment.cell_length for segment in row)
+
+
+def marked(row: Row, start: int, stop: int, style: Style) -> Row:
+    """The row with ``style`` laid over the characters from ``start`` to ``stop`` (-1: the end)."""
+    done: Row = []
+    at = 0
+    for text, own, _ in row:
+        end = at + len(text)
+        low = max(start, at) - at
+        high = (end if stop < 0 else min(stop, end)) - at
+        if low >= high:
+            done.append(Segment(text, own))
+        else:
+            over = style if own is None else own + style
+            parts = ((text[:low], own), (text[low:high], over), (text[high:], own))
+            done.extend(Segment(part, ink) for part, ink in parts if part)
+        at = end
+    return done
+
+
+def selected(row: Row, y: int, selection: Selection | None, style: Style) -> Row:
+    """The row with what is selected on line ``y`` in ``style``."""
+    span = None if selection is None else selection.get_span(y)
+    if span is None or span[0] == span[1]:
+        return row
+    return marked(row, *span, style)
+
+
+def strip_of(row: Row, y: int, width: int, fill: Style | None = None) -> Strip:
+    """The row as a strip of exactly ``width`` cells that knows its offsets in line ``y``.
+
+    The padding carries no offsets, so that a pointer behind the text means the end of the text.
+    """
+    cells = row_cells(row)
+    if not row:
+        row = [Segment("", PLAIN)]
+    strip = Strip(row, cells).apply_offsets(0, y)
+    if cells == width and fill is None:
+        return strip
+    return strip.adjust_cell_length(width, fill)
+
+
+def text_of(rows: Sequence[Row], first: int, selection: Selection, indent: int = 0) -> str:
+    """The selected part of rows that begin at line ``first``, without padding at their ends.
+
+    ``indent`` characters at the start of each row are margin and never copied.
+    """
+    lines: list[str] = []
+    for y, row in enumerate(rows, first):
+        span = selection.get_span(y)
+        if span is None:
+            continue
+        text = row_text(row)
+        stop = len(text) if span[1] < 0 else span[1]
+        lines.append(text[max(span[0], indent) : max(stop, indent)].rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,412 @@
+"""The conversation as one widget that draws only what is looked at."""
+
+from __future__ import annotations
+
+from time import monotonic, thread_time
+from typing import ClassVar, Final
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Offset
+from textual.reactive import var
+from textual.selection import Selection
+from textual.timer import Timer
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.clock import Clock, SystemClock
+from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.store import Store, Unsubscribe
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock, blocks_of
+from duckflow_tui.ui.panes.column import Place
+from duckflow_tui.ui.panes.column_search import SearchableColumn
+from duckflow_tui.ui.panes.column_view import Anchor
+from duckflow_tui.ui.panes.copying import word_at
+from duckflow_tui.ui.panes.live_blocks import (
+    SPINNER,
+    STILL,
+    LiveReplyBlock,
+    Moment,
+    live_blocks,
+    moves,
+)
+from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
+from duckflow_tui.ui.panes.theme_palette import palette_of
+
+FRAME: Final = (
+    1 / 20
+)  # seconds between two drawings of what arrives: reads as smooth as 30 a second
+SPIN: Final = 1 / 10  # seconds between two signs of the spinner
+LONGEST_REST: Final = 0.5  # seconds
+BUSY_SHARE: Final = 4  # a drawing that takes long is followed by so many times as long without
+
+
+class Transcript(SearchableColumn, can_focus=True):
+    """What was said and done, and what is in flight. Holds no truth: ``sync`` shows a state.
+
+    Follows the end while the user is there; else a line at the bottom counts what is new.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "previous_row", show=False),
+        Binding("down", "next_row", show=False),
+        Binding("enter", "toggle_row", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+        Binding("shift+up", "scroll_up", show=False),
+        Binding("shift+down", "scroll_down", show=False),
+        Binding("home", "scroll_home", show=False),
+        Binding("end", "scroll_end", show=False),
+        Binding("ctrl+a", "select_everything", show=False),
+        Binding("ctrl+up", "select_block(-1)", show=False),
+        Binding("ctrl+down", "select_block(1)", show=False),
+    ]
+
+    words: var[Catalogue] = var(Catalogue)
+    #: Whether anything may move; off, a still sign and the seconds show that work goes on.
+    animation: var[bool] = var(True)
+
+    def __init__(
+        self,
+        source: Store | AgentState | None = None,
+        *,
+        animation: bool = True,
+        show_queue: bool = False,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """A Store is followed while the widget is mounted; ``show_queue`` puts waiting messages
+        below the last one, for screens that show them nowhere else.
+        """
+        super().__init__(id=id, classes=classes)
+        self.set_reactive(Transcript.animation, animation)
+        self._show_queue = show_queue
+        self._source = source
+        self._unwatch: Unsubscribe | None = None
+        self.details_open = False
+        self._state: AgentState | None = None
+        self._clock: Clock = SystemClock()
+        self._count = 0  # messages of the state that have blocks
+        self._replies: dict[str, LiveReplyBlock] = {}
+        self._live_rows: list[Row] = []
+        self._live_top = 0  # the line they began on when they were drawn
+        self._cursor: Block | None = None
+        self._ticker: Timer | None = None
+        self._later: Timer | None = None
+        self._drawn_at = float("-inf")
+        self._cost = 0.0
+        self._frame = 0
+
+    # --- data -------------------------------------------------------------------------------
+
+    def bind_state(
+        self, source: Store | AgentState, words: Catalogue, clock: Clock | None = None
+    ) -> None:
+        """Show this state from now on, from its first message. A Store brings its clock and is
+        followed; of a state alone ``sync`` and ``live_changed`` tell what is new.
+        """
+        self._source = source
+        self.set_reactive(Transcript.words, words)
+        if clock is not None:
+            self._clock = clock
+        elif isinstance(source, Store):
+            self._clock = source.clock
+        if self.is_mounted:
+            self._start()
+
+    def _start(self) -> None:
+        self._stop()
+        source = self._source
+        self._column.clear()
+        self._replies.clear()
+        self._forget_search()
+        self._cursor = self._anchor = None
+        self._count = 0
+        self.following = True
+        self._look = self._new_look()
+        if isinstance(source, Store):
+            self._clock = source.clock
+            self._unwatch = source.watch(lambda state, _record: self.live_changed(state))
+            source = source.state
+        if source is not None:
+            self.sync(source)
+        self.refresh()
+
+    def _stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        if self._later is not None:
+            self._later.stop()
+            self._later = None
+        self._tick_while(needed=False)
+
+    def sync(self, state: AgentState) -> None:
+        """Show what the state has more than before; what is in flight is drawn again."""
+        self._state = state
+        while self._count < len(state.messages):
+            message = state.messages[self._count]
+            self._count += 1
+            blocks = blocks_of(message)
+            for block in blocks:
+                block.opened = self.details_open and block.foldable
+                block.height = max(1, block.estimate(self._look))
+            if isinstance(message, AssistantMessage):
+                self._hand_over(message.llm_id, blocks)
+            self._column.append(blocks)
+        self._search_on()
+        for llm_id in [known for known in self._replies if known not in state.live]:
+            del self._replies[llm_id]
+        self._draw_live()
+
+    def live_changed(self, state: AgentState) -> None:
+        """More of a reply arrived: draw it now, or as soon as the next frame is due."""
+        self._state = state
+        if self._later is not None or not self.is_mounted:
+            return
+        rest = min(max(FRAME, BUSY_SHARE * self._cost), LONGEST_REST)
+        wait = self._drawn_at + rest - monotonic()
+        self._later = self.set_timer(max(0.001, wait), self._draw_late)
+
+    def last_reply_markdown(self) -> str:
+        """The source of the newest reply that says something; empty without one."""
+        messages = self._state.messages if self._state else []
+        for message in reversed(messages):
+            if isinstance(message, AssistantMessage) and message.text.strip():
+                return message.text
+        return ""
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether something runs whose time or sign changes by itself."""
+        return self._ticker is not None
+
+    # --- drawing ----------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._relook, init=False)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # App[Unknown]
+        self._start()
+
+    def on_unmount(self) -> None:
+        self._stop()
+
+    def on_resize(self) -> None:
+        self._relook()
+
+    def watch_words(self) -> None:
+        if self.is_mounted:
+            self._relook()
+
+    def watch_animation(self) -> None:
+        self._tick_while(needed=False)
+        self._tick_while(needed=moves(self._column.live))
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        self._repaint()
+
+    def _new_look(self) -> Look:
+        width = max(1, self.scrollable_content_region.width) if self.size else 80
+        return Look(palette_of(self), width, self.words)
+
+    def _relook(self) -> None:
+        look = self._new_look()
+        if look != self._look:
+            new_lines = self.new_lines
+            if not self.following and self._anchor is None:
+                self._anchor = self._top_place()
+            self._drop_selection()
+            self._look = look
+            self._column.forget(look)
+            self._forget_matches()
+            self._draw_live(settle=False)
+            self._settle(self._anchor)
+            self._seen = self._column.height - new_lines
+        self._settle(self._anchor)
+        self._repaint()
+
+    def _hand_over(self, llm_id: str, blocks: list[Block]) -> None:
+        reply = self._replies.pop(llm_id, None)
+        for block in blocks if reply else ():
+            if reply and isinstance(block, ReplyBlock) and block.complete:
+                reply.hand_over(block, self._look)
+            elif reply and isinstance(block, FoldBlock) and reply.thought:
+                block.opened = reply.thought.opened
+
+    def _draw_late(self) -> None:
+        self._later = None
+        if self._state is not None:
+            self.sync(self._state)
+
+    def _draw_live(self, *, settle: bool = True) -> None:
+        state = self._state
+        if state is None:
+            return
+        began = thread_time()
+        moment = Moment(self._clock.now(), self._sign())
+        blocks = live_blocks(
+            state,
+            self._replies,
+            self._look,
+            moment,
+            opened=self.details_open,
+            queue=self._show_queue,
+        )
+        self._column.set_live(blocks)
+        for index in range(len(self._column.finished), len(self._column)):
+            self._column.draw(index, self._look)
+        old, self._live_rows = self._live_rows, self._column.live_rows()
+        self._tick_while(needed=moves(blocks))
+        if settle:
+            self._settle()
+            self._refresh_live(old)
+        self._drawn_at = monotonic()
+        self._cost = thread_time() - began
+
+    def _refresh_live(self, old: list[Row]) -> None:
+        """Repaint the lines of the live blocks that are not what they were."""
+        new, top = self._live_rows, self._column.finished_height
+        before, self._live_top = self._live_top, top
+        if before != top or len(old) != len(new):
+            same = 0 if before != top else _alike(old, new)
+            self._refresh_lines_in_sight(min(before, top) + same, None)
+            return
+        same = _alike(old, new)
+        if same < len(new):
+            stop = len(new) - _alike(old[::-1], new[::-1])
+            self._refresh_lines_in_sight(top + same, top + stop)
+
+    def _sign(self) -> str:
+        return SPINNER[self._frame % len(SPINNER)] if self._animated() else STILL
+
+    def _animated(self) -> bool:
+        level: str = self.app.animation_level  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+        return self.animation and level != "none"
+
+    def _tick_while(self, *, needed: bool) -> None:
+        if not needed:
+            if self._ticker is not None:
+                self._ticker.stop()
+                self._ticker = None
+        elif self._ticker is None and self.is_mounted:
+            self._ticker = self.set_interval(SPIN if self._animated() else 1.0, self._tick)
+
+    def _tick(self) -> None:
+        self._frame += 1
+        if self.is_on_screen:
+            self._draw_live()
+
+    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+        at_cursor = self._column.block(place.index) is self._cursor and place.row == 0
+        if at_cursor and self.has_focus:
+            row = marked(row, 0, -1, ink(None, on=self._look.palette.raised))
+        return super()._dressed(row, place, line)
+
+    # --- folding ----------------------------------------------------------------------------
+
+    def action_fold(self) -> None:
+        """Open every row that has something behind it, or close all."""
+        self.details_open = not self.details_open
+        anchor = None if self.following else self._top_place()
+        self._drop_selection()
+        for index, block in enumerate(self._column.finished):
+            if block.foldable and block.opened is not self.details_open:
+                block.opened = self.details_open
+                self._redraw(index)
+        for reply in self._replies.values():
+            if reply.thought is not None:
+                reply.thought.opened = self.details_open
+                reply.thought.rows = None
+        self._after_fold(anchor)
+
+    def toggle(self, index: int) -> None:
+        """Open or close the block at that index, where there is something behind it."""
+        block = self._column.block(index)
+        if not block.foldable:
+            return
+        anchor = self._top_place()
+        self.following = False  # what was opened stays where it was, under the pointer
+        self._drop_selection()
+        block.opened = not block.opened
+        self._redraw(index)
+        self._after_fold(anchor)
+        self.following = self.scroll_offset.y >= self.max_scroll_y
+        self._seen = self._column.height
+
+    def _after_fold(self, anchor: Anchor | None) -> None:
+        new_lines = self.new_lines
+        self._draw_live(settle=False)
+        self._settle(anchor)
+        self._seen = self._column.height - new_lines
+        self._repaint()
+
+    def action_toggle_row(self) -> None:
+        if self._cursor is None:
+            self._step_cursor(-1)
+        elif (index := self._index_of(self._cursor)) is not None:
+            self.toggle(index)
+
+    def action_previous_row(self) -> None:
+        self._step_cursor(-1)
+
+    def action_next_row(self) -> None:
+        self._step_cursor(1)
+
+    def _index_of(self, block: Block) -> int | None:
+        top = self.scroll_offset.y
+        near = self._column.between(top - 2, top + self.rows_in_sight + 2)
+        return next((index for index in near if self._column.block(index) is block), None)
+
+    def _step_cursor(self, by: int) -> None:
+        """To the next row in sight that can be opened; where there is none, scroll."""
+        top = self.scroll_offset.y
+        bottom = top + self.rows_in_sight
+        near = self._column.between(top, bottom)
+        rows = [
+            index
+            for index in near
+            if self._column.block(index).foldable and top <= self._column.top(index) < bottom
+        ]
+        here = None if self._cursor is None else self._index_of(self._cursor)
+        ahead = rows
+        if here is not None and here in rows:
+            ahead = [index for index in rows if (index - here) * by > 0]
+        if ahead:
+            chosen = ahead[0] if by > 0 else ahead[-1]
+            self._cursor = self._column.block(chosen)
+            self._repaint()
+        else:
+            self.scroll_by(by)
+
+    # --- pointer ----------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        event.prevent_default()  # a double click would select the whole conversation
+        if self.new_lines and event.y == self.rows_in_sight - 1:
+            self.action_scroll_end()
+            return
+        line = self.scroll_offset.y + event.y
+        place = self._column.place(line)
+        if place is None or place.row < 0:
+            return
+        if event.chain == 2:
+            word = word_at(row_text(self._column.row(place)), event.x, self._look.indent)
+            if word is not None:
+                self._select(Selection(Offset(word[0], line), Offset(word[1], line)))
+        elif event.chain == 3:
+            self._select_block(place.index)
+        elif event.chain == 1 and place.row == 0 and self.text_selection is None:
+            self.toggle(place.index)
+
+    def focus_on_click(self) -> bool:
+        """Whatever is typed goes to where it went before."""
+        return False
+
+
+def _alike(old: list[Row], new: list[Row]) -> int:
+    """How many rows at the beginning are the same."""
+    count = 0
+    for was, now in zip(old, new, strict=False):
+        if was is not now and was != now:
+            break
+        count += 1
+    return count

@@ -1,0 +1,69 @@
+"""A question that only a deliberate ``y`` answers with yes."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Literal
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from duckflow_tui.state.clock import Clock
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.theme_palette import palette_of
+
+SETTLE: Final = 0.3  # seconds in which a key was meant for the place before
+
+Answer = Literal["yes", "no", "past"]
+
+
+class Confirm(ModalScreen[Answer]):
+    """``y`` is yes, Shift+Tab goes past, every other key leaves things as they are.
+
+    ``about`` is a table of the catalogue with ``title``, ``means``, ``yes`` and ``no``.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("shift+tab", "past", show=False)]
+
+    def __init__(self, words: Catalogue, clock: Clock, about: str, **params: object) -> None:
+        super().__init__()
+        self._words = words
+        self._clock = clock
+        self._about = about
+        self._params = params
+        self._since = clock.monotonic()
+        self.typed = ""  # a character that was meant for the composer
+
+    def compose(self) -> ComposeResult:
+        palette = palette_of(self)
+        with Vertical(classes="card card-small"):
+            yield Static(self._say("title"), markup=False, classes="card-title")
+            yield Static(self._say("means"), markup=False, classes="card-text")
+            yield Static(
+                Content.assemble(
+                    (" y ", f"bold {palette.on_accent} on {palette.accent}"),
+                    (f" {self._say('yes')}   ", palette.text),
+                    (f"Esc {self._say('no')}", palette.quiet),
+                ),
+                markup=False,
+            )
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "shift+tab":
+            return
+        event.stop()
+        if event.key == "y" and self._clock.monotonic() - self._since >= SETTLE:
+            self.dismiss("yes")
+            return
+        self.typed = event.character if event.is_printable and event.character else ""
+        self.dismiss("no")
+
+    def action_past(self) -> None:
+        self.dismiss("past")
+
+    def _say(self, entry: str) -> str:
+        return self._words(f"{self._about}.{entry}", **self._params)

@@ -1,0 +1,109 @@
+"""Ctrl+F: a line to search with; what it finds is marked where it stands."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.diff import DiffView
+from duckflow_tui.ui.panes.transcript import Transcript
+
+
+class Searchable(Protocol):
+    """A pane whose text can be searched."""
+
+    def search(self, query: str) -> int:
+        """Mark the matches; how many there are. An empty query ends the search."""
+        ...
+
+    def go(self, step: int) -> int:
+        """To the next match (1) or the one before (-1); its number from 1."""
+        ...
+
+
+class InTranscript:
+    """The conversation, searched."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+
+    def search(self, query: str) -> int:
+        return self._transcript.search(query)
+
+    def go(self, step: int) -> int:
+        if step > 0:
+            self._transcript.search_next()
+        else:
+            self._transcript.search_previous()
+        return self._transcript.search_position[0]
+
+
+class InDiff:
+    """The diff, searched."""
+
+    def __init__(self, view: DiffView) -> None:
+        self._view = view
+
+    def search(self, query: str) -> int:
+        return self._view.search(query)
+
+    def go(self, step: int) -> int:
+        return self._view.next_match(step)
+
+
+class Find(ModalScreen[None]):
+    """Typing searches, Enter goes on, ↑ goes back, Esc ends the search."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+c", "leave", show=False),
+        Binding("enter,down,ctrl+f", "go(1)", show=False, priority=True),
+        Binding("up", "go(-1)", show=False),
+    ]
+
+    def __init__(self, words: Catalogue, pane: Searchable) -> None:
+        super().__init__()
+        self._words = words
+        self._pane = pane
+        self._found = 0
+        self._at = 0
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="find"):
+            yield Static(self._words("find.label"), markup=False, classes="find-label")
+            field = Input(placeholder=self._words("find.hint"), compact=True, classes="find-field")
+            field.cursor_blink = False
+            yield field
+            yield Static("", markup=False, classes="find-count")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._found = self._pane.search(event.value)
+        self._at = 0
+        if self._found:
+            self.action_go(-1)  # the newest is what one looks for most
+        else:
+            self._count(event.value)
+
+    def action_go(self, step: int) -> None:
+        if self._found:
+            self._at = self._pane.go(step)
+        self._count(self.query_one(Input).value)
+
+    def action_leave(self) -> None:
+        self._pane.search("")
+        self.dismiss(None)
+
+    def _count(self, query: str) -> None:
+        text = ""
+        if query:
+            text = (
+                self._words("find.count", at=self._at, count=self._found)
+                if self._found
+                else self._words("find.none")
+            )
+        self.query_one(".find-count", Static).update(text)

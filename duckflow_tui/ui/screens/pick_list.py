@@ -1,0 +1,111 @@
+"""One list to choose from: commands, history, languages, waiting messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.ui import fuzzy
+from duckflow_tui.ui.panes.theme_palette import palette_of
+
+SHOWN = 200  # matches that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One row: what is returned, what is shown, what it means, which key does the same."""
+
+    value: str
+    label: str
+    about: str = ""
+    key: str = ""
+
+
+class PickList(ModalScreen[str | None]):
+    """Typing narrows the list, Enter takes, Esc leaves everything as it was."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+c", "leave", show=False),
+        Binding("down,ctrl+n,ctrl+r", "move(1)", show=False),
+        Binding("up,ctrl+p", "move(-1)", show=False),
+        Binding("pagedown", "move(10)", show=False),
+        Binding("pageup", "move(-10)", show=False),
+    ]
+
+    def __init__(self, title: str, hint: str, choices: Sequence[Choice]) -> None:
+        super().__init__()
+        self._title = title
+        self._hint = hint
+        self._choices = {choice.value: choice for choice in choices}
+        self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Static(self._title, markup=False, classes="card-title")
+            # An id, since the key that opens a list may be in the type-ahead of its name.
+            field = Input(placeholder=self._hint, compact=True, classes="card-field")
+            field.cursor_blink = False
+            yield field
+            yield OptionList(markup=False, compact=True, classes="card-list")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).can_focus = False
+        self._fill("")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._fill(event.value)
+
+    def on_input_submitted(self) -> None:
+        options = self.query_one(OptionList)
+        at = options.highlighted
+        self.dismiss(None if at is None else options.get_option_at_index(at).id)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is self:
+            self.dismiss(None)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def action_move(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if not options.option_count:
+            return
+        at = options.highlighted or 0
+        last = options.option_count - 1
+        options.highlighted = (
+            (at + step) % (last + 1) if abs(step) == 1 else min(max(at + step, 0), last)
+        )
+
+    def _fill(self, query: str) -> None:
+        options = self.query_one(OptionList)
+        options.clear_options()
+        found = fuzzy.best(query.strip(), list(self._labels), SHOWN)
+        rows = [self._choices[self._labels[label]] for label in found]
+        width = max((len(row.label) for row in rows), default=0)
+        options.add_options([Option(self._row(row, width), id=row.value) for row in rows])
+        options.highlighted = 0 if rows else None
+
+    def _row(self, choice: Choice, width: int) -> Content:
+        palette = palette_of(self)
+        label = visible_line(choice.label)
+        gap = " " * (width - len(choice.label) + 3) if choice.about or choice.key else ""
+        return Content.assemble(
+            (label, palette.text),
+            (gap + visible_line(choice.about), palette.quiet),
+            (f"  {choice.key}" if choice.key else "", palette.faint),
+        )

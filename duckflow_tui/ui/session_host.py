@@ -1,0 +1,242 @@
+"""The part of the app that has an engine: opens sessions, runs their loops as workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, cast
+
+from rich.text import Text
+from textual.app import App
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from duckflow_tui.assets import asset_folder
+from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.state.clock import Clock, SystemClock
+from duckflow_tui.ui import fuzzy
+from duckflow_tui.ui.bridge import Bridge, EngineFacade, SessionSource
+from duckflow_tui.ui.commands import starting_with
+from duckflow_tui.ui.driver import driver_for
+from duckflow_tui.ui.first_frame import FirstFrame
+from duckflow_tui.ui.history import MessageHistory
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.completion import SHOWN, Candidate, Token
+from duckflow_tui.ui.screens.confirm import Confirm
+from duckflow_tui.ui.terminal import TerminalGuard
+from duckflow_tui.ui.themes import themes
+from duckflow_tui.ui.workbench import BenchParts, Workbench
+
+log = logging.getLogger("duckflow.ui")
+
+CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the exit's 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class AppOptions:
+    """What the composition root hands to the screen."""
+
+    language: str = "en"
+    theme: str = "duck-dark"
+    animation: bool = True
+    notifications: bool = True
+    title: str = ""  # name of the workspace folder, until the session says it
+    settings_path: str = "settings.toml"  # shown on the first screen
+    problems: tuple[str, ...] = ()  # of the settings; a session says them itself
+    data_dir: Path | None = None  # for the message history; None keeps none
+
+
+class SessionHost(App[int], inherit_bindings=False):
+    """Everything that is not a key: the engine, its workers, the language, the end."""
+
+    ENABLE_COMMAND_PALETTE: ClassVar[bool] = False  # ours speaks the user's language
+
+    def __init__(
+        self,
+        sessions: SessionSource,
+        options: AppOptions | None = None,
+        *,
+        frame: FirstFrame | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.guard = TerminalGuard(frame)
+        super().__init__(
+            driver_class=driver_for(frame, self.terminal_lost),
+            css_path=[str(path) for path in sorted(asset_folder("styles").glob("*.tcss"))],
+        )
+        self.options = options or AppOptions()
+        self.clock: Clock = clock or SystemClock()
+        self.words = Catalogue(self.options.language)
+        self.engine: EngineFacade | None = None
+        self.opening = True  # a session is on its way; what is sent meanwhile is kept
+        self.unsent: list[str] = []
+        self.bridge = Bridge(self, time.monotonic)
+        self._sessions = sessions
+        self._paths: list[str] | None = None
+        for theme in themes():
+            self.register_theme(theme)
+        self.theme = self.options.theme
+        self.title = "duckflow"
+        if not self.options.animation:
+            self.animation_level = "none"
+        parts = BenchParts(
+            title=self.options.title,
+            settings_path=self.options.settings_path,
+            clock=self.clock,
+            animation=self.options.animation,
+            offer=self.offer,
+            proposed=self.proposed,
+        )
+        self.bench = Workbench(parts, self.bridge)
+        self.bench.words = self.words
+        self.bench.all_tabs.no_colour = self.bench.side_tabs.no_colour = self.no_color
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.bench
+
+    # sessions
+
+    async def open_session(self) -> None:
+        """Ask for the session of the workspace; with none, show how to get one."""
+        if self._sessions.unconfirmed_origin and not await self._confirm_origin():
+            self.opening = False
+            await self.bench.show_welcome()
+            return
+        engine = await self._sessions.open(self.spawn)
+        if engine is not None:
+            await self.attach(engine)
+            return
+        self.opening = False
+        await self.bench.show_welcome()
+        if self.options.problems:
+            self.say("settings.problem", problem=self.options.problems[0])
+        for text in self.unsent:
+            self.bench.composer.add(text)
+        self.unsent.clear()
+
+    async def open_demo(self) -> None:
+        """Start the session with scripted replies."""
+        self.opening = True
+        await self.attach(await self._sessions.open_demo(self.spawn))
+
+    async def _confirm_origin(self) -> bool:
+        """Plain http to a private address is confirmed once (R11)."""
+        origin = self._sessions.unconfirmed_origin
+        question = Confirm(self.words, self.clock, "origin", origin=origin)
+        if await self.push_screen_wait(question) != "yes":
+            return False
+        self._sessions.confirm_origin()
+        return True
+
+    async def attach(self, engine: EngineFacade) -> None:
+        """Show this engine's session and run its loops."""
+        self.engine = engine
+        self._paths = None
+        workspace = engine.store.state.session.workspace
+        self.bench.composer.past = MessageHistory(self.options.data_dir, workspace)
+        await self.bench.show_session(engine.store)
+        self.bridge.attach(engine.store)
+        self.spawn(engine.chat_loop(), "chat")
+        # A second of imports, that would share the processor with the session's first drawing.
+        self.bench.call_after_refresh(lambda: self.spawn(engine.warm(), "warm"))
+        self.opening = False
+        self.bench.composer.suggested = engine.suggestion
+        waiting, self.unsent = self.unsent, []
+        for text in waiting:
+            await self.send(text)
+
+    async def send(self, text: str) -> None:
+        """Hand a message to the engine; before there is one it is kept."""
+        if self.engine is None:
+            self.unsent.append(text)
+            return
+        await self.engine.send(text)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
+        """Run beside the screen; what it raises is shown, and does not end the app."""
+        return self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.state is not WorkerState.ERROR:
+            return
+        worker = cast("Worker[None]", event.worker)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
+        log.error("the worker %s failed", worker.name, exc_info=worker.error)
+        if worker.group == "opening":
+            self.opening = False
+        self.say("shell.worker_failed", name=worker.name, error=str(worker.error))
+
+    # completion
+
+    async def offer(self, token: Token) -> None:
+        """Fill the list above the composer for what is being typed."""
+        completions = self.bench.completions
+        if token.kind == "command":
+            completions.offer(
+                tuple(
+                    Candidate(f"/{command.name}", self.words(command.text))
+                    for command in starting_with(token.query)
+                )
+            )
+            return
+        if self.engine is None:
+            return
+        if self._paths is None or not completions.is_open:
+            self._paths = await self.engine.workspace_files()
+        search = fuzzy.progress(token.query, self._paths, SHOWN)
+        while (found := await asyncio.to_thread(next, search, None)) is not None:
+            completions.offer(tuple(Candidate(path) for path in found))
+
+    def proposed(self, gate_id: str) -> str | None:
+        """The whole new content behind a gate, where the engine has it."""
+        return None if self.engine is None else self.engine.proposed_text(gate_id)
+
+    # words
+
+    def say(self, key: str, **params: object) -> None:
+        """A word of the app on the status line, until a key or a moment has passed."""
+        self.bench.status.say(self.words(key, **params))
+
+    def speak(self, language: str) -> None:
+        """Switch the language of everything on the screen."""
+        self.words = Catalogue(language)
+        self.bench.words = self.words
+
+    # the end
+
+    def terminal_lost(self) -> None:
+        """The terminal hung up: end as SIGHUP would."""
+        self.end(129)
+
+    def end(self, status: int) -> None:
+        """End the app with this exit status; safe from a signal handler."""
+        loop = self._loop
+        if loop is not None and loop.is_running():
+            loop.call_soon_threadsafe(self.exit, status, status)
+
+    async def on_unmount(self) -> None:
+        self.bridge.detach()
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN):
+                await self._sessions.close()
+        except TimeoutError:
+            log.warning("connections were still open at the end")
+
+    def run_to_end(self) -> int:
+        """Run on the terminal and give it back; the exit status."""
+        try:
+            self.run()
+        finally:
+            self.guard.restore()
+        if self.guard.exit_status is not None:
+            return self.guard.exit_status
+        return self.return_code or 0
+
+    def _fatal_error(self) -> None:
+        # Textual's own report prints the values of local variables, keys and file contents too.
+        self._exit_renderables.append(Text(visible(traceback.format_exc())))
+        self._close_messages_no_wait()

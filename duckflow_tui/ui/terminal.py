@@ -1,0 +1,118 @@
+"""What is said to the terminal besides the screen: restore, signals, title, bell, notifications,
+clipboard. Everything passes the same gate as the screen's text (R13).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from duckflow_tui.safety.safe_text import visible_line
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.first_frame import FirstFrame
+
+#: Every mode that Textual or the first frame may have left on; harmless where it is off.
+RESET: Final = (
+    "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2004l\x1b[?1004l\x1b[?2048l"
+    "\x1b]22;default\x1b\\\x1b[?7h\x1b[?25h\x1b[0m\x1b[23;2t"
+)
+SAVE_TITLE: Final = "\x1b[22;2t"
+LEAVE_ALTERNATE: Final = "\x1b[<u\x1b[?1049l"
+GRACE: Final = 2.5  # seconds the app gets to end by itself after a signal; the promise is 3
+MAX_CLIPBOARD: Final = 74_994  # bytes; what common terminals take in one OSC 52
+MAX_TITLE: Final = 120  # characters
+MAX_NOTE: Final = 200
+
+
+class TerminalGuard:
+    """Gives the terminal back however the program ends: by itself, by an error, by a signal."""
+
+    def __init__(self, frame: FirstFrame | None) -> None:
+        self._frame = frame
+        self._restored = False
+        self._previous: dict[int, Any] = {}
+        self.exit_status: int | None = None  # 128 + signal once one came
+
+    def watch_signals(self, end: Callable[[int], None]) -> None:
+        """On SIGTERM and SIGHUP call ``end(exit status)``; force the end after ``GRACE``."""
+        if self._frame is not None:
+            self._frame.hand_over()
+
+        def arrived(number: int, _frame: FrameType | None) -> None:
+            if self.exit_status is not None:
+                return
+            self.exit_status = 128 + number
+            timer = threading.Timer(GRACE, self._force)
+            timer.daemon = True
+            timer.start()
+            end(self.exit_status)
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._previous[number] = signal.signal(number, arrived)
+
+    def restore(self) -> None:
+        """Reset every mode and the line discipline; a second call does nothing."""
+        if self._restored:
+            return
+        self._restored = True
+        for number, handler in self._previous.items():
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(number, handler)
+        frame = self._frame
+        inside = frame is not None and frame.taken
+        _raw_write((LEAVE_ALTERNATE if inside else "") + RESET)
+        if frame is not None:
+            frame.taken = False
+            frame.restore_modes()
+
+    def _force(self) -> None:
+        self.restore()
+        os._exit(self.exit_status or 1)
+
+
+def title_sequence(title: str) -> str:
+    """OSC 2 with the title made harmless."""
+    return f"\x1b]2;{visible_line(title)[:MAX_TITLE]}\x1b\\"
+
+
+def notification_sequence(title: str, body: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The desktop notification that this terminal knows: OSC 777, else OSC 9."""
+    body = visible_line(body)[:MAX_NOTE]
+    title = visible_line(title)[:MAX_TITLE].replace(";", ",")
+    if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith(("foot", "rxvt")):
+        return _through_tmux(f"\x1b]777;notify;{title};{body}\x1b\\", environ)
+    return _through_tmux(f"\x1b]9;{title}: {body}\x1b\\", environ)
+
+
+def clipboard_sequence(text: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """OSC 52 with the text; None when it is more than terminals take."""
+    data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+    if len(data) > MAX_CLIPBOARD:
+        return None
+    sequence = f"\x1b]52;c;{data}\x1b\\"
+    # tmux takes the plain one with set-clipboard on and hands the wrapped one to the terminal.
+    return sequence + _through_tmux(sequence, environ) if environ.get("TMUX") else sequence
+
+
+def _through_tmux(sequence: str, environ: Mapping[str, str]) -> str:
+    if not environ.get("TMUX"):
+        return sequence
+    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+
+
+def _raw_write(text: str) -> None:
+    stream = sys.__stderr__
+    if stream is None:
+        return
+    try:
+        if stream.isatty():
+            os.write(stream.fileno(), text.encode("ascii"))
+    except OSError:  # the terminal is gone
+        return

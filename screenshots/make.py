@@ -1,0 +1,221 @@
+"""Take the pictures of the README: the real program on the demo, its keys pressed one by one.
+
+``.venv/bin/python screenshots/make.py [PICTURE …]`` writes ``screenshots/<language>/<name>.svg``.
+Two runs differ in seconds and token counts at most. Look at every picture that changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from unittest.mock import patch
+
+os.environ.pop("NO_COLOR", None)
+os.environ["TEXTUAL_ANIMATIONS"] = "none"
+os.environ["COLORTERM"] = "truecolor"
+
+from textual.pilot import Pilot
+
+from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.demo.endpoint import Request
+from duckflow_tui.demo.replies import Reply
+from duckflow_tui.demo.story import Story
+from duckflow_tui.places import Places
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.session_host import AppOptions
+
+FOLDER: Final = Path(__file__).resolve().parent
+SIZE: Final = (120, 38)
+LANGUAGES: Final = ("en", "ja")
+DEADLINE_S: Final = 30.0
+SETTLED_S: Final = 0.4  # a gate ignores keys for 0.3 s after it got the focus
+
+REASONS: Final = {"en": "keep it to one line, please", "ja": "一行で済ませてください"}
+FONTS: Final = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, Noto Sans Mono CJK JP, monospace"
+_FONT_FACE: Final = re.compile(r"@font-face \{.*?\n    \}", re.S)
+_SUFFIX: Final = re.compile(r"(duckflow-demo-)[a-z0-9_]{8}")
+
+
+class HeldStory(Story):
+    """Stops in the middle of the first reply, so that a picture of it can be taken."""
+
+    def reply(self, request: Request) -> Reply | None:
+        """The reply, held after some words."""
+        reply = super().reply(request)
+        return reply and reply.model_copy(update={"hold": "picture", "hold_after": 24})
+
+
+class Camera:
+    """One run of the program, and what is done in it."""
+
+    def __init__(self, app: DuckflowApp, pilot: Pilot[int], language: str) -> None:
+        self._app = app
+        self._pilot = pilot
+        self._language = language
+
+    async def until(self, holds: Callable[[AgentState], bool]) -> None:
+        """Wait for the state, then for the screen to show it."""
+        async with asyncio.timeout(DEADLINE_S):
+            while self._app.engine is None or not holds(self._app.engine.store.state):
+                await self._pilot.pause(0.02)
+        await self._pilot.pause(0.15)
+
+    async def ask(self) -> None:
+        """Take the request that the demo suggests, and send it."""
+        await self.until(lambda _: bool(self._app.bench.composer.suggested))
+        await self._pilot.press("enter")
+        await self._pilot.press("enter")
+
+    async def decide(self, *keys: str) -> None:
+        """Go to the gate that opens and press keys there."""
+        await self.until(lambda state: bool(state.gates))
+        await self._pilot.press("enter")
+        await self._pilot.pause(SETTLED_S)
+        await self._pilot.press(*keys)
+
+    async def end(self) -> None:
+        """Wait for the end of the turn."""
+        await self.until(lambda state: state.turn is None and state.last_turn is not None)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys wherever the focus is."""
+        await self._pilot.press(*keys)
+        await self._pilot.pause(0.1)
+
+    async def write(self, text: str) -> None:
+        """Type into what has the focus."""
+        for character in text:
+            await self._pilot.press(character)
+
+    async def approve(self) -> None:
+        """Press ``y`` until all of the request was on screen and it is approved."""
+        gate = self._state.gates[0].gate_id
+        for _ in range(9):
+            if all(open_gate.gate_id != gate for open_gate in self._state.gates):
+                return
+            await self._pilot.press("y")
+            await self._pilot.pause(SETTLED_S)
+        raise TimeoutError("the gate did not close")
+
+    @property
+    def _state(self) -> AgentState:
+        assert self._app.engine is not None
+        return self._app.engine.store.state
+
+    def take(self, name: str) -> None:
+        """Write what is on the screen as a picture."""
+        path = FOLDER / self._language / f"{name}.svg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(plain(self._app.export_screenshot(title="duckflow-tui")), "utf-8")
+        print(path.relative_to(FOLDER.parent))
+
+
+def plain(svg: str) -> str:
+    """The picture without what is fetched from elsewhere and what differs in each run."""
+    svg = _FONT_FACE.sub("", svg)
+    svg = svg.replace("font-family: Fira Code, monospace;", f"font-family: {FONTS};")
+    svg = svg.replace("font-variant-east-asian: full-width;", "")
+    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
+    svg = _SUFFIX.sub(r"\g<1>k3x9a2qd", svg)
+    lines = (line.rstrip(" \t") for line in svg.split("\n"))
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+@asynccontextmanager
+async def camera(language: str, *, demo: bool = True, mode: str = "") -> AsyncGenerator[Camera]:
+    """The program with a home of its own."""
+    with tempfile.TemporaryDirectory() as home:
+        places = Places.find({"DUCKFLOW_HOME": home})
+        flags = Flags(workspace=Path(home), demo=demo, mode=mode or None, animation=False)
+        sessions = Sessions(choose(flags, places, language, {}))
+        options = AppOptions(
+            language=language,
+            animation=False,
+            title="little-shop" if demo else "my-project",
+            settings_path="~/.config/duckflow/settings.toml",
+        )
+        app = DuckflowApp(sessions, options)
+        try:
+            async with app.run_test(size=SIZE) as pilot:
+                await pilot.pause()
+                yield Camera(app, pilot, language)
+        finally:
+            await sessions.close()
+
+
+async def welcome(language: str) -> None:
+    """No model is configured."""
+    async with camera(language, demo=False) as shot:
+        await shot.press("escape")
+        shot.take("first-screen")
+
+
+async def streaming(language: str) -> None:
+    """The reply while it is being written."""
+    with patch("duckflow_tui.demo.stage.Story", HeldStory):
+        async with camera(language) as shot:
+            await shot.ask()
+            await shot.until(
+                lambda state: any(len("".join(live.text)) > 8 for live in state.live.values())
+            )
+            shot.take("streaming")
+
+
+async def gate(language: str) -> None:
+    """A proposal, its approval, and the end."""
+    async with camera(language) as shot:
+        await shot.ask()
+        await shot.decide()
+        shot.take("gate")
+        await shot.approve()
+        await shot.end()
+        shot.take("done")
+
+
+async def rejected(language: str) -> None:
+    """A refusal with a reason, and what comes of it."""
+    async with camera(language) as shot:
+        await shot.ask()
+        await shot.decide("n")
+        await shot.write(REASONS[language])
+        await shot.press("enter")
+        await shot.decide()
+        shot.take("rejected")
+
+
+async def refused(language: str) -> None:
+    """Plan mode: nothing is changed."""
+    async with camera(language, mode="plan") as shot:
+        await shot.ask()
+        await shot.end()
+        shot.take("plan-mode")
+
+
+SCENES: Final[dict[str, Callable[[str], Awaitable[None]]]] = {
+    "first-screen": welcome,
+    "streaming": streaming,
+    "gate": gate,
+    "rejected": rejected,
+    "plan-mode": refused,
+}
+
+
+async def main(names: list[str]) -> None:
+    """Take these pictures, or all; ``done`` comes with ``gate``."""
+    for language in LANGUAGES:
+        for name in names or SCENES:
+            await SCENES[name](language)
+
+
+if __name__ == "__main__":
+    # A short folder, so that the path in the last reply is what most users see.
+    with patch.object(tempfile, "tempdir", "/tmp"):
+        asyncio.run(main(sys.argv[1:]))

@@ -1,0 +1,140 @@
+"""The real program with a conversation already in it, and a line to the benchmark.
+
+Arguments: address of the model, number of messages, descriptor to read commands from, descriptor
+to tell what happened on. Commands and reports are JSON lines; times are of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from duckflow_tui.compose import Choice, Flags, Sessions, choose
+from duckflow_tui.loops.chat_loop import Spawn
+from duckflow_tui.loops.engine import Engine
+from duckflow_tui.places import Places
+from duckflow_tui.state.events import (
+    AssistantReplied,
+    OperationFinished,
+    OperationRequested,
+    TurnFinished,
+    UserMessageAdded,
+)
+from duckflow_tui.state.messages import AssistantMessage, OperationMessage, UserMessage
+from duckflow_tui.state.operations import OperationResult, Outcome
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.first_frame import enter
+from duckflow_tui.ui.session_host import AppOptions
+
+LAST: Final = "the-last-words-of-all"  # of the conversation that was there
+
+
+def fill(store: Store, count: int) -> None:
+    """A conversation of this many messages, as its events: user, two calls, two replies."""
+    for number in range(count // 5):
+        at = float(number)
+        text = f"please look at part {number}, it fails with two discounts."
+        store.dispatch(
+            UserMessageAdded(message=UserMessage(message_id=f"u{number}", text=text, at=at))
+        )
+        for nth, name in enumerate(("file_ops.read_file", "file_ops.search_text")):
+            _call(store, f"c{number}-{nth}", name, at)
+        _reply(store, f"a{number}", f"## part {number}\n\n- it **adds**\n- it `rounds`\n", at)
+        _reply(store, f"b{number}", "part done. " * 20, at)
+    _reply(store, "last", LAST, 0.0)
+
+
+def _call(store: Store, call_id: str, name: str, at: float) -> None:
+    args = {"path": "src/part.py", "pattern": "discount"}
+    store.dispatch(OperationRequested(call_id=call_id, operation=name, args=args, at=at))
+    result = OperationResult(outcome=Outcome.OK, text="x\n" * 40, summary="40 lines")
+    message = OperationMessage(call_id=call_id, operation=name, args=args, result=result, at=at)
+    store.dispatch(OperationFinished(message=message))
+
+
+def _reply(store: Store, name: str, text: str, at: float) -> None:
+    message = AssistantMessage(message_id=name, llm_id=name, text=text, at=at)
+    store.dispatch(AssistantReplied(message=message))
+
+
+class Line:
+    """Commands from the benchmark, reports to it."""
+
+    def __init__(self, commands: int, reports: int) -> None:
+        self._commands = commands
+        self._reports = reports
+        self._rest = b""
+        self._working: set[asyncio.Task[None]] = set()
+
+    def listen(self, engine: Engine) -> None:
+        """Take commands from now on."""
+        asyncio.get_running_loop().add_reader(self._commands, self._hear, engine)
+
+    def tell(self, **report: Any) -> None:
+        """Write a report."""
+        os.write(self._reports, json.dumps(report).encode() + b"\n")
+
+    def _hear(self, engine: Engine) -> None:
+        *lines, self._rest = (self._rest + os.read(self._commands, 4096)).split(b"\n")
+        for line in lines:
+            command = json.loads(line)
+            if "say" in command:
+                message = UserMessage(message_id=command["say"], text=command["say"], at=0.0)
+                engine.store.dispatch(UserMessageAdded(message=message))
+            elif "turns" in command:
+                task = asyncio.get_running_loop().create_task(self._turns(engine, command["turns"]))
+                self._working.add(task)
+                task.add_done_callback(self._working.discard)
+
+    async def _turns(self, engine: Engine, count: int) -> None:
+        ended = asyncio.Event()
+
+        def look(_state: object, record: Any) -> None:
+            if isinstance(record.event, TurnFinished):
+                ended.set()
+
+        forget = engine.store.watch(look)
+        for number in range(count):
+            ended.clear()
+            await engine.send(f"turn {number}")
+            await ended.wait()
+        forget()
+        self.tell(turns=count)
+
+
+class FilledSessions(Sessions):
+    """The session of the program, with something said in it before the screen gets it."""
+
+    def __init__(self, choice: Choice, count: int, line: Line) -> None:
+        super().__init__(choice)
+        self._count = count
+        self._line = line
+
+    async def open(self, spawn: Spawn) -> Engine | None:
+        engine = await super().open(spawn)
+        if engine is not None:
+            fill(engine.store, self._count)
+            self._line.listen(engine)
+            self._line.tell(opened=time.monotonic())
+        return engine
+
+
+def main(base_url: str, count: int, commands: int, reports: int) -> int:
+    """Run as ``duckflow-tui --base-url … --model scripted`` does."""
+    places = Places.find()
+    frame = enter("en", Path.cwd().name)
+    flags = Flags(workspace=Path.cwd(), base_url=base_url, model="scripted")
+    choice = choose(flags, places, "en")
+    sessions = FilledSessions(choice, count, Line(commands, reports))
+    options = AppOptions(title=Path.cwd().name, data_dir=places.data)
+    return DuckflowApp(sessions, options, frame=frame).run_to_end()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], *map(int, sys.argv[2:5])))

@@ -1,0 +1,273 @@
+"""The demo's story over real HTTP, with the real loops, gate and files: bytes on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.demo_play import CODE, TESTS, Play, play
+
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.phase import Phase
+
+AS_IT_WAS = "    rate = sum(discounts)\n    return price * (1 - rate)\n"
+LOOP = "    for rate in discounts:\n        price *= 1 - rate\n    return price\n"
+PROD = "    rate = 1 - prod(1 - share for share in discounts)\n    return price * (1 - rate)\n"
+CAP = "    rate = min(sum(discounts), Decimal(1))\n    return price * (1 - rate)\n"
+BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
+
+
+async def failing_tests(workspace: Path) -> list[str]:
+    """Names of the project's tests that fail, run as its user would run them."""
+
+    def run() -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+            cwd=workspace,
+            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return done.stdout
+
+    output = await asyncio.to_thread(run)
+    assert "passed" in output, output
+    return [line.split("::")[1].split()[0] for line in output.splitlines() if "FAILED" in line]
+
+
+async def propose(on: Play) -> None:
+    """Ask for the fix and wait for the proposal."""
+    await on.say()
+    await on.gate()
+
+
+@BOTH
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_an_approved_edit_is_on_disk_as_shown_and_read_again(
+    tmp_path: Path, protocol: str, language: str
+) -> None:
+    """Covers S4-90, S4-92, S4-94."""
+    async with play(tmp_path, protocol=protocol, language=language) as on:
+        before = on.text()
+        await propose(on)
+        assert on.text() == before
+        assert await failing_tests(on.stage.workspace) == [
+            "test_two_discounts_apply_one_after_the_other"
+        ]
+        gate = await on.answer(GateChoice.ONCE)
+        assert (gate.impact.added, gate.impact.removed, len(gate.alternatives)) == (3, 2, 2)
+        end = await on.end()
+        assert (end.outcome, end.files_changed) == ("done", (CODE,))
+        assert on.text() == before.replace(AS_IT_WAS, LOOP)
+        read = on.operations()[-1]
+        assert read.operation == "file_ops.read_file"
+        assert LOOP in read.result.text
+        assert await failing_tests(on.stage.workspace) == []
+        phases = [move.new for move in on.state.transitions]
+        assert phases == [Phase.PLANNING, Phase.EXECUTION, Phase.REVIEW, Phase.DONE]
+        assert {m.protocol for m in on.state.messages if m.kind == "assistant"} == {protocol}
+        assert ("not run the tests" if language == "en" else "実行していません") in end.reply
+        assert str(on.stage.workspace) in end.reply
+
+
+@BOTH
+async def test_a_reason_is_heard_and_answered_with_a_smaller_edit(
+    tmp_path: Path, protocol: str
+) -> None:
+    async with play(tmp_path, protocol=protocol) as on:
+        before = on.text()
+        await propose(on)
+        await on.answer(GateChoice.REJECT, reason="no loops, please\nthey are slow")
+        gate = await on.answer(GateChoice.ONCE)
+        assert "> no loops, please\n> they are slow" in on.replies()[-1]
+        assert (gate.impact.added, gate.impact.removed) == (2, 1)
+        end = await on.end()
+        assert end.outcome == "done"
+        after = before.replace(AS_IT_WAS, PROD)
+        assert on.text() == after.replace("Decimal\n", "Decimal\nfrom math import prod\n", 1)
+        assert await failing_tests(on.stage.workspace) == []
+
+
+async def test_a_second_refusal_leads_to_one_question_and_its_answer_to_that_edit(
+    tmp_path: Path,
+) -> None:
+    async with play(tmp_path) as on:
+        before = on.text()
+        await propose(on)
+        await on.answer(GateChoice.REJECT)
+        await on.answer(GateChoice.REJECT)
+        end = await on.end()
+        assert end.outcome == "partial"
+        assert on.text() == before
+        last = on.state.messages[-1]
+        assert last.kind == "assistant"
+        assert last.decision is not None
+        question = last.decision.question
+        assert question is not None
+        assert len(question.options) == 3
+        await on.say(question.options[1])
+        await on.answer(GateChoice.ONCE)
+        await on.end()
+        assert on.text() == before.replace(AS_IT_WAS, CAP)
+
+
+@BOTH
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_the_first_alternative_caps_the_sum_and_says_what_stays_wrong(
+    tmp_path: Path, protocol: str, language: str
+) -> None:
+    async with play(tmp_path, protocol=protocol, language=language) as on:
+        before = on.text()
+        await propose(on)
+        await on.answer(GateChoice.ALTERNATIVE, alternative=1)
+        await on.answer(GateChoice.ONCE)
+        end = await on.end()
+        assert on.text() == before.replace(AS_IT_WAS, CAP)
+        failing = await failing_tests(on.stage.workspace)
+        assert failing == ["test_two_discounts_apply_one_after_the_other"]
+        assert failing[0] in end.reply
+
+
+@BOTH
+async def test_the_second_alternative_changes_the_test_with_a_frank_word(
+    tmp_path: Path, protocol: str
+) -> None:
+    async with play(tmp_path, protocol=protocol) as on:
+        code, tests = on.text(), on.text(TESTS)
+        await propose(on)
+        await on.answer(GateChoice.ALTERNATIVE, alternative=2)
+        await on.gate()
+        assert "I would not" in on.replies()[-1]
+        await on.answer(GateChoice.ONCE)
+        end = await on.end()
+        assert end.files_changed == (TESTS,)
+        changed = tests.replace("discounts_apply_one_after_the_other", "discounts_are_added")
+        assert on.text(TESTS) == changed.replace("Decimal(81)", "Decimal(80)")
+        assert on.text() == code
+        assert on.operations()[-1].args == {"path": TESTS}
+        assert await failing_tests(on.stage.workspace) == []
+
+
+@BOTH
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_in_plan_mode_nothing_changes_and_the_reply_says_so(
+    tmp_path: Path, protocol: str, language: str
+) -> None:
+    async with play(tmp_path, mode="plan", protocol=protocol, language=language) as on:
+        before = on.text()
+        await on.say()
+        end = await on.end()
+        assert (end.outcome, end.files_changed) == ("denied", ())
+        assert on.text() == before
+        assert "+    for rate in discounts:" in end.reply
+        assert ("nothing was changed" if language == "en" else "変更していません") in end.reply
+    assert on.stage.kept is None
+    assert not on.stage.workspace.exists()
+
+
+async def test_a_part_that_was_left_out_is_noticed_in_the_file(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await propose(on)
+        await on.answer(GateChoice.REJECT, reason="smaller")
+        gate = await on.gate()
+        assert len(gate.previews[0].hunks) == 2
+        await on.answer(GateChoice.ONCE, left_out=((0, 0),))
+        end = await on.end()
+        assert PROD in on.text()
+        assert "from math" not in on.text()
+        assert "NameError" in end.reply
+
+
+async def test_what_the_user_wrote_in_the_gate_is_left_alone(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        mine = on.text().replace(AS_IT_WAS, "    return price  # to be decided\n")
+        await propose(on)
+        await on.answer(GateChoice.EDIT, edited=mine)
+        await on.answer(GateChoice.ONCE)
+        end = await on.end()
+        assert on.text() == mine
+        assert "your version" in on.replies()[-2]
+        assert "something other than I proposed" in end.reply
+
+
+async def test_a_file_that_changes_under_an_open_gate_is_read_again(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await propose(on)
+        theirs = on.text().replace(AS_IT_WAS, LOOP)
+        (on.stage.workspace / CODE).write_text(theirs, encoding="utf-8")
+        if on.state.gates:
+            await on.answer(GateChoice.ONCE)
+        end = await on.end()
+        assert on.text() == theirs
+        assert on.operations()[-2].result.outcome is Outcome.ERROR
+        assert "already in it" in end.reply
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("hello", "This is the demo"),
+        ("Thanks!", "You are welcome"),
+        ("What can you do?", "I have one story"),
+        ("which model is this?", "I am a script"),
+        ("run the tests", "I cannot run commands yet"),
+        ("undo that", "`/undo` takes"),
+        ("now tidy the receipt", "my replies are scripted"),
+        ("write a poem about ducks", "--base-url http://localhost:11434/v1"),
+        ("こんにちは", "これはデモです"),
+        ("ありがとう", "どういたしまして"),
+        ("何ができますか?", "このデモの話は一つです"),
+        ("アヒルの詩を書いて", "私の返事は台本です"),
+    ],
+)
+async def test_a_free_message_gets_an_honest_answer_and_touches_nothing(
+    tmp_path: Path, said: str, answer: str
+) -> None:
+    async with play(tmp_path) as on:
+        await on.say(said)
+        end = await on.end()
+        assert end.outcome == "done"
+        assert end.llm_calls == 1
+        assert answer in end.reply
+        assert on.operations() == []
+        assert on.state.phase is Phase.DONE
+
+
+@BOTH
+async def test_the_session_goes_on_after_the_first_request(tmp_path: Path, protocol: str) -> None:
+    async with play(tmp_path, protocol=protocol) as on:
+        before = on.text()
+        await propose(on)
+        await on.answer(GateChoice.ONCE)
+        await on.end()
+        await on.say("show me the diff again")
+        end = await on.end()
+        assert "+    for rate in discounts:" in end.reply
+        await on.say()
+        end = await on.end()
+        assert "already in it" in end.reply
+        await on.engine.undo()
+        assert on.text() == before
+        await on.say()
+        await on.answer(GateChoice.ONCE)
+        assert (await on.end()).outcome == "done"
+        assert on.text() == before.replace(AS_IT_WAS, LOOP)
+    assert on.stage.kept == on.stage.workspace
+    assert on.stage.workspace.is_dir()
+
+
+async def test_a_message_to_the_paused_work_redirects_it(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await propose(on)
+        on.engine.pause()
+        await on.answer(GateChoice.REJECT, reason="wait")
+        await on.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        await on.engine.send("keep the sum and cap it")
+        gate = await on.gate()
+        assert "100 %" in gate.intent

@@ -1,0 +1,323 @@
+"""Decisions over HTTP: both protocols, what is learned from refusals, what calls cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from support.endpoint import Bench, action, bench, decision, prompt
+
+from duckflow_tui.demo.endpoint import (
+    Fault,
+    Refusal,
+    Reply,
+    Script,
+    ScriptedCall,
+    ScriptedEndpoint,
+    Usage,
+)
+from duckflow_tui.llm.endpoints import Endpoint, Roles
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.purposes import DigestReply, SatisfactionReply
+from duckflow_tui.llm.service import ChatMessage, LLMService
+from duckflow_tui.state.clock import SystemClock
+from duckflow_tui.state.decision import NextStep, PromptPattern
+from duckflow_tui.state.ids import CountingIds
+
+MAIN = Reply(decision=decision(actions=[action()]), chunk_size=5)
+
+
+def script(*replies: Reply, **fields: Any) -> Script:
+    return Script(replies={"main": replies}, **fields)
+
+
+def bodies(at: Bench) -> list[dict[str, Any]]:
+    return [request.json for request in at.server.of("main")]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_one_script_is_one_decision_in_either_protocol(protocol: str) -> None:
+    """Covers S4-57, S4-72."""
+    async with bench(script(MAIN), protocol=protocol) as at:
+        reply = await at.decide()
+    made = reply.decision
+    assert made is not None
+    assert reply.problems == reply.warnings == ()
+    assert reply.protocol == protocol
+    assert (made.reply, made.prompt_pattern) == (
+        "I read the file.", PromptPattern.BASE_MAIN_SPECIALIZED,
+    )  # fmt: skip
+    assert made.actions[0].operation == "file_ops.read_file"
+    assert at.heard.text == "I read the file."
+    assert len(at.heard.replies) > 2
+    assert len(at.server.requests) == 1
+    assert at.server.requests[0].purpose == "main"
+
+
+async def test_the_reply_is_shown_before_the_rest_has_come() -> None:
+    held = MAIN.model_copy(update={"hold": "rest", "hold_after": 75})
+    async with bench(script(held), protocol="json") as at:
+        asking = asyncio.create_task(at.decide())
+        await at.server.reached("rest")
+        await at.heard.until("I read")
+        assert not asking.done()
+        at.server.release("rest")
+        assert (await asking).decision is not None
+
+
+@pytest.mark.parametrize("how", ["reasoning_content", "reasoning", "think"])
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_reasoning_is_heard_apart_from_the_reply(how: Any, protocol: str) -> None:
+    thinking = MAIN.model_copy(update={"reasoning": "Let me see.", "reasoning_as": how})
+    async with bench(script(thinking), protocol=protocol) as at:
+        reply = await at.decide()
+    assert reply.reasoning == "".join(at.heard.thoughts) == "Let me see."
+    assert at.heard.text == "I read the file."
+    assert reply.decision is not None
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_auto_steps_down_at_no_cost_and_remembers(status: int) -> None:
+    refuses = tuple(
+        Refusal(name=name, status=status) for name in ("tools", "json_schema", "response_format")
+    )
+    async with bench(script(MAIN, MAIN, refuses=refuses)) as at:
+        assert at.service.protocol_for("main") == "tools"
+        first = await at.decide()
+        assert at.service.protocol_for("main") == "json"
+        second = await at.decide(llm_id="llm_2")
+    sent = bodies(at)
+    assert ["tools" in body for body in sent] == [True, False, False, False, False]
+    forms = [body.get("response_format", {}).get("type") for body in sent]
+    assert forms == [None, "json_schema", "json_object", None, None]
+    assert (first.call.attempts, second.call.attempts) == (4, 1)
+    assert first.decision is not None
+    assert second.problems == ()
+    assert "Answer with JSON." in sent[-1]["messages"][0]["content"]
+    assert at.slept == []
+
+
+async def test_a_server_error_that_says_no_tools_is_not_retried() -> None:
+    refusal = Refusal(name="tools", status=500, message="tools param requires --jinja flag")
+    async with bench(script(MAIN, refuses=(refusal,))) as at:
+        reply = await at.decide()
+    assert reply.protocol == "json"
+    assert at.slept == []
+
+
+async def test_a_protocol_that_was_chosen_is_kept() -> None:
+    async with bench(script(MAIN, refuses=(Refusal(name="tools"),)), protocol="tools") as at:
+        with pytest.raises(LlmError) as caught:
+            await at.decide()
+    assert caught.value.code == "bad_request"
+    assert len(at.server.requests) == 1
+
+
+async def test_a_refused_parameter_is_dropped_once_and_remembered() -> None:
+    refuses = (Refusal(name="temperature"), Refusal(name="stream_options", status=422))
+    async with bench(script(MAIN, MAIN, refuses=refuses), temperature=0.2) as at:
+        await at.decide()
+        await at.decide(llm_id="llm_2")
+    has = [("temperature" in body, "stream_options" in body) for body in bodies(at)]
+    assert has == [(True, True), (False, True), (False, False), (False, False)]
+
+
+async def test_the_output_limit_goes_by_the_name_that_the_server_takes() -> None:
+    words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    refuses = (Refusal(name="max_tokens", message=words),)
+    async with bench(script(MAIN, refuses=refuses), max_output=500) as at:
+        await at.decide()
+    assert bodies(at)[-1]["max_completion_tokens"] == 500
+    assert "max_tokens" not in bodies(at)[-1]
+
+
+async def test_what_one_model_refused_is_not_held_against_another() -> None:
+    async with ScriptedEndpoint(script(MAIN, refuses=(Refusal(name="tools"),))) as server:
+        here = Endpoint(name="here", base_url=server.base_url)
+        roles = Roles.model_validate({"main": "here/small", "evaluator": "here/large"})
+        service = LLMService({"here": here}, roles, CountingIds(), SystemClock(), {})
+        await service.decide(prompt(), llm_id="llm_1", observer=_Nobody())
+        assert service.protocol_for("main") == "json"
+        assert service.protocol_for("evaluator") == "tools"
+        await service.aclose()
+
+
+class _Nobody:
+    def reply(self, text: str) -> None: ...
+    def reasoning(self, text: str) -> None: ...
+    def waiting(self, waiting: object) -> None: ...
+
+
+async def test_usage_is_what_the_endpoint_says_and_has_its_price() -> None:
+    told = MAIN.model_copy(
+        update={"usage": Usage(prompt=1000, reply=200, cached=600, reasoning=50)}
+    )
+    async with bench(script(told), price_in=3.0, price_out=15.0) as at:
+        call = (await at.decide()).call
+    assert (call.tokens_in, call.tokens_cached, call.tokens_out, call.tokens_reasoning) == (
+        1000, 600, 200, 50,
+    )  # fmt: skip
+    assert call.cost == (1000 * 3.0 + 200 * 15.0) / 1_000_000
+    assert not call.estimated
+    assert (call.llm_id, call.role, call.purpose, call.endpoint, call.model, call.outcome) == (
+        "llm_1", "main", "main", "here", "duck-1", "ok",
+    )  # fmt: skip
+
+
+async def test_without_usage_the_count_is_estimated_and_says_so() -> None:
+    silent = Reply(text="日本語の返事です", send_usage=False)
+    async with bench(script(silent)) as at:
+        call = (await at.decide()).call
+    assert call.estimated
+    assert call.tokens_out == 8
+    assert call.tokens_in > 10
+    assert call.cost is None
+
+
+async def test_the_body_holds_the_settings_of_the_endpoint() -> None:
+    settings: dict[str, Any] = {
+        "temperature": 0.4,
+        "reasoning_effort": "low",
+        "max_output": 900,
+        "extra_body": {"top_k": 5, "model": "not this"},
+        "headers": {"X-Team": "ducks"},
+    }
+    async with bench(script(MAIN), **settings) as at:
+        await at.decide()
+    body = bodies(at)[0]
+    assert (body["temperature"], body["reasoning_effort"], body["max_tokens"]) == (0.4, "low", 900)
+    assert (body["top_k"], body["model"], body["stream"]) == (5, "duck-1", True)
+    assert at.server.requests[0].headers["x-team"] == "ducks"
+
+
+async def test_a_server_that_does_not_stream_is_understood() -> None:
+    message = {"role": "assistant", "content": "Hello.", "reasoning_content": "greet"}
+    body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
+    async with bench(script(Reply(fault=Fault(body=body)))) as at:
+        reply = await at.decide()
+    assert reply.text == at.heard.text == "Hello."
+    assert reply.reasoning == "greet"
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_reply_cut_at_the_limit_executes_nothing(protocol: str) -> None:
+    """Covers R16."""
+    cut = MAIN.model_copy(update={"finish": "length"})
+    async with bench(script(cut), protocol=protocol) as at:
+        reply = await at.decide()
+    assert reply.truncated
+    assert reply.decision is None
+    assert reply.problems
+    assert reply.text == "I read the file."
+    assert reply.call.outcome == "incomplete"
+
+
+async def test_a_malformed_reply_brings_words_for_the_model_and_is_counted() -> None:
+    """Covers S4-58."""
+    async with bench(script(Reply(text='{"reply": "x", "reply": "y"}')), protocol="json") as at:
+        reply = await at.decide()
+    assert reply.decision is None
+    assert "duplicate key" in reply.problems[0].lower()
+    assert reply.raw == '{"reply": "x", "reply": "y"}'
+    assert reply.call.outcome == "malformed"
+    assert reply.complete
+
+
+async def test_prose_in_place_of_json_is_kept_for_the_reader() -> None:
+    async with bench(script(Reply(text="I would rather talk.")), protocol="json") as at:
+        reply = await at.decide()
+    assert reply.text == "I would rather talk."
+    assert "no JSON object" in reply.problems[0]
+
+
+async def test_native_calls_of_a_reply_become_actions_with_their_wire_ids() -> None:
+    calls = (
+        ScriptedCall(name="file_ops__read_file", id="abc", index=0,
+                     arguments='{"path": "a", "reasoning": "see"}'),
+        ScriptedCall(name="file_ops__read_file", id="def", index=0,
+                     arguments='{"path": "b", "reasoning": "see"}'),
+    )  # fmt: skip
+    async with bench(script(Reply(text="Both.", tool_calls=calls))) as at:
+        made = (await at.decide()).decision
+    assert made is not None
+    assert [(a.wire_id, a.args["path"]) for a in made.actions] == [("abc", "a"), ("def", "b")]
+    assert made.next_step is NextStep.CONTINUE
+
+
+async def test_other_questions_go_down_the_same_ladder_with_their_purpose() -> None:
+    answer = Reply(data={"digest": "short", "mood": "fine"})
+    fields = {"refuses": (Refusal(name="json_schema"),)}
+    async with bench(Script.model_validate({"replies": {"digest": (answer,)}, **fields})) as at:
+        asked = await at.service.ask(
+            "digest", "fast", [ChatMessage("user", "Shorten, as JSON.")], DigestReply,
+            llm_id="llm_1",
+        )  # fmt: skip
+    assert asked.value == DigestReply(digest="short")
+    sent = at.server.of("digest")
+    assert [r.json["response_format"]["type"] for r in sent] == ["json_schema", "json_object"]
+    assert asked.call.purpose == "digest"
+    assert (asked.call.role, asked.call.attempts) == ("fast", 2)
+
+
+async def test_what_an_answer_lacks_is_told_to_the_model() -> None:
+    answer = Reply(data={"overall_score": 3, "grade": "good"})
+    async with bench(Script(replies={"satisfaction": (answer,)})) as at:
+        asked = await at.service.ask(
+            "satisfaction", "evaluator", [ChatMessage("user", "Judge.")], SatisfactionReply,
+            llm_id="llm_1",
+        )  # fmt: skip
+    assert asked.value is None
+    assert any(problem.startswith("overall_score: ") for problem in asked.problems)
+    assert any(problem.startswith("verdict: ") for problem in asked.problems)
+    assert asked.call.outcome == "malformed"
+
+
+async def test_the_models_of_an_endpoint_can_be_listed() -> None:
+    async with bench(Script(models=("a/b", "c"))) as at:
+        assert await at.service.probe(at.endpoint) == ["a/b", "c"]
+
+
+async def test_a_role_without_a_model_says_which_setting_is_missing() -> None:
+    service = LLMService({}, Roles(), CountingIds(), SystemClock(), {})
+    with pytest.raises(LlmError) as caught:
+        await service.decide(prompt(), llm_id="llm_1", observer=_Nobody())
+    assert (caught.value.code, caught.value.setting) == ("no_model", "roles.main")
+    assert caught.value.call is None
+
+
+async def test_a_cancelled_call_leaves_its_account() -> None:
+    held = MAIN.model_copy(update={"hold": "never"})
+    async with bench(script(held)) as at:
+        asking = asyncio.create_task(at.decide())
+        await at.server.reached("never")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        call = at.service.cancelled_call("llm_1")
+        assert call is not None
+        assert call.outcome == "cancelled"
+        assert at.service.cancelled_call("llm_1") is None
+
+
+async def test_64_kb_of_reply_cost_little_however_small_the_pieces() -> None:
+    text = "# Title\n\nSome *words* and `code`.\n" * 1900
+    made = decision(reply=text, actions=[action()])
+    async with bench(script(Reply(decision=made, chunk_size=16)), protocol="json") as at:
+        async with asyncio.timeout(20):
+            reply = await at.decide()
+    assert at.heard.text == reply.text == text
+
+
+def test_the_service_imports_no_client_library_before_it_is_used() -> None:
+    program = (
+        "import sys, duckflow_tui.llm.service, duckflow_tui.settings;"
+        "print([m for m in ('openai', 'httpx2') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"

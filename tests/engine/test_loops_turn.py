@@ -1,0 +1,563 @@
+"""A turn from the message to the file's bytes, over real HTTP, in both protocols."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from support.session import action, decision, done, script, session
+
+from duckflow_tui.demo.endpoint import Fault, Refusal, Reply, Script
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import (
+    LlmCallFinished,
+    PhaseChanged,
+    ReplyDelta,
+    TransitionRefused,
+    TurnPaused,
+)
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import AssistantMessage, NoticeMessage, UserMessage
+from duckflow_tui.state.operations import Outcome, Risk
+from duckflow_tui.state.phase import Phase, Status
+
+BUGGY = "def total(price, rates):\n    return price * (1 - sum(rates))\n"
+FIXED = """\
+def total(price, rates):
+    for rate in rates:
+        price *= 1 - rate
+    return price
+"""
+EDIT = action(
+    "file_ops.edit_file",
+    path="shop.py",
+    edits=[
+        {
+            "old": "    return price * (1 - sum(rates))\n",
+            "new": "    for rate in rates:\n        price *= 1 - rate\n    return price\n",
+        }
+    ],
+    alternatives=("keep the sum, cap it", "change the test"),
+)
+READ = action("file_ops.read_file", path="shop.py")
+
+
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "shop.py").write_text(BUGGY)
+    return folder
+
+
+def main_job() -> Script:
+    return script(
+        decision("Let me look.", READ, task_profile="DEBUGGING"),
+        decision("The rates are summed.", EDIT),
+        done("Rates apply one after the other now."),
+    )
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json", "auto"])
+async def test_read_edit_through_the_gate_done(
+    tmp_path: Path, protocol: Literal["tools", "json", "auto"]
+) -> None:
+    """Covers S4-60, S4-86, S4-92, S4-94, S4-96."""
+    folder = workspace(tmp_path)
+    async with session(tmp_path, main_job(), protocol=protocol) as s:
+        await s.engine.send("fix the total")
+        gate = await s.gate()
+        assert (folder / "shop.py").read_text() == BUGGY
+        assert gate.previews[0].path == "shop.py"
+        assert gate.alternatives == ("keep the sum, cap it", "change the test")
+        await s.answer(GateChoice.ONCE)
+        end = await s.ended()
+        assert end.outcome == "done"
+        assert end.files_changed == ("shop.py",)
+        assert end.llm_calls == 3
+        assert end.reply == "Rates apply one after the other now."
+        assert (folder / "shop.py").read_bytes() == FIXED.encode()
+        read = s.results()[0].result
+        assert read.outcome is Outcome.OK
+        assert "sum(rates)" in s.server.of("main")[1].new_text
+
+
+async def test_the_phases_of_a_job_end_in_done(tmp_path: Path) -> None:
+    """Covers S4-90."""
+    workspace(tmp_path)
+    async with session(tmp_path, main_job(), mode="trusted") as s:
+        await s.turn("fix the total")
+        moves = [e.transition.new for e in s.events(PhaseChanged)]
+        assert moves == [Phase.PLANNING, Phase.EXECUTION, Phase.REVIEW, Phase.DONE]
+
+
+async def test_a_talk_ends_from_planning_in_done_and_costs_one_call(tmp_path: Path) -> None:
+    """Covers S4-72."""
+    async with session(tmp_path, script(done("Hello.", step="PLANNING"))) as s:
+        end = await s.turn("hi")
+        assert (end.outcome, end.llm_calls) == ("done", 1)
+        assert [e.transition.new for e in s.events(PhaseChanged)] == [Phase.PLANNING, Phase.DONE]
+
+
+async def test_the_pattern_of_a_decision_builds_the_next_request(tmp_path: Path) -> None:
+    """Covers S4-73, S4-74, S4-75, S4-95."""
+    workspace(tmp_path)
+    replies = script(
+        decision("a", READ, prompt_pattern="base_main_specialized"),
+        decision("b", READ, prompt_pattern="base_main"),
+        done(),
+    )
+    async with session(tmp_path, replies) as s:
+        end = await s.turn("look at it")
+        assert end.llm_calls == 3  # the choice costs no call
+        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
+        execution = "# Execution"
+        assert [execution in tail for tail in tails] == [False, True, False]
+
+
+async def test_the_working_memory_travels_with_the_next_request(tmp_path: Path) -> None:
+    """Covers S4-15, S4-95."""
+    workspace(tmp_path)
+    delta = {"goal": "totals are right", "constraints": ["no new file"], "decision": "one by one"}
+    async with session(tmp_path, script(decision("a", READ, state_delta=delta), done())) as s:
+        await s.turn("fix it")
+        assert s.state.memory.goal == "totals are right"
+        assert s.state.memory.decision_log == ("one by one",)
+        tail = s.server.of("main")[1].json["messages"][-1]["content"]
+        assert "totals are right" in tail
+        assert "no new file" in tail
+
+
+async def test_all_calls_of_a_turn_share_their_history(tmp_path: Path) -> None:
+    """A request before its tail begins the next one: Covers S4-2."""
+    workspace(tmp_path)
+    async with session(tmp_path, main_job(), mode="trusted") as s:
+        await s.turn("fix the total")
+        requests = [r.json["messages"] for r in s.server.of("main")]
+        for earlier, later in itertools.pairwise(requests):
+            kept = earlier[:-1]
+            assert later[: len(kept)] == kept
+
+
+async def test_a_rejection_reaches_the_model_with_its_reason_and_is_no_error(
+    tmp_path: Path,
+) -> None:
+    """R20. Covers S4-60."""
+    folder = workspace(tmp_path)
+    replies = script(decision("a", EDIT), done("Then I leave it.", step="PLANNING"))
+    async with session(tmp_path, replies) as s:
+        await s.engine.send("fix the total")
+        await s.answer(GateChoice.REJECT, reason="keep it simple")
+        end = await s.ended()
+        assert end.outcome == "done"
+        assert end.files_changed == ()
+        assert (folder / "shop.py").read_text() == BUGGY
+        assert "keep it simple" in s.server.of("main")[1].new_text
+        assert s.results()[0].result.outcome is Outcome.REJECTED
+        assert s.state.vitals.history == ()
+
+
+async def test_an_alternative_executes_nothing_and_its_label_reaches_the_model(
+    tmp_path: Path,
+) -> None:
+    folder = workspace(tmp_path)
+    later = action("file_ops.write_file", path="b.py", content="x")
+    async with session(tmp_path, script(decision("a", EDIT, later), done())) as s:
+        await s.engine.send("fix the total")
+        await s.answer(GateChoice.ALTERNATIVE, alternative=2)
+        await s.ended()
+        assert (folder / "shop.py").read_text() == BUGGY
+        assert not (folder / "b.py").exists()
+        assert "change the test" in s.server.of("main")[1].new_text
+        outcomes = [m.result.outcome for m in s.results()]
+        assert outcomes == [Outcome.DECLINED, Outcome.SKIPPED]
+
+
+@pytest.mark.parametrize("check", ["goal_consistency", "constraint_check"])
+async def test_a_no_of_the_model_itself_stops_its_actions_and_is_shown(
+    tmp_path: Path, check: str
+) -> None:
+    """Covers S4-59."""
+    folder = workspace(tmp_path)
+    no: dict[str, Any] = {check: {"ok": False, "reason": "it breaks the rule"}}
+    async with session(tmp_path, script(decision("a", EDIT, **no), done()), mode="trusted") as s:
+        await s.turn("fix the total")
+        assert (folder / "shop.py").read_text() == BUGGY
+        assert s.results() == []
+        assert f"turn.{check}_no" in s.notices()
+        assert check in s.server.of("main")[1].new_text
+
+
+async def test_in_plan_mode_nothing_is_written_and_the_turn_goes_on(tmp_path: Path) -> None:
+    """R17, R19."""
+    folder = workspace(tmp_path)
+    async with session(tmp_path, main_job(), mode="plan") as s:
+        end = await s.turn("fix the total")
+        assert end.outcome == "denied"
+        assert end.llm_calls == 3
+        assert (folder / "shop.py").read_text() == BUGGY
+        assert s.results()[1].result.outcome is Outcome.DENIED
+
+
+async def test_headless_without_consent_denies_what_needs_a_gate(tmp_path: Path) -> None:
+    """R19."""
+    folder = workspace(tmp_path)
+    async with session(tmp_path, main_job(), headless=True) as s:
+        end = await s.turn("fix the total")
+        assert end.outcome == "denied"
+        assert (folder / "shop.py").read_text() == BUGGY
+
+
+async def test_a_forbidden_move_is_recorded_and_the_actions_still_run(tmp_path: Path) -> None:
+    """Covers S4-51."""
+    workspace(tmp_path)
+    replies = script(
+        decision("a", READ, step="EXECUTION"), decision("b", READ, step="PLANNING"), done()
+    )
+    async with session(tmp_path, replies) as s:
+        await s.turn("look")
+        refused = s.events(TransitionRefused)
+        assert [(e.refusal.old, e.refusal.wanted) for e in refused] == [
+            (Phase.EXECUTION, Phase.PLANNING)
+        ]
+        assert [m.result.outcome for m in s.results()] == [Outcome.OK, Outcome.OK]
+
+
+async def test_after_a_failed_operation_the_model_may_plan_again(tmp_path: Path) -> None:
+    """Covers S4-29, S4-53, S4-91."""
+    workspace(tmp_path)
+    gone = action("file_ops.read_file", path="gone.py")
+    replies = script(decision("a", gone), decision("b", READ, step="PLANNING"), done())
+    async with session(tmp_path, replies) as s:
+        seen: list[tuple[Phase, Status]] = []
+        s.store.watch(lambda state, _: seen.append((state.phase, state.status)))
+        await s.turn("look")
+        assert (Phase.EXECUTION, Status.ERROR) in seen
+        moves = [e.transition.new for e in s.events(PhaseChanged)]
+        assert moves[:3] == [Phase.PLANNING, Phase.EXECUTION, Phase.PLANNING]
+        assert s.results()[0].result.outcome is Outcome.ERROR
+
+
+async def test_a_high_risk_gate_waits_in_awaiting_approval(tmp_path: Path) -> None:
+    """Covers S4-46, S4-49, S4-63, S4-64."""
+    workspace(tmp_path)
+    outside = action("file_ops.write_file", path=str(tmp_path / "outside.txt"), content="x")
+    replies = script(decision("a", outside), done("No, then.", step="PLANNING"))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.engine.send("write outside")
+        gate = await s.gate()
+        assert gate.impact.risk is Risk.HIGH
+        await s.until(lambda state: state.phase is Phase.AWAITING_APPROVAL)
+        assert s.state.status is Status.REQUIRES_USER_INPUT
+        await s.answer(GateChoice.REJECT)
+        await s.ended()
+        assert not (tmp_path / "outside.txt").exists()
+        moves = [e.transition.new for e in s.events(PhaseChanged)]
+        at = moves.index(Phase.AWAITING_APPROVAL)
+        assert moves[at + 1] is Phase.PLANNING
+
+
+async def test_the_limit_of_steps_ends_the_turn_and_says_so(tmp_path: Path) -> None:
+    """Covers S3-6, S3-31."""
+    workspace(tmp_path)
+    looping = Reply(decision=decision("again", READ).decision, repeat=True)
+    environ = {"DUCKFLOW_EXECUTION__MAX_STEPS": "3"}
+    async with session(tmp_path, script(looping), environ=environ) as s:
+        end = await s.turn("go on for ever")
+        assert (end.outcome, end.llm_calls) == ("limit", 3)
+        assert "turn.limit" in s.notices()
+
+
+async def test_a_reply_that_neither_acts_nor_ends_is_caught_at_its_second(tmp_path: Path) -> None:
+    """Covers S3-21."""
+    spinning = Reply(decision=decision("thinking").decision, repeat=True)
+    async with session(tmp_path, script(spinning)) as s:
+        end = await s.turn("do something")
+        assert (end.outcome, end.llm_calls) == ("partial", 2)
+        assert "turn.idle" in s.notices()
+
+
+async def test_the_same_failing_call_asks_the_user_at_its_fourth_time(tmp_path: Path) -> None:
+    gone = action("file_ops.read_file", path="gone.py")
+    failing = Reply(decision=decision("again", gone).decision, repeat=True)
+    async with session(tmp_path, script(failing)) as s:
+        end = await s.turn("read it")
+        assert (end.outcome, len(s.results())) == ("partial", 4)
+        assert s.notices()[-1] == "turn.stuck"
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_malformed_reply_runs_nothing_and_is_asked_again_at_most_twice(
+    tmp_path: Path, protocol: Literal["tools", "json"]
+) -> None:
+    """R16. Covers S4-58."""
+    folder = workspace(tmp_path)
+    unknown = action("file_ops.explode", path="shop.py")
+    bad = Reply(decision=decision("a", EDIT, unknown).decision, repeat=True)
+    async with session(tmp_path, script(bad), protocol=protocol, mode="trusted") as s:
+        end = await s.turn("fix the total")
+        assert (end.outcome, end.llm_calls) == ("failed", 3)
+        assert (folder / "shop.py").read_text() == BUGGY
+        assert s.results() == []
+        assert s.notices()[-1] == "turn.unreadable"
+        assert "explode" in s.server.of("main")[1].new_text
+
+
+async def test_a_repaired_reply_goes_on_and_costs_no_loop(tmp_path: Path) -> None:
+    """Covers S4-58."""
+    workspace(tmp_path)
+    replies = script(Reply(text='{"rationale": '), done("Fine.", step="PLANNING"))
+    async with session(tmp_path, replies) as s:
+        end = await s.turn("hi")
+        assert (end.outcome, end.llm_calls) == ("done", 2)
+        assert "turn.repair" in s.notices()
+
+
+async def test_an_error_of_the_endpoint_ends_the_turn_and_the_message_can_be_retried(
+    tmp_path: Path,
+) -> None:
+    replies = script(Reply(fault=Fault(status=401)), done("Hello.", step="PLANNING"))
+    async with session(tmp_path, replies) as s:
+        end = await s.turn("hi")
+        assert end.outcome == "failed"
+        assert s.notices() == ["llm.error.auth"]
+        assert s.state.status is Status.ERROR
+        assert await s.engine.retry()
+        assert (await s.ended(2)).outcome == "done"
+        users = [m for m in s.state.messages if isinstance(m, UserMessage)]
+        assert [m.text for m in users] == ["hi"]
+
+
+async def test_text_of_a_stream_that_broke_is_kept_and_marked(tmp_path: Path) -> None:
+    broken = Reply(text="Here is what I think about it, at length.", fault=Fault(cut_after=25))
+    async with session(tmp_path, script(broken), protocol="tools") as s:
+        end = await s.turn("hi")
+        assert end.outcome == "failed"
+        kept = [m for m in s.state.messages if isinstance(m, AssistantMessage)]
+        assert len(kept) == 1
+        assert kept[0].text.startswith("Here is what")
+        assert not kept[0].complete
+
+
+async def test_an_overflowing_window_is_compacted_once(tmp_path: Path) -> None:
+    overflow = Reply(
+        fault=Fault(status=400, message="This model's maximum context length is 4096 tokens")
+    )
+    past = [done(f"Answer {n}. " + "words " * 400, step="PLANNING") for n in range(4)]
+    replies = script(*past, overflow, done("Short.", step="PLANNING"))
+    async with session(tmp_path, replies) as s:
+        for number in range(4):
+            await s.turn(f"question {number}")
+        end = await s.turn("the last one")
+        assert end.outcome == "done"
+        assert "turn.compacted" in s.notices()
+        refused, shorter = s.server.of("main")[-2:]
+        assert len(shorter.raw) < len(refused.raw)
+        assert "the last one" in shorter.text
+
+
+async def test_a_message_sent_during_work_waits_visibly_and_is_the_next_turn(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-31."""
+    first = Reply(decision=done("One.", step="PLANNING").decision, hold="a")
+    async with session(tmp_path, script(first, done("Two.", step="PLANNING"))) as s:
+        await s.engine.send("first")
+        await s.server.reached("a")
+        await s.engine.send("second")
+        assert [q.text for q in s.state.queue] == ["second"]
+        s.server.release("a")
+        await s.ended(2)
+        assert s.state.queue == ()
+        users = [m for m in s.state.messages if isinstance(m, UserMessage)]
+        assert [m.text for m in users] == ["first", "second"]
+
+
+async def test_a_waiting_message_can_be_taken_back(tmp_path: Path) -> None:
+    first = Reply(decision=done("One.", step="PLANNING").decision, hold="a")
+    async with session(tmp_path, script(first)) as s:
+        await s.engine.send("first")
+        await s.server.reached("a")
+        await s.engine.send("second")
+        assert s.engine.take_back(s.state.queue[0].message_id) == "second"
+        s.server.release("a")
+        await s.ended()
+        assert s.state.queue == ()
+
+
+async def test_a_stop_ends_the_turn_keeps_the_text_and_holds_the_queue(tmp_path: Path) -> None:
+    slow = Reply(text="A long answer that never ends.", hold="a", hold_after=12)
+    replies = script(slow, done("Two.", step="PLANNING"))
+    async with session(tmp_path, replies, protocol="tools") as s:
+        await s.engine.send("first")
+        await s.until(lambda state: any(live.text for live in state.live.values()))
+        await s.engine.send("second")
+        s.engine.stop()
+        end = await s.ended()
+        assert end.outcome == "stopped"
+        kept = next(m for m in s.state.messages if isinstance(m, AssistantMessage))
+        assert kept.text
+        assert not kept.complete
+        assert [q.text for q in s.state.queue] == ["second"]
+        assert s.state.phase is Phase.IDLE
+        s.engine.resume()
+        assert (await s.ended(2)).outcome == "done"
+
+
+async def test_a_stop_closes_an_open_gate_without_consent(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    async with session(tmp_path, script(decision("a", EDIT))) as s:
+        await s.engine.send("fix the total")
+        await s.gate()
+        s.engine.stop()
+        assert (await s.ended()).outcome == "stopped"
+        assert s.state.gates == ()
+        assert s.results()[0].result.outcome is Outcome.STOPPED
+        assert (folder / "shop.py").read_text() == BUGGY
+
+
+async def test_a_pause_halts_before_the_next_action_and_resumes(tmp_path: Path) -> None:
+    workspace(tmp_path)
+    first = Reply(decision=decision("a", READ).decision, hold="a")
+    async with session(tmp_path, script(first, done())) as s:
+        await s.engine.send("look")
+        await s.server.reached("a")
+        s.engine.pause()
+        s.server.release("a")
+        await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        assert s.results() == []
+        s.engine.resume()
+        assert (await s.ended()).outcome == "done"
+        assert len(s.results()) == 1
+
+
+async def test_a_message_sent_while_paused_redirects_the_work(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    first = Reply(decision=decision("a", EDIT).decision, hold="a")
+    replies = script(first, done("As you say."))
+    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
+        await s.engine.send("fix it")
+        await s.server.reached("a")
+        s.engine.pause()
+        s.server.release("a")
+        await s.until(lambda _: bool(s.events(TurnPaused)))
+        await s.engine.send("rather leave it alone")
+        assert (await s.ended()).outcome == "done"
+        assert s.results()[0].result.outcome is Outcome.SKIPPED
+        assert (folder / "shop.py").read_text() == BUGGY
+        assert "rather leave it alone" in s.server.of("main")[1].new_text
+
+
+async def test_the_reply_is_in_the_state_while_the_rest_of_the_json_is_withheld(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-57."""
+    reply = Reply(
+        decision=done("Streams as it comes.", step="PLANNING").decision,
+        hold="a",
+        hold_after=60,
+        chunk_size=5,
+    )
+    async with session(tmp_path, script(reply)) as s:
+        await s.engine.send("hi")
+        await s.server.reached("a")
+
+        def shown(state: AgentState) -> bool:
+            return any("".join(live.text) == "Streams as it comes." for live in state.live.values())
+
+        await s.until(shown)
+        assert s.state.turn is not None
+        s.server.release("a")
+        await s.ended()
+        assert "".join(e.text for e in s.events(ReplyDelta)) == "Streams as it comes."
+
+
+async def test_a_file_changed_outside_is_told_to_the_model(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    held = Reply(decision=decision("b", READ).decision, hold="a")
+    async with session(tmp_path, script(decision("a", READ), held, done())) as s:
+        await s.engine.send("look")
+        await s.server.reached("a")
+        (folder / "shop.py").write_text("# by hand\n")
+        await s.until(lambda state: bool(state.changed_outside))
+        s.server.release("a")
+        await s.ended()
+        assert "files.changed_outside" in s.notices()
+        assert "Changed outside" in s.server.of("main")[2].new_text
+
+
+async def test_undo_restores_the_bytes_and_tells_the_model(tmp_path: Path) -> None:
+    """Covers S4-88."""
+    folder = workspace(tmp_path)
+    replies = script(decision("a", EDIT), done(), done("I see.", step="PLANNING"))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("fix the total")
+        assert (folder / "shop.py").read_text() == FIXED
+        await s.engine.undo()
+        assert (folder / "shop.py").read_bytes() == BUGGY.encode()
+        told = [m for m in s.state.messages if isinstance(m, NoticeMessage)][-1]
+        assert told.key == "operations.undo.done"
+        await s.turn("and now?")
+        assert "undid your change of shop.py" in s.server.of("main")[-1].new_text
+
+
+async def test_every_call_is_accounted_for(tmp_path: Path) -> None:
+    workspace(tmp_path)
+    async with session(tmp_path, main_job(), mode="trusted") as s:
+        end = await s.turn("fix the total")
+        calls = [e.call for e in s.events(LlmCallFinished)]
+        assert [(c.role, c.purpose, c.outcome) for c in calls] == [("main", "main", "ok")] * 3
+        assert end.tokens == sum(c.tokens_in + c.tokens_out for c in calls)
+        assert s.state.usage.calls == 3
+        headers = {r.headers["x-duckflow-purpose"] for r in s.server.of("main")}
+        assert headers == {"main"}
+
+
+async def test_a_model_that_refuses_native_calls_still_does_the_job(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    job = main_job().model_copy(update={"refuses": (Refusal(name="tools"),)})
+    async with session(tmp_path, job, protocol="auto", mode="trusted") as s:
+        end = await s.turn("fix the total")
+        assert end.outcome == "done"
+        assert (folder / "shop.py").read_text() == FIXED
+
+
+async def test_prompts_name_every_operation_of_the_registry_and_stay_in_their_budgets(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-97."""
+    from duckflow_tui.prompting.tokens import ScriptCounter
+
+    workspace(tmp_path)
+    async with session(tmp_path, main_job(), mode="trusted") as s:
+        await s.turn("fix the total")
+        count = ScriptCounter().count
+        for request in s.server.of("main"):
+            system = request.json["messages"][0]["content"]
+            tail = request.json["messages"][-1]["content"]
+            assert "file_ops.edit_file" in system
+            assert count(tail) <= 500 + 800 + 1200
+
+
+async def test_a_workspace_that_is_replaced_is_said_once_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
+    folder = workspace(tmp_path)
+    again = action("file_ops.write_file", path="b.py", content="x")
+    replies = script(decision("a", EDIT), decision("b", again), done())
+    async with session(tmp_path, replies, mode="trusted") as s:
+        folder.rename(tmp_path / "moved")
+        folder.mkdir()
+        await s.turn("fix the total")
+        assert s.notices().count("workspace.gone") == 1
+        assert list(folder.iterdir()) == []
+        assert (tmp_path / "moved" / "shop.py").read_text() == BUGGY
+
+
+async def test_a_wrong_setting_is_named_in_the_conversation(tmp_path: Path) -> None:
+    environ = {"DUCKFLOW_EXECUTION__MAX_STEPS": "many"}
+    async with session(tmp_path, script(done()), environ=environ) as s:
+        said = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
+        assert [m.key for m in said] == ["settings.problem"]
+        assert "DUCKFLOW_EXECUTION__MAX_STEPS" in said[0].params["problem"]

@@ -1,0 +1,454 @@
+"""Reading, replacing, moving, deleting and listing files of a workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.workspace import (
+    ContentChanged,
+    Entry,
+    FileFailed,
+    Kind,
+    PathRefused,
+    Workspace,
+    WorkspaceGone,
+)
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.operations import Zone
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    (path / "src").mkdir(parents=True)
+    (path / "src" / "a.py").write_bytes(b"a = 1\r\n")
+    return path
+
+
+@pytest.fixture
+def workspace(root: Path) -> Iterator[Workspace]:
+    opened = Workspace.open(root)
+    yield opened
+    opened.close()
+
+
+def names(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+def replace_root(root: Path, away: Path) -> None:
+    """Another directory with the same content takes the name."""
+    root.rename(away)
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "a.py").write_bytes(b"a = 1\r\n")
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+async def test_reading_whole_and_in_ranges(workspace: Workspace) -> None:
+    place = workspace.locate("src/a.py")
+    assert await workspace.read_bytes(place) == b"a = 1\r\n"
+    assert await workspace.read_bytes(place, 4) == b"1\r\n"
+    assert await workspace.read_bytes(place, 2, 3) == b"= 1"
+    assert await workspace.read_bytes(place, 100) == b""
+    assert await workspace.digest(place) == digest(b"a = 1\r\n")
+
+
+async def test_reading_what_is_not_there(workspace: Workspace) -> None:
+    place = workspace.locate("src/none.py")
+    with pytest.raises(FileFailed) as failed:
+        await workspace.read_bytes(place)
+    assert failed.value.code == "not_found"
+    assert "src/none.py" in str(failed.value)
+    assert await workspace.digest(place) == ""
+
+
+async def test_a_huge_file_is_not_read_whole(workspace: Workspace, root: Path) -> None:
+    with (root / "huge").open("wb") as file:
+        file.truncate(10**12)
+    place = workspace.locate("huge")
+    with pytest.raises(PathRefused) as refused:
+        await workspace.read_bytes(place)
+    assert refused.value.code == "too_large"
+    assert await workspace.read_bytes(place, 10**11, 4) == b"\0\0\0\0"
+
+
+async def test_protected_files_are_not_even_read(workspace: Workspace, root: Path) -> None:
+    """safety.md, zones: protected paths are refused always; the file layer says so by itself."""
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("[core]")
+    place = workspace.locate(".git/config")
+    with pytest.raises(PathRefused, match="protected"):
+        await workspace.read_bytes(place)
+    with pytest.raises(PathRefused, match="protected"):
+        await workspace.replace(place, b"x", digest("[core]"))
+    with pytest.raises(PathRefused, match="protected"):
+        await workspace.remove(place, digest("[core]"))
+    with pytest.raises(PathRefused, match="protected"):
+        await workspace.move(workspace.locate("src/a.py"), place, digest("a = 1\r\n"))
+    assert (root / ".git" / "config").read_text() == "[core]"
+
+
+# --- replacing -------------------------------------------------------------------------------
+
+
+async def test_replacing_keeps_mode_and_leaves_no_trace(workspace: Workspace, root: Path) -> None:
+    path = root / "src" / "a.py"
+    path.chmod(0o754)
+    place = workspace.locate("src/a.py")
+    sha = await workspace.replace(place, b"a = 2\n", digest(b"a = 1\r\n"))
+    assert path.read_bytes() == b"a = 2\n"
+    assert sha == digest(b"a = 2\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o754
+    assert names(root) == ["src", "src/a.py"]
+
+
+async def test_replacing_with_a_mode(workspace: Workspace, root: Path) -> None:
+    place = workspace.locate("src/a.py")
+    await workspace.replace(place, b"", digest(b"a = 1\r\n"), mode=0o700)
+    assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+async def test_the_owner_stays(workspace: Workspace, root: Path) -> None:
+    os.chown(root / "src" / "a.py", 1234, 4321)
+    await workspace.replace(workspace.locate("src/a.py"), b"x", digest(b"a = 1\r\n"))
+    info = (root / "src" / "a.py").stat()
+    assert (info.st_uid, info.st_gid) == (1234, 4321)
+
+
+async def test_a_changed_file_is_not_replaced(workspace: Workspace, root: Path) -> None:
+    """R15: what is there is not what was shown, so nothing changes."""
+    place = workspace.locate("src/a.py")
+    (root / "src" / "a.py").write_text("mine")
+    with pytest.raises(ContentChanged) as changed:
+        await workspace.replace(place, b"x", digest(b"a = 1\r\n"))
+    assert changed.value.now_sha == digest("mine")
+    assert (root / "src" / "a.py").read_text() == "mine"
+    assert names(root) == ["src", "src/a.py"]
+
+
+@pytest.mark.parametrize("gone", ["src/a.py", "src"])
+async def test_a_file_that_is_gone_is_not_replaced(
+    workspace: Workspace, root: Path, gone: str
+) -> None:
+    """R15."""
+    place = workspace.locate("src/a.py")
+    (root / gone).rename(root / "elsewhere")
+    with pytest.raises(ContentChanged) as changed:
+        await workspace.replace(place, b"x", digest(b"a = 1\r\n"))
+    assert changed.value.now_sha == ""
+
+
+async def test_creating_with_directories(workspace: Workspace, root: Path) -> None:
+    place = workspace.locate("new/deep/b.py")
+    await workspace.replace(place, b"b", "")
+    assert (root / "new" / "deep" / "b.py").read_bytes() == b"b"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE((root / "new/deep/b.py").stat().st_mode) == 0o666 & ~umask
+
+
+async def test_creating_never_overwrites(workspace: Workspace, root: Path) -> None:
+    """R15: a file that came meanwhile stays, and directories made for ours go again."""
+    place = workspace.locate("b.py")
+    (root / "b.py").write_text("theirs")
+    with pytest.raises(ContentChanged) as changed:
+        await workspace.replace(place, b"ours", "")
+    assert changed.value.now_sha == digest("theirs")
+    assert (root / "b.py").read_text() == "theirs"
+    assert names(root) == ["b.py", "src", "src/a.py"]
+
+
+async def test_writing_through_a_link_keeps_the_link(workspace: Workspace, root: Path) -> None:
+    (root / "link").symlink_to("src/a.py")
+    place = workspace.locate("link")
+    await workspace.replace(place, b"new", digest(b"a = 1\r\n"))
+    assert (root / "link").is_symlink()
+    assert (root / "src" / "a.py").read_bytes() == b"new"
+
+
+async def test_a_link_that_leads_out_is_not_written_through(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
+    """Promise 1: the place must be named; under a name inside nobody approves the outside."""
+    (tmp_path / "outside.txt").write_bytes(b"a = 1\r\n")
+    (root / "link").symlink_to(tmp_path / "outside.txt")
+    (root / "dangling").symlink_to(tmp_path / "new.txt")
+    for name, expect in (("link", digest(b"a = 1\r\n")), ("dangling", "")):
+        with pytest.raises(PathRefused) as refused:
+            await workspace.replace(workspace.locate(name), b"x", expect)
+        assert refused.value.code == "link_out"
+    assert (tmp_path / "outside.txt").read_bytes() == b"a = 1\r\n"
+    assert not (tmp_path / "new.txt").exists()
+
+
+async def test_a_read_only_file_is_left_alone(workspace: Workspace, root: Path) -> None:
+    if os.getuid() == 0:
+        pytest.skip("root may write everything")
+    (root / "src" / "a.py").chmod(0o444)
+    with pytest.raises(FileFailed) as failed:
+        await workspace.replace(workspace.locate("src/a.py"), b"x", digest(b"a = 1\r\n"))
+    assert failed.value.code == "no_permission"
+
+
+async def test_a_directory_is_not_a_file(workspace: Workspace) -> None:
+    place = workspace.locate("src")
+    for attempt in (
+        workspace.replace(place, b"x", ""),
+        workspace.remove(place, ""),
+        workspace.read_bytes(place),
+    ):
+        with pytest.raises(PathRefused) as refused:
+            await attempt
+        assert refused.value.code == "is_directory"
+
+
+# --- deleting and moving ---------------------------------------------------------------------
+
+
+async def test_deleting(workspace: Workspace, root: Path) -> None:
+    place = workspace.locate("src/a.py")
+    with pytest.raises(ContentChanged):
+        await workspace.remove(place, digest(b"other"))
+    assert (root / "src" / "a.py").exists()
+    await workspace.remove(place, digest(b"a = 1\r\n"))
+    assert names(root) == ["src"]
+
+
+async def test_moving(workspace: Workspace, root: Path) -> None:
+    sha = digest(b"a = 1\r\n")
+    await workspace.move(workspace.locate("src/a.py"), workspace.locate("lib/c.py"), sha)
+    assert names(root) == ["lib", "lib/c.py", "src"]
+    assert (root / "lib" / "c.py").read_bytes() == b"a = 1\r\n"
+
+
+async def test_moving_never_overwrites_by_accident(workspace: Workspace, root: Path) -> None:
+    """R15: a target that was not shown stays; one that was shown is replaced."""
+    sha = digest(b"a = 1\r\n")
+    source, target = workspace.locate("src/a.py"), workspace.locate("b.py")
+    (root / "b.py").write_text("theirs")
+    for expected in ("", digest("something else")):
+        with pytest.raises(ContentChanged) as changed:
+            await workspace.move(source, target, sha, expected)
+        assert changed.value.place is target
+        assert (root / "b.py").read_text() == "theirs"
+        assert names(root) == ["b.py", "src", "src/a.py"]
+    await workspace.move(source, target, sha, digest("theirs"))
+    assert (root / "b.py").read_bytes() == b"a = 1\r\n"
+    assert names(root) == ["b.py", "src"]
+
+
+async def test_a_changed_file_is_not_moved(workspace: Workspace, root: Path) -> None:
+    """R15: neither moved, nor a directory left that was made for it."""
+    source = workspace.locate("src/a.py")
+    (root / "src" / "a.py").write_text("mine")
+    with pytest.raises(ContentChanged):
+        await workspace.move(source, workspace.locate("x/y/z.py"), digest(b"a = 1\r\n"))
+    assert names(root) == ["src", "src/a.py"]
+
+
+async def test_links_are_neither_moved_nor_deleted(workspace: Workspace, root: Path) -> None:
+    (root / "link").symlink_to("src/a.py")
+    link, sha = workspace.locate("link"), digest(b"a = 1\r\n")
+    for attempt in (
+        workspace.remove(link, sha),
+        workspace.move(link, workspace.locate("b"), sha),
+        workspace.move(workspace.locate("src/a.py"), link, sha, sha),
+    ):
+        with pytest.raises(PathRefused):
+            await attempt
+    assert names(root) == ["link", "src", "src/a.py"]
+
+
+async def test_nothing_is_written_once_the_workspace_is_gone(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
+    """R03, safety.md faults: workspace deleted or replaced, writes stop."""
+    place, new = workspace.locate("src/a.py"), workspace.locate("new.py")
+    replace_root(root, tmp_path / "old")
+    sha = digest(b"a = 1\r\n")
+    for attempt in (
+        workspace.replace(place, b"x", sha),
+        workspace.replace(new, b"x", ""),
+        workspace.remove(place, sha),
+        workspace.move(place, new, sha),
+        workspace.read_bytes(place),
+    ):
+        with pytest.raises(WorkspaceGone):
+            await attempt
+    assert names(root) == names(tmp_path / "old") == ["src", "src/a.py"]
+
+
+# --- cancellation ----------------------------------------------------------------------------
+
+
+class SlowDisk(Disk):
+    """Waits at a named step until the test lets it go on."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+
+    def _wait(self, step: str) -> None:
+        if step == self.step:
+            self.reached.set()
+            assert self.go_on.wait(10)
+
+    def write(self, file: int, data: memoryview) -> int:
+        self._wait("write")
+        return super().write(file, data)
+
+    def sync_directory(self, directory: int) -> None:
+        self._wait("sync_directory")
+        super().sync_directory(directory)
+
+
+async def test_cancelled_before_the_swap_changes_nothing(root: Path) -> None:
+    disk = SlowDisk("write")
+    workspace = Workspace(root, disk=disk)
+    place = workspace.locate("src/a.py")
+    task = asyncio.create_task(workspace.replace(place, b"x", digest(b"a = 1\r\n")))
+    await asyncio.to_thread(disk.reached.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    disk.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (root / "src" / "a.py").read_bytes() == b"a = 1\r\n"
+    assert names(root) == ["src", "src/a.py"]
+
+
+async def test_cancelled_after_the_swap_reports_the_change(root: Path) -> None:
+    """Promise 8 the other way round: what was done is not reported as stopped."""
+    disk = SlowDisk("sync_directory")
+    workspace = Workspace(root, disk=disk)
+    place = workspace.locate("src/a.py")
+    told: list[str] = []
+
+    async def caller() -> None:
+        told.append(await workspace.replace(place, b"x", digest(b"a = 1\r\n")))
+        await asyncio.sleep(0)
+        told.append("went on")
+
+    task = asyncio.create_task(caller())
+    await asyncio.to_thread(disk.reached.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    disk.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == [digest(b"x")]
+    assert (root / "src" / "a.py").read_bytes() == b"x"
+
+
+# --- listing ---------------------------------------------------------------------------------
+
+
+def listed(workspace: Workspace, given: str = ".", depth: int | None = None) -> dict[str, Entry]:
+    return {e.path: e for e in workspace.scan(workspace.locate(given), depth=depth)}
+
+
+def test_listing(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x").write_text("x")
+    (root / "out").symlink_to(tmp_path / "outside")
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("")
+    (root / ".env").write_text("K=1")
+    (root / ".aws").mkdir()
+    (root / ".aws" / "any").write_text("")
+    os.mkfifo(root / "pipe")
+    found = listed(workspace)
+    assert {path: (e.kind, e.zone) for path, e in found.items()} == {
+        ".aws": (Kind.DIR, Zone.SECRET),
+        ".aws/any": (Kind.FILE, Zone.SECRET),
+        ".env": (Kind.FILE, Zone.SECRET),
+        ".git": (Kind.DIR, Zone.PROTECTED),
+        "out": (Kind.LINK, Zone.INSIDE),
+        "pipe": (Kind.SPECIAL, Zone.INSIDE),
+        "src": (Kind.DIR, Zone.INSIDE),
+        "src/a.py": (Kind.FILE, Zone.INSIDE),
+    }
+    assert list(found) == sorted(found)
+    assert found["src/a.py"].size == 7
+
+
+def test_listing_in_part(workspace: Workspace, root: Path) -> None:
+    (root / "src" / "deep").mkdir()
+    (root / "src" / "deep" / "x").write_text("")
+    assert list(listed(workspace, depth=1)) == ["src"]
+    assert list(listed(workspace, depth=2)) == ["src", "src/a.py", "src/deep"]
+    assert list(listed(workspace, "src", depth=1)) == ["src/a.py", "src/deep"]
+    kept = workspace.scan(workspace.locate("."), depth=None, enter=lambda e: e.name != "deep")
+    assert [e.path for e in kept] == ["src", "src/a.py", "src/deep"]
+
+
+def test_listing_outside(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x").write_text("")
+    found = listed(workspace, "../other")
+    assert [(e.path, e.zone) for e in found.values()] == [
+        (str(tmp_path / "other" / "x"), Zone.OUTSIDE)
+    ]
+
+
+def test_the_apps_own_directories_are_closed(root: Path) -> None:
+    """Promise 1: config, data and state of the app, also where they lie in the workspace."""
+    (root / "state" / "journal").mkdir(parents=True)
+    workspace = Workspace.open(root, own_dirs=[root / "state"])
+    found = {e.path: e.zone for e in workspace.scan(workspace.locate("."), depth=None)}
+    assert found == {"src": Zone.INSIDE, "src/a.py": Zone.INSIDE, "state": Zone.PROTECTED}
+    assert workspace.locate("State/journal/new").zone is Zone.PROTECTED
+    with pytest.raises(PathRefused):
+        workspace.scan(workspace.locate("state"))
+
+
+def test_listing_a_file_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(PathRefused) as refused:
+        workspace.scan(workspace.locate("src/a.py"))
+    assert refused.value.code == "not_directory"
+
+
+def test_a_listing_given_up_closes_its_descriptors(workspace: Workspace, root: Path) -> None:
+    (root / "a" / "b" / "c").mkdir(parents=True)
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(20):
+        scan = workspace.scan(workspace.locate("."), depth=None)
+        for entry in scan:
+            if entry.depth == 3:
+                break
+        scan.close()
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_listing_and_locating_agree(workspace: Workspace, root: Path) -> None:
+    """R17: what a listing hides is what a read asks for; neither knows more than the other."""
+    for path in (".docker/config.json", ".config/gcloud/x", ".env/lib.py", "a/.ssh/b/c", "k.pem/x"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("")
+    listing = {path: entry.zone for path, entry in listed(workspace).items()}
+    assert listing == {path: workspace.locate(path).zone for path in listing}
+    assert sorted(path for path, zone in listing.items() if zone is Zone.SECRET) == [
+        ".config/gcloud",
+        ".config/gcloud/x",
+        ".docker/config.json",
+        ".env",
+        "a/.ssh",
+        "a/.ssh/b",
+        "a/.ssh/b/c",
+        "k.pem",
+    ]
+    for directory in (".docker", ".env", "a/.ssh/b"):
+        for entry in workspace.scan(workspace.locate(directory)):
+            assert entry.zone is listing[entry.path]

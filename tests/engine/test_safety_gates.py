@@ -1,0 +1,311 @@
+"""Consent is a key event in a gate, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from duckflow_tui.safety.gates import ConsentMissing, GateBroker, GateClosed, NoConsent
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.events import GateAnswered, GateOpened, ModeChanged, StateError
+from duckflow_tui.state.gates import (
+    DiffLine,
+    FilePreview,
+    Gate,
+    GateAnswer,
+    GateChoice,
+    Hunk,
+    Impact,
+)
+from duckflow_tui.state.ids import CountingIds
+from duckflow_tui.state.operations import ApprovalMode, Effect
+from duckflow_tui.state.store import MemoryRecorder, Record, Store
+
+
+def make_gate(gate_id: str = "gate_1", **more: object) -> Gate:
+    hunk = Hunk(
+        old_start=1,
+        old_count=0,
+        new_start=1,
+        new_count=1,
+        lines=(DiffLine(mark="+", old=None, new=1, text="x"),),
+    )
+    fields: dict[str, object] = {
+        "gate_id": gate_id,
+        "call_id": f"call_{gate_id}",
+        "operation": "file_ops.edit_file",
+        "args": {"path": "a.py"},
+        "args_hash": "h1",
+        "effect": Effect.WRITE,
+        "intent": "change it",
+        "why": "because",
+        "impact": Impact(),
+        "alternatives": ("leave it",),
+        "previews": (FilePreview(path="a.py", kind="modify", before_hash="b1", hunks=(hunk,)),),
+        "can_grant_session": True,
+        "grant_pattern": "file_ops.edit_file a.py",
+        "opened_at": 0.0,
+    }
+    return Gate.model_validate({**fields, **more})
+
+
+def answer_to(gate: Gate, choice: GateChoice = GateChoice.ONCE, **more: object) -> GateAnswer:
+    fields: dict[str, object] = {
+        "gate_id": gate.gate_id,
+        "call_id": gate.call_id,
+        "args_hash": gate.args_hash,
+        "before_hashes": tuple(p.before_hash for p in gate.previews),
+        "choice": choice,
+    }
+    return GateAnswer.model_validate({**fields, **more})
+
+
+@pytest.fixture
+def recorder() -> MemoryRecorder:
+    return MemoryRecorder()
+
+
+@pytest.fixture
+def store(recorder: MemoryRecorder) -> Store:
+    return Store(AgentState(), ManualClock(), recorder)
+
+
+@pytest.fixture
+def broker(store: Store) -> GateBroker:
+    return GateBroker(store, CountingIds(), store.clock)
+
+
+async def opened(store: Store, *gate_ids: str) -> None:
+    """Wait until exactly these gates are open."""
+    there = asyncio.Event()
+
+    def check(state: AgentState, _record: Record | None = None) -> None:
+        if [g.gate_id for g in state.gates] == list(gate_ids):
+            there.set()
+
+    forget = store.watch(check)
+    check(store.state)
+    await asyncio.wait_for(there.wait(), 5)
+    forget()
+
+
+def kinds(recorder: MemoryRecorder) -> list[str]:
+    return [record.event.kind for record in recorder.records]
+
+
+async def test_asking_waits_for_the_key(
+    store: Store, broker: GateBroker, recorder: MemoryRecorder
+) -> None:
+    """The gate is in the state, work waits for the answer, the answer closes it."""
+    gate = make_gate()
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    assert not asking.done()
+    given = answer_to(gate)
+    await broker.answer(given)
+    assert await asking == given
+    assert store.state.gates == ()
+    assert kinds(recorder) == ["gate_opened", "gate_answered"]
+
+
+async def test_several_gates_at_once(store: Store, broker: GateBroker) -> None:
+    first, second = make_gate("gate_1"), make_gate("gate_2")
+    one, two = asyncio.create_task(broker.ask(first)), asyncio.create_task(broker.ask(second))
+    await opened(store, "gate_1", "gate_2")
+    await broker.answer(answer_to(second, GateChoice.REJECT, reason="no"))
+    assert (await two).reason == "no"
+    assert not one.done()
+    await broker.answer(answer_to(first))
+    assert (await one).approves
+
+
+async def test_a_refusal_is_an_answer_not_an_error(store: Store, broker: GateBroker) -> None:
+    """R20: nothing is raised, no status, vital or count moves."""
+    gate = make_gate()
+    vitals, status = store.state.vitals, store.state.status
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    await broker.answer(answer_to(gate, GateChoice.REJECT))
+    assert not (await asking).approves
+    assert (store.state.vitals, store.state.status) == (vitals, status)
+    assert store.state.recoveries == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"args_hash": "h2"},
+        {"before_hashes": ("b2",)},
+        {"before_hashes": ()},
+        {"call_id": "call_other"},
+        {"gate_id": "gate_other"},
+        {"choice": GateChoice.ALTERNATIVE, "alternative": 2},
+        {"choice": GateChoice.EDIT, "edited": "x"},
+        {"left_out": ((0, 1),)},
+        {"left_out": ((1, 0),)},
+        {"left_out": ((-1, 0),)},
+    ],
+)
+async def test_an_answer_for_something_else_is_none(
+    store: Store, broker: GateBroker, wrong: dict[str, object]
+) -> None:
+    """Promise 3: one approval, one call with its arguments and the file as shown."""
+    gate = make_gate()
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    with pytest.raises(StateError):
+        await broker.answer(answer_to(gate).model_copy(update=wrong))
+    assert not asking.done()
+    assert store.state.gates == (gate,)
+    asking.cancel()
+
+
+async def test_editing_needs_an_editable_gate(store: Store, broker: GateBroker) -> None:
+    gate = make_gate(can_edit=True)
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    with pytest.raises(StateError):
+        await broker.answer(answer_to(gate, GateChoice.EDIT))
+    await broker.answer(answer_to(gate, GateChoice.EDIT, edited="y = 1"))
+    assert (await asking).edited == "y = 1"
+
+
+async def test_a_session_answer_gives_a_grant(store: Store, broker: GateBroker) -> None:
+    """One key, one grant: this operation on this path."""
+    gate = make_gate()
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    await broker.answer(answer_to(gate, GateChoice.SESSION))
+    await asking
+    assert [(g.operation, g.path, g.gate_id) for g in store.state.grants] == [
+        ("file_ops.edit_file", "a.py", "gate_1")
+    ]
+
+
+async def test_no_grant_where_none_was_offered(store: Store, broker: GateBroker) -> None:
+    gate = make_gate(can_grant_session=False)
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    with pytest.raises(StateError):
+        await broker.answer(answer_to(gate, GateChoice.SESSION))
+    assert store.state.grants == ()
+    asking.cancel()
+
+
+async def test_no_grant_for_a_pattern_that_is_not_this_operation(
+    store: Store, broker: GateBroker
+) -> None:
+    gate = make_gate(grant_pattern="file_ops.delete_file a.py")
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    with pytest.raises(StateError):
+        await broker.answer(answer_to(gate, GateChoice.SESSION))
+    assert store.state.gates == (gate,)
+    asking.cancel()
+
+
+async def test_stopping_withdraws_the_gate(
+    store: Store, broker: GateBroker, recorder: MemoryRecorder
+) -> None:
+    asking = asyncio.create_task(broker.ask(make_gate()))
+    await opened(store, "gate_1")
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert store.state.gates == ()
+    assert kinds(recorder) == ["gate_opened", "gate_withdrawn"]
+    with pytest.raises(StateError):
+        await broker.answer(answer_to(make_gate()))
+
+
+async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
+    """A gate that nobody waits for does not stay on the screen."""
+
+    class SlowRecorder(MemoryRecorder):
+        async def flushed(self, seq: int) -> None:
+            await asyncio.Event().wait()
+
+    store = Store(AgentState(), ManualClock(), SlowRecorder())
+    broker = GateBroker(store, CountingIds(), store.clock)
+    asking = asyncio.create_task(broker.ask(make_gate()))
+    await opened(store, "gate_1")
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert store.state.gates == ()
+
+
+async def test_a_withdrawn_gate_tells_who_asked(store: Store, broker: GateBroker) -> None:
+    """R15: the file changed while the gate was open; the answer to the old one is void."""
+    gate = make_gate()
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    broker.withdraw("gate_1", "renewed")
+    with pytest.raises(GateClosed) as closed:
+        await asking
+    assert closed.value.reason == "renewed"
+    with pytest.raises(StateError):
+        await broker.answer(answer_to(gate))
+    broker.withdraw("gate_1", "renewed")
+
+
+async def test_changing_the_mode_answers_nothing(store: Store, broker: GateBroker) -> None:
+    """ui.md, keys: Shift+Tab never resolves an open gate."""
+    asking = asyncio.create_task(broker.ask(make_gate()))
+    await opened(store, "gate_1")
+    await store.commit(ModeChanged(mode=ApprovalMode.TRUSTED))
+    await asyncio.sleep(0)
+    assert not asking.done()
+    asking.cancel()
+
+
+async def test_a_gate_of_an_earlier_run_is_pending_and_grants(store: Store) -> None:
+    """safety.md, faults: after kill -9 a gate comes back pending, and its answer counts."""
+    gate = make_gate()
+    store.dispatch(GateOpened(gate=gate))
+    broker = GateBroker(store, CountingIds(), store.clock)
+    assert store.state.gates == (gate,)
+    await broker.answer(answer_to(gate, GateChoice.SESSION))
+    assert [g.path for g in store.state.grants] == ["a.py"]
+
+
+async def test_the_event_is_the_answer_wherever_it_comes_from(
+    store: Store, broker: GateBroker
+) -> None:
+    gate = make_gate()
+    asking = asyncio.create_task(broker.ask(gate))
+    await opened(store, "gate_1")
+    store.dispatch(GateAnswered(answer=answer_to(gate)))
+    assert (await asking).approves
+
+
+async def test_the_grant_is_recorded_before_the_asker_goes_on(
+    store: Store, broker: GateBroker
+) -> None:
+    seen: list[str] = []
+
+    def watch(_state: AgentState, record: Record) -> None:
+        seen.append(record.event.kind)
+
+    store.watch(watch)
+    gate = make_gate()
+
+    async def work() -> None:
+        await broker.ask(gate)
+        seen.append("effect")
+
+    task = asyncio.create_task(work())
+    await opened(store, "gate_1")
+    await broker.answer(answer_to(gate, GateChoice.SESSION))
+    await task
+    assert seen == ["gate_opened", "gate_answered", "grant_added", "effect"]
+
+
+async def test_nobody_to_ask(store: Store, recorder: MemoryRecorder) -> None:
+    """R19: headless, a gate is denied at once and said; none is left open."""
+    with pytest.raises(ConsentMissing, match="edit_file"):
+        await asyncio.wait_for(NoConsent().ask(make_gate()), 1)
+    assert store.state.gates == ()
+    assert recorder.records == []

@@ -1,0 +1,328 @@
+"""Where a path lies: containment by descriptor, links, protected and secret names."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.safety.beneath import Opener, open_by_component, open_in_kernel
+from duckflow_tui.safety.paths import Spot
+from duckflow_tui.safety.workspace import PathRefused, Workspace, WorkspaceGone
+from duckflow_tui.safety.zones import ZoneMap
+from duckflow_tui.state.operations import Zone
+
+
+@pytest.fixture(params=[open_in_kernel, open_by_component], ids=["kernel", "component"])
+def opener(request: pytest.FixtureRequest) -> Opener:
+    """Both ways to stay below a directory; the first only where the kernel has it."""
+    chosen: Opener = request.param
+    slash = os.open("/", os.O_RDONLY)
+    try:
+        os.close(chosen(slash, ".", os.O_RDONLY, 0))
+    except OSError:
+        pytest.skip("no openat2 here")
+    finally:
+        os.close(slash)
+    return chosen
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    path.mkdir()
+    (path / "src").mkdir()
+    (path / "src" / "a.py").write_text("a = 1\n")
+    return path
+
+
+@pytest.fixture
+def workspace(root: Path, tmp_path: Path, opener: Opener) -> Iterator[Workspace]:
+    opened = Workspace(root, own_dirs=[tmp_path / "config"], home=tmp_path / "home", opener=opener)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    "given", ["src/a.py", "./src/a.py", "src//a.py", "src/../src/a.py", "../work/src/a.py"]
+)
+def test_ways_to_say_a_path_inside(workspace: Workspace, given: str) -> None:
+    place = workspace.locate(given)
+    assert (place.zone, place.shown, place.exists, place.size) == (Zone.INSIDE, "src/a.py", True, 6)
+
+
+def test_an_absolute_path_inside_is_inside(workspace: Workspace, root: Path) -> None:
+    """C20: an absolute path inside is not refused for how it is spelled."""
+    assert workspace.locate(str(root / "src" / "a.py")).shown == "src/a.py"
+    assert workspace.locate(str(root)).shown == "."
+    assert workspace.locate(str(root)).is_dir
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["../work_evil/a", "../../etc/passwd", "src/../../other", "..", "/etc/passwd", "~/notes", "~"],
+)
+def test_what_lies_outside(workspace: Workspace, given: str) -> None:
+    """R01, C20, S4-64: a common beginning of two names is no containment."""
+    place = workspace.locate(given)
+    assert place.zone is Zone.OUTSIDE
+    assert place.shown.startswith("/")
+
+
+def test_home_is_not_a_directory_of_that_name(workspace: Workspace, tmp_path: Path) -> None:
+    assert workspace.locate("~/x").shown == str(tmp_path / "home" / "x")
+    assert workspace.locate("./~/x").shown == "~/x"
+
+
+def test_a_root_that_is_reached_through_a_link(root: Path, tmp_path: Path) -> None:
+    """The way the user spells the workspace is not a link that leads out of it."""
+    (tmp_path / "short").symlink_to(root)
+    workspace = Workspace.open(tmp_path / "short")
+    place = workspace.locate(str(tmp_path / "short" / "src" / "a.py"))
+    assert (place.zone, place.shown) == (Zone.INSIDE, "src/a.py")
+
+
+def test_a_link_and_its_target_are_both_judged(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
+    """R02: the stricter of link and target wins, in both directions."""
+    (tmp_path / "outside.txt").write_text("x")
+    (root / "out").symlink_to(tmp_path / "outside.txt")
+    (root / "up").symlink_to("..")
+    (tmp_path / "in").symlink_to(root / "src" / "a.py")
+    (root / ".env").write_text("KEY=1")
+    (root / "plain").symlink_to(".env")
+    (root / "b.pem").symlink_to("src/a.py")
+    (root / "inner").symlink_to("src/a.py")
+    zones = {
+        name: workspace.locate(name).zone
+        for name in ("out", "up/outside.txt", "plain", "b.pem", "inner", str(tmp_path / "in"))
+    }
+    assert zones == {
+        "out": Zone.OUTSIDE,
+        "up/outside.txt": Zone.OUTSIDE,
+        "plain": Zone.SECRET,
+        "b.pem": Zone.SECRET,
+        "inner": Zone.INSIDE,
+        str(tmp_path / "in"): Zone.OUTSIDE,
+    }
+    inner = workspace.locate("inner")
+    assert (inner.shown, inner.resolved, inner.is_link) == ("inner", "src/a.py", True)
+    assert workspace.locate("out").leads_out
+    assert workspace.locate("out").resolved == str(tmp_path / "outside.txt")
+    assert not workspace.locate("up/outside.txt").leads_out  # says itself where it lies
+    assert workspace.locate("up/outside.txt").shown == str(tmp_path / "outside.txt")
+
+
+def test_links_without_end_are_refused(workspace: Workspace, root: Path) -> None:
+    """R02: a resolution that fails is a denial."""
+    (root / "one").symlink_to("two")
+    (root / "two").symlink_to("one")
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate("one/x")
+    assert refused.value.code == "link_loop"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("a\0b", "nul"),
+        ("\ud800", "encoding"),
+        ("x" * 5000, "too_long"),
+        ("x" * 300, "too_long"),
+        ("nothing/../src/a.py", "parent_of_missing"),
+        ("src/a.py/b", "not_a_directory"),
+        ("src/a.py/../a.py", "not_a_directory"),
+        ("new.exe ", "odd_name"),
+        ("new./x", "odd_name"),
+        ("a\nb", "odd_name"),
+        ("a\u202egpj.exe", "odd_name"),
+    ],
+)
+def test_what_means_nothing_is_refused(workspace: Workspace, given: str, code: str) -> None:
+    """R02, C20: NUL, trailing dots and spaces, `..` behind nothing."""
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate(given)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ".git",
+        ".git/config",
+        ".git/hooks/pre-commit",
+        ".GIT/config",
+        ".git./config",
+        ".git /config",
+        ".gi\u200dt/config",
+        "GIT~1/config",
+        ".git::$INDEX_ALLOCATION/config",
+        "vendor/lib/.git/config",
+        ".duckflow/config.toml",
+        ".Duckflow/x",
+        "../config/settings.toml",
+        "../CONFIG/settings.toml",
+        "/proc/self/environ",
+        "/proc/self/cwd/src/a.py",
+        "/dev/null",
+    ],
+)
+def test_protected_while_absent(workspace: Workspace, given: str) -> None:
+    """R09: names are protected although nothing of them exists, in every spelling."""
+    try:
+        zone = workspace.locate(given).zone
+    except PathRefused as refused:
+        # Refused even before it is judged: a disguise of the name, or a device.
+        zone = Zone.PROTECTED if refused.code in ("odd_name", "special_file") else Zone.INSIDE
+    assert zone is Zone.PROTECTED
+
+
+def test_only_whole_names_are_protected(workspace: Workspace) -> None:
+    for name in (".gitignore", ".github/x.yml", "git/config", "x.git", ".gitlab", "..git"):
+        assert workspace.locate(name).zone is Zone.INSIDE, name
+
+
+def test_a_link_into_the_protected_is_protected(workspace: Workspace, root: Path) -> None:
+    """R02, R09."""
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("[core]")
+    (root / "settings").symlink_to(".git/config")
+    (root / "g").symlink_to(".git")
+    assert workspace.locate("settings").zone is Zone.PROTECTED
+    assert workspace.locate("g/hooks/new").zone is Zone.PROTECTED
+
+
+def test_a_hard_link_to_the_protected_is_protected(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
+    """R09: by inode, whatever the name; an ordinary second name is only noted."""
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / ".git" / "hooks" / "pre-push").write_text("#!/bin/sh")
+    os.link(root / ".git" / "hooks" / "pre-push", root / "innocent.txt")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rules.toml").write_text("")
+    os.link(tmp_path / "config" / "rules.toml", root / "rules.txt")
+    os.link(root / "src" / "a.py", root / "src" / "b.py")
+    assert workspace.locate("innocent.txt").zone is Zone.PROTECTED
+    assert workspace.locate("rules.txt").zone is Zone.PROTECTED
+    other = workspace.locate("src/b.py")
+    assert (other.zone, other.reasons) == (Zone.INSIDE, ("hard_link",))
+
+
+def test_protected_by_inode_under_another_name(workspace: Workspace, root: Path) -> None:
+    """R09: a second mount of .git has another name and the same inode."""
+    (root / ".git").mkdir()
+    ids = [(p.stat().st_dev, p.stat().st_ino) for p in (root, root / ".git")]
+    zones = ZoneMap(root, ids[0], ())
+    mounted = Spot(("mnt", "work", "harmless", "config"), (None, ids[0], ids[1], None))
+    plain = Spot(("mnt", "work", "harmless", "config"), (None, ids[0], (0, 0), None))
+    assert zones.judge(mounted).zone is Zone.PROTECTED
+    assert zones.judge(plain).zone is Zone.INSIDE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env",
+        ".env.local",
+        ".ENV",
+        "conf/server.pem",
+        "id_rsa",
+        "id_ed25519.pub",
+        "private.KEY",
+        ".npmrc",
+        ".netrc",
+        ".pypirc",
+        "credentials",
+        "credentials.json",
+        ".aws/config",
+        "home/.ssh/known_hosts",
+        ".docker/config.json",
+    ],
+)
+def test_secret_names(workspace: Workspace, name: str) -> None:
+    """R09, S4-63: judged by name in any case, before the file exists."""
+    assert workspace.locate(name).zone is Zone.SECRET
+
+
+@pytest.mark.parametrize(
+    "name", ["environment.py", "keys.py", "credentials.py", "monkey", "src/keyboard.key.md", "env"]
+)
+def test_source_files_are_no_secrets(workspace: Workspace, name: str) -> None:
+    assert workspace.locate(name).zone is Zone.INSIDE
+
+
+def test_a_secret_outside_is_outside_and_secret(workspace: Workspace) -> None:
+    place = workspace.locate("~/.ssh/id_rsa")
+    assert (place.zone, place.secret) == (Zone.OUTSIDE, True)
+
+
+def test_the_same_name_in_other_unicode(workspace: Workspace, root: Path) -> None:
+    """A model writes NFC; a file that came as NFD is found, and never doubled."""
+    nfd = unicodedata.normalize("NFD", "ガイド.md")
+    (root / nfd).write_text("x")
+    place = workspace.locate(unicodedata.normalize("NFC", "ガイド.md"))
+    assert place.exists
+    assert place.shown == nfd
+
+
+def test_special_files_are_refused(workspace: Workspace, root: Path) -> None:
+    """safety.md, faults: FIFO, socket, device refused, and looking at them does not hang."""
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        here = os.open(root, os.O_RDONLY)
+        server.bind(f"/proc/self/fd/{here}/socket" if os.path.exists("/proc/self/fd") else "socket")
+        os.close(here)
+        for name in ("pipe", "socket"):
+            with pytest.raises(PathRefused) as refused:
+                workspace.locate(name)
+            assert refused.value.code == "special_file"
+    (root / "null").symlink_to("/dev/null")
+    with pytest.raises(PathRefused):
+        workspace.locate("null")
+
+
+def test_the_root_is_pinned(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """R03: another directory under the same name is not the workspace."""
+    assert workspace.intact()
+    root.rename(tmp_path / "moved")
+    assert not workspace.intact()
+    root.mkdir()
+    assert not workspace.intact()
+    with pytest.raises(WorkspaceGone):
+        workspace.locate("src/a.py")
+
+
+def test_no_workspace_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("nothing", "file"):
+        with pytest.raises(WorkspaceGone):
+            Workspace.open(tmp_path / name)
+
+
+def test_the_file_system_root_as_workspace() -> None:
+    workspace = Workspace.open("/")
+    assert workspace.locate("etc").zone is Zone.INSIDE
+    assert workspace.locate("/etc/passwd").shown == "etc/passwd"
+
+
+def test_leaving_by_descriptor_is_impossible(opener: Opener, root: Path, tmp_path: Path) -> None:
+    """R01: links, `..` and absolute paths do not get past the opener itself."""
+    (root / "up").symlink_to(tmp_path)
+    (root / "loop").symlink_to("src")
+    (tmp_path / "secret").write_text("x")
+    fd = os.open(root, os.O_RDONLY)
+    for path in ("up/secret", "../secret", "src/../../secret", "loop/a.py", "loop"):
+        with pytest.raises(OSError) as refused:  # noqa: PT011 - which of three is the kernel's own
+            os.close(opener(fd, path, os.O_RDONLY, 0))
+        assert refused.value.errno in (errno.ELOOP, errno.EXDEV, errno.ENOTDIR)
+    os.close(opener(fd, "src/a.py", os.O_RDONLY, 0))
+    os.close(fd)

@@ -1,0 +1,188 @@
+"""Listing, finding and the file picker: what git would ignore is left out, nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.bench import DEADLINE, Bench
+
+from duckflow_tui.safety.workspace import Kind
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.tools.listing import iter_files, list_files, walk
+
+LIST = "file_ops.list_dir"
+FIND = "file_ops.find_files"
+
+TREE = {
+    ".gitignore": "*.log\n/build/\n!keep.log\ntmp/\n[broken\n",
+    "a.py": "a",
+    "x.log": "x",
+    "keep.log": "k",
+    "build/out.py": "o",
+    "src/build/in.py": "i",
+    "src/b.py": "bb",
+    "src/.gitignore": "!special.log\n*.gen.py\n",
+    "src/special.log": "s",
+    "src/c.gen.py": "c",
+    "src/deep/d.gen.py": "d",
+    "src/deep/e.py": "e",
+    "tmp/t.py": "t",
+    "node_modules/m/index.js": "m",
+    ".github/ci.yml": "y",
+    "日本/語.txt": "j",
+}
+KEPT = {
+    ".gitignore",
+    "a.py",
+    "keep.log",
+    "src/build/in.py",
+    "src/b.py",
+    "src/.gitignore",
+    "src/special.log",
+    "src/deep/e.py",
+    ".github/ci.yml",
+    "日本/語.txt",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    for name, content in TREE.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(content)
+    return path
+
+
+@pytest.fixture
+def bench(root: Path) -> Bench:
+    return Bench(root)
+
+
+@pytest.fixture(params=["program", "python"])
+def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With ripgrep where the machine has it, and without."""
+    if request.param == "python":
+        monkeypatch.setenv("PATH", "/nowhere")
+    elif shutil.which("rg") is None:
+        pytest.skip("ripgrep is not installed")
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("searcher")
+async def test_the_picker_lists_what_git_would_not_ignore(bench: Bench) -> None:
+    assert set(await list_files(bench.workspace)) == KEPT
+
+
+def test_git_agrees_with_the_expectation(root: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    said = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z", "-co", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+    )
+    listed = {os.fsdecode(name) for name in said.stdout.split(b"\0") if name}
+    assert listed - {"node_modules/m/index.js"} == KEPT
+
+
+async def test_listing_counts_and_marks(bench: Bench, root: Path) -> None:
+    (root / "link").symlink_to("a.py")
+    (root / ".env").write_text("KEY=1")
+    message = await bench.call(LIST)
+    lines = message.result.text.split("\n")
+    assert lines[0] == "[.: 3 directories, 5 files, 4 ignored ones left out]"
+    assert "src/" in lines
+    assert "a.py (1 bytes)" in lines
+    assert "link (link)" in lines
+    assert ".env (5 bytes, needs approval to read)" in lines
+    assert "src/b.py (2 bytes)" not in lines
+
+
+async def test_listing_goes_as_deep_as_asked(bench: Bench) -> None:
+    one = await bench.call(LIST, path="src")
+    assert "deep/" in one.result.text
+    assert "deep/e.py" not in one.result.text
+    two = await bench.call(LIST, path="src", depth=2)
+    assert "deep/e.py (1 bytes)" in two.result.text
+
+
+async def test_a_name_with_control_characters_stays_on_its_line(bench: Bench, root: Path) -> None:
+    (root / "a\n[fake: 0 files]\x1b").write_text("")
+    message = await bench.call(LIST)
+    assert "\n[fake" not in message.result.text
+    assert "\x1b" not in message.result.text
+    assert '"a\\n[fake: 0 files]\\u001b"' in message.result.text
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "found"),
+    [
+        ("*.py", ".", {"a.py", "src/b.py", "src/build/in.py", "src/deep/e.py"}),
+        ("src/*.py", ".", {"src/b.py"}),
+        ("src/**/*.py", ".", {"src/b.py", "src/build/in.py", "src/deep/e.py"}),
+        ("*.py", "src/deep", {"src/deep/e.py"}),
+        ("!a.py", ".", set[str]()),
+        ("語.*", ".", {"日本/語.txt"}),
+    ],
+)
+async def test_finding_by_name(bench: Bench, glob: str, path: str, found: set[str]) -> None:
+    message = await bench.call(FIND, glob=glob, path=path)
+    assert set(message.result.text.split("\n")[1:]) == found
+    assert message.result.summary == str(len(found))
+
+
+async def test_listing_a_file_or_nothing_is_an_error(bench: Bench) -> None:
+    for operation, more in [(LIST, {}), (FIND, {"glob": "*"})]:
+        file = await bench.call(operation, path="a.py", **more)
+        none = await bench.call(operation, path="none", **more)
+        assert file.result.outcome is none.result.outcome is Outcome.ERROR
+        assert "is a file" in file.result.text
+        assert "does not exist" in none.result.text
+
+
+async def test_links_are_not_followed(bench: Bench, root: Path) -> None:
+    (root / "loop").symlink_to(".")
+    (root / "out").symlink_to("/usr")
+    found = await walk(bench.workspace, bench.workspace.locate("."), depth=None)
+    links = {entry.path for entry in found.entries if entry.kind is Kind.LINK}
+    assert links == {"loop", "out"}
+    assert not any(entry.path.startswith(("loop/", "out/")) for entry in found.entries)
+
+
+@pytest.mark.usefixtures("searcher")
+async def test_the_picker_stops_at_its_limit(bench: Bench) -> None:
+    batches = [batch async for batch in iter_files(bench.workspace, limit=3)]
+    assert sum(len(batch) for batch in batches) == 3
+
+
+@pytest.mark.usefixtures("searcher")
+async def test_many_files_are_listed_without_holding_the_loop(tmp_path: Path) -> None:
+    root = tmp_path / "many"
+    for folder in range(100):
+        path = root / f"d{folder}"
+        path.mkdir(parents=True)
+        for name in range(100):
+            os.close(os.open(path / f"f{name}.py", os.O_CREAT))
+    bench = Bench(root)
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0.001)
+            beats += 1
+
+    beating = asyncio.create_task(beat())
+    async with asyncio.timeout(DEADLINE):
+        files = await list_files(bench.workspace)
+    beating.cancel()
+    assert len(files) == 10_000
+    assert files == sorted(files)
+    assert beats > 0  # a listing on the loop itself lets nothing else run

@@ -1,0 +1,164 @@
+"""Reading files: ranges, limits, what is said about a file, and files too large to hold."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+from support.bench import Bench, done
+
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.operations import Outcome, Zone
+from duckflow_tui.tools.reading import DEFAULT_BYTES, DEFAULT_LINES, RANGE_BYTES, WHOLE_BYTES
+
+READ = "file_ops.read_file"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def bench(root: Path) -> Bench:
+    return Bench(root)
+
+
+def split(message: OperationMessage) -> tuple[str, str]:
+    header, _, body = message.result.text.partition("\n")
+    return header, body
+
+
+async def test_a_whole_file_comes_with_its_lines_counted(bench: Bench, root: Path) -> None:
+    (root / "a.py").write_bytes(b"one\ntwo\nthree")
+    message = await bench.call(READ, path="a.py")
+    header, body = split(message)
+    assert header == "[a.py: lines 1-3 of 3, no final newline]"
+    assert body == "one\ntwo\nthree"
+    assert message.result.summary == "1–3/3"
+    assert bench.store.state.files_read == {"a.py": digest(b"one\ntwo\nthree")}
+
+
+@pytest.mark.parametrize(
+    ("args", "header", "body"),
+    [
+        ({"start_line": 2}, "lines 2-4 of 4", "2\n3\n4\n"),
+        ({"end_line": 2}, "lines 1-2 of 4", "1\n2\n"),
+        ({"start_line": 2, "end_line": 3}, "lines 2-3 of 4", "2\n3\n"),
+        ({"start_line": 3, "end_line": 99}, "lines 3-4 of 4", "3\n4\n"),
+    ],
+)
+async def test_ranges(
+    bench: Bench, root: Path, args: dict[str, int], header: str, body: str
+) -> None:
+    (root / "f").write_bytes(b"1\n2\n3\n4\n")
+    found = split(await bench.call(READ, path="f", **args))
+    assert header in found[0]
+    assert found[1] == body
+
+
+async def test_a_line_behind_the_end_is_an_error_with_the_count(bench: Bench, root: Path) -> None:
+    (root / "f").write_bytes(b"1\n2\n")
+    message = await bench.call(READ, path="f", start_line=3)
+    assert message.result.outcome is Outcome.ERROR
+    assert "has 2 lines" in message.result.text
+
+
+async def test_a_long_file_says_how_to_read_on(bench: Bench, root: Path) -> None:
+    (root / "f").write_text("".join(f"{n}\n" for n in range(1, 5_001)))
+    header, body = split(await bench.call(READ, path="f"))
+    assert header == f"[f: lines 1-{DEFAULT_LINES} of 5000]"
+    assert body.endswith(f"read on with start_line={DEFAULT_LINES + 1}]")
+    header, body = split(await bench.call(READ, path="f", start_line=DEFAULT_LINES + 1))
+    assert body.startswith(f"{DEFAULT_LINES + 1}\n")
+    assert body.endswith("5000\n")
+
+
+async def test_limits_count_bytes_and_cut_between_lines(bench: Bench, root: Path) -> None:
+    (root / "f").write_text("あ" * 333 + "\n" + ("い" * 333 + "\n") * 999)
+    for args, limit in [({}, DEFAULT_BYTES), ({"start_line": 1}, RANGE_BYTES)]:
+        message = await bench.call(READ, path="f", **args)
+        lines = split(message)[1].split("\n")
+        assert limit - 1_100 < len(message.result.text.encode()) < limit + 200
+        assert set(lines[1:-1]) == {"い" * 333}
+
+
+async def test_one_endless_line_is_cut_and_counted(bench: Bench, root: Path) -> None:
+    (root / "min.js").write_text("x" * 500_000)
+    message = await bench.call(READ, path="min.js")
+    assert "line 1 has 500,000 characters" in message.result.text
+    assert len(message.result.text) < DEFAULT_BYTES + 300
+
+
+async def test_an_empty_file_is_not_an_error(bench: Bench, root: Path) -> None:
+    (root / "f").write_bytes(b"")
+    message = await bench.call(READ, path="f")
+    assert message.result.outcome is Outcome.OK
+    assert message.result.text == "[f: empty]"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0", "binary file, PNG image, 10 bytes"),
+        (b"a\0" * 2_000, "binary file, 4 KB"),
+        (b"\x80\x81\x8d\x90\xff", "encoding that cannot be told"),
+    ],
+)
+async def test_what_is_no_text_is_summarised(
+    bench: Bench, root: Path, data: bytes, words: str
+) -> None:
+    (root / "f").write_bytes(data)
+    message = await bench.call(READ, path="f")
+    assert message.result.outcome is Outcome.OK
+    assert words in message.result.text
+    assert len(message.result.text) < 200
+
+
+async def test_other_encodings_are_decoded_and_named(bench: Bench, root: Path) -> None:
+    (root / "f").write_bytes("設定を読む\r\n".encode("cp932"))
+    header, body = split(await bench.call(READ, path="f"))
+    assert header == "[f: lines 1-1 of 1, cp932, CRLF]"
+    assert body == "設定を読む\n"
+
+
+async def test_a_secret_is_read_only_through_a_gate(bench: Bench, root: Path) -> None:
+    (root / ".env").write_text("KEY=1\n")
+    task = bench.begin(READ, path=".env")
+    gate = await bench.gate()
+    assert gate.impact.zone is Zone.SECRET
+    assert gate.previews == ()
+    await bench.answer(gate, GateChoice.ONCE)
+    assert "KEY=1" in (await done(task)).result.text
+
+
+async def test_a_range_of_a_huge_file_is_found_without_holding_the_file(
+    bench: Bench, root: Path
+) -> None:
+    line = "x" * 99
+    with (root / "huge.log").open("w") as file:
+        for start in range(0, 2_000_000, 10_000):
+            file.write("".join(f"{n:08d} {line}\n" for n in range(start + 1, start + 10_001)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    message = await bench.call(READ, path="huge.log", start_line=1_500_000, end_line=1_500_001)
+    header, body = split(message)
+    assert header == "[huge.log: lines 1500000-1500001 of more than 1500001]"
+    assert body.startswith(f"01500000 {line}\n01500001 {line}\n")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KB
+
+
+async def test_the_end_of_a_large_file_is_known_once_it_was_reached(
+    bench: Bench, root: Path
+) -> None:
+    rows = WHOLE_BYTES // 10 + 10
+    (root / "large").write_text("".join(f"{n:09d}\n" for n in range(1, rows + 1)))
+    header, body = split(await bench.call(READ, path="large", start_line=rows - 1))
+    assert header == f"[large: lines {rows - 1}-{rows} of {rows}]"
+    assert body == f"{rows - 1:09d}\n{rows:09d}\n"
+    behind = await bench.call(READ, path="large", start_line=rows + 1)
+    assert behind.result.outcome is Outcome.ERROR

@@ -1,0 +1,145 @@
+"""Searching text: the same answers with a program and without, nothing secret, never for ever."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.bench import Bench
+
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.tools import search
+
+SEARCH = "file_ops.search_text"
+
+pytestmark = pytest.mark.usefixtures("searcher")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    (path / "src").mkdir(parents=True)
+    (path / "a.py").write_text("x = 1\nneedle = 2\n")
+    (path / "src" / "b.txt").write_text("no\nneedle (here)\nneedle\r\n")
+    (path / ".env").write_text("needle=secret\n")
+    (path / "node_modules").mkdir()
+    (path / "node_modules" / "m.js").write_text("needle")
+    (path / ".gitignore").write_text("*.log\n")
+    (path / "x.log").write_text("needle")
+    (path / "bin").write_bytes(b"needle\0")
+    return path
+
+
+@pytest.fixture
+def bench(root: Path) -> Bench:
+    return Bench(root)
+
+
+@pytest.fixture(params=["program", "python"])
+def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With ripgrep where the machine has it, and without."""
+    if request.param == "python":
+        monkeypatch.setenv("PATH", "/nowhere")
+    elif shutil.which("rg") is None:
+        pytest.skip("ripgrep is not installed")
+    return str(request.param)
+
+
+async def test_matches_come_by_file_with_line_numbers(bench: Bench) -> None:
+    message = await bench.call(SEARCH, pattern="needle")
+    assert message.result.text == (
+        '[3 matches in 2 files for "needle"]\n'
+        "a.py\n  2: needle = 2\n"
+        "src/b.txt\n  2: needle (here)\n  3: needle"
+    )
+    assert message.result.summary == "3 · 2"
+
+
+async def test_a_pattern_is_text_unless_it_is_said_to_be_more(bench: Bench) -> None:
+    text = await bench.call(SEARCH, pattern="needle (")
+    assert "  2: needle (here)" in text.result.text
+    regex = await bench.call(SEARCH, pattern=r"^needle\s\(", regex=True)
+    assert "[1 match in 1 file" in regex.result.text
+
+
+async def test_a_wrong_expression_is_told(bench: Bench) -> None:
+    message = await bench.call(SEARCH, pattern="(", regex=True)
+    assert message.result.outcome is Outcome.INVALID
+    assert "regex parse error" in message.result.text
+
+
+async def test_path_and_glob_narrow(bench: Bench) -> None:
+    inside = await bench.call(SEARCH, pattern="needle", path="src")
+    assert "a.py" not in inside.result.text
+    only = await bench.call(SEARCH, pattern="needle", glob="*.py")
+    assert "src/b.txt" not in only.result.text
+    file = await bench.call(SEARCH, pattern="needle", path="src/b.txt")
+    assert "[2 matches in 1 file" in file.result.text
+
+
+async def test_nothing_found_is_an_answer(bench: Bench) -> None:
+    message = await bench.call(SEARCH, pattern="haystack")
+    assert message.result.outcome is Outcome.OK
+    assert message.result.text == '[0 matches in 0 files for "haystack"]'
+
+
+@pytest.mark.parametrize("glob", [None, "*", ".env", "**/.env", "!nothing"])
+async def test_a_secret_is_not_searched_without_a_gate(bench: Bench, glob: str | None) -> None:
+    message = await bench.call(SEARCH, pattern="needle", glob=glob)
+    assert "secret" not in message.result.text
+    assert "\n.env" not in message.result.text
+
+
+async def test_a_secret_that_was_allowed_is_searched(bench: Bench) -> None:
+    args = {"pattern": "needle", "path": ".env"}
+    message = await bench.answered(GateChoice.ONCE, SEARCH, args)
+    assert "1: needle=secret" in message.result.text
+
+
+async def test_a_link_to_the_outside_is_not_followed(bench: Bench, root: Path) -> None:
+    (root.parent / "out").mkdir()
+    (root.parent / "out" / "f").write_text("needle outside")
+    (root / "link").symlink_to(root.parent / "out")
+    (root / "file").symlink_to(root.parent / "out" / "f")
+    message = await bench.call(SEARCH, pattern="outside")
+    assert "[0 matches" in message.result.text
+
+
+async def test_a_place_outside_is_searched_after_its_gate(bench: Bench, root: Path) -> None:
+    out = root.parent / "out"
+    out.mkdir()
+    (out / "f").write_text("needle outside")
+    (out / "id_rsa").write_text("needle key")
+    args = {"pattern": "needle", "path": str(out)}
+    message = await bench.answered(GateChoice.ONCE, SEARCH, args)
+    assert f"{out}/f\n  1: needle outside" in message.result.text
+    assert "key" not in message.result.text
+
+
+async def test_long_lines_and_many_matches_are_cut(bench: Bench, root: Path) -> None:
+    (root / "many").write_text("".join(f"hit {n} {'x' * 5_000}\n" for n in range(400)))
+    message = await bench.call(SEARCH, pattern="hit")
+    assert f"only the first {search.MAX_MATCHES} matches" in message.result.text
+    assert max(len(line) for line in message.result.text.split("\n")) < 400
+
+
+@pytest.mark.parametrize("value", ["--pre=sh", "-e", "--files", "-", "--", "--help"])
+async def test_values_are_never_options(bench: Bench, root: Path, value: str) -> None:
+    (root / "opt").write_text(f"a {value} b\n")
+    message = await bench.call(SEARCH, pattern=value)
+    assert f"  1: a {value} b" in message.result.text
+    globbed = await bench.call(SEARCH, pattern="needle", glob=value)
+    assert "[0 matches" in globbed.result.text
+
+
+async def test_a_nul_is_refused(bench: Bench) -> None:
+    message = await bench.call(SEARCH, pattern="a\0b")
+    assert message.result.outcome is Outcome.INVALID
+
+
+async def test_a_name_with_a_line_break_stays_one_name(bench: Bench, root: Path) -> None:
+    (root / "odd\nname").write_text("needle odd\n")
+    message = await bench.call(SEARCH, pattern="odd")
+    assert '"odd\\nname"\n  1: needle odd' in message.result.text

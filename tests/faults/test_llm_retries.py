@@ -1,0 +1,225 @@
+"""Retries: when, how long, and when not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from support.endpoint import Bench, Heard, action, bench, decision, prompt
+
+from duckflow_tui.demo.endpoint import Fault, Reply, Script
+from duckflow_tui.llm.endpoints import Endpoint, Roles
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.service import LLMService, Patience
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.ids import CountingIds
+
+GOOD = Reply(text="Hello.")
+
+
+def script(*replies: Reply) -> Script:
+    return Script(replies={"main": replies})
+
+
+def failing(status: int, count: int = 1, **fields: Any) -> tuple[Reply, ...]:
+    return (Reply(fault=Fault(status=status, **fields)),) * count
+
+
+async def error_of(at: Bench) -> LlmError:
+    with pytest.raises(LlmError) as caught:
+        await at.decide()
+    return caught.value
+
+
+async def test_retry_after_is_obeyed_and_shown() -> None:
+    async with bench(script(*failing(429, headers={"Retry-After": "7"}), GOOD)) as at:
+        reply = await at.decide()
+    assert at.slept == [7.0]
+    shown = at.heard.waits[0]
+    assert shown is not None
+    assert (shown.reason, shown.until) == ("rate_limited", 1_750_000_007.0)
+    assert at.heard.waits[-1] is None
+    assert reply.text == "Hello."
+    assert reply.call.attempts == 2
+
+
+async def test_a_longer_retry_after_stops_with_the_reason() -> None:
+    async with bench(script(*failing(429, headers={"Retry-After": "61"}), GOOD)) as at:
+        error = await error_of(at)
+    assert (error.code, error.seconds, at.slept) == ("rate_limited", 61.0, [])
+    assert error.call is not None
+    assert (error.call.outcome, error.call.error) == ("error", "rate_limited")
+
+
+async def test_waits_add_up_to_a_minute_at_most() -> None:
+    again = failing(429, 4, headers={"Retry-After": "25"})
+    async with bench(script(*again, GOOD)) as at:
+        error = await error_of(at)
+    assert at.slept == [25.0, 25.0]
+    assert error.code == "rate_limited"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_five_retries_at_most_with_growing_waits(status: int) -> None:
+    async with bench(script(*failing(status, 6), GOOD)) as at:
+        error = await error_of(at)
+    assert at.slept == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert error.call is not None
+    assert error.call.attempts == len(at.server.requests) == 6
+
+
+async def test_the_wait_is_drawn_from_the_whole_range() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    draws = iter([0.0, 0.5, 0.25])
+    async with bench(script(*failing(503, 3), GOOD)) as at:
+        service = LLMService(
+            {"here": at.endpoint},
+            Roles(main="here/m"),
+            CountingIds(),
+            ManualClock(),
+            {},
+            patience=Patience(sleep=sleep, draw=lambda: next(draws)),
+        )
+        await service.decide(prompt(), llm_id="llm_1", observer=Heard())
+        await service.aclose()
+    assert slept == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "setting"),
+    [
+        (400, "bad_request", ""),
+        (401, "auth", "endpoints.here.api_key_env"),
+        (403, "forbidden", "endpoints.here.api_key_env"),
+        (404, "not_found", "endpoints.here.base_url"),
+    ],
+)
+async def test_what_is_refused_is_not_tried_again(status: int, code: str, setting: str) -> None:
+    async with bench(script(*failing(status), GOOD)) as at:
+        error = await error_of(at)
+    assert (error.code, error.setting, len(at.server.requests)) == (code, setting, 1)
+    assert error.host == at.endpoint.host
+
+
+async def test_a_context_that_overflows_is_told_apart() -> None:
+    words = "This model's maximum context length is 8192 tokens; tools take 9000."
+    async with bench(script(*failing(400, message=words), GOOD)) as at:
+        error = await error_of(at)
+        assert at.service.protocol_for("main") == "tools"
+    assert error.code == "context_overflow"
+
+
+async def test_a_connection_that_is_refused_is_tried_again() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    clock, heard, slept = ManualClock(), Heard(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.advance(seconds)
+
+    here = Endpoint(name="here", base_url=f"http://127.0.0.1:{port}/v1")
+    patience = Patience(sleep=sleep, draw=lambda: 0.5)
+    service = LLMService(
+        {"here": here}, Roles(main="here/m"), CountingIds(), clock, {}, patience=patience
+    )
+    with pytest.raises(LlmError) as caught:
+        await service.decide(prompt(), llm_id="llm_1", observer=heard)
+    await service.aclose()
+    assert caught.value.code == "connect"
+    assert len(slept) == 5
+    assert set(heard.reasons) == {"connect"}
+
+
+async def test_a_reset_before_anything_was_shown_is_tried_again() -> None:
+    broken = (Reply(fault=Fault(close=True)), Reply(text="Hello.", fault=Fault(cut_after=0)))
+    async with bench(script(*broken, GOOD)) as at:
+        reply = await at.decide()
+    assert reply.text == at.heard.text == "Hello."
+    assert at.heard.reasons == ["cut", "cut"]
+
+
+async def test_once_a_part_was_shown_nothing_is_tried_again() -> None:
+    broken = Reply(text="Hello, I am a duck.", chunk_size=6, fault=Fault(cut_after=6))
+    async with bench(script(broken, GOOD)) as at:
+        error = await error_of(at)
+    assert error.code == "cut"
+    assert at.heard.text == "Hello,"
+    assert error.call is not None
+    assert error.call.outcome == "incomplete"
+    assert len(at.server.requests) == 1
+
+
+async def test_an_empty_reply_is_asked_for_once_more() -> None:
+    empty = (Reply(text=""), Reply(fault=Fault(no_choices=True)), Reply(fault=Fault(empty=True)))
+    for one in empty:
+        async with bench(script(one, GOOD)) as at:
+            assert (await at.decide()).text == "Hello."
+        async with bench(script(one, one, GOOD)) as at:
+            error = await error_of(at)
+        assert (error.code, len(at.server.requests)) == ("empty", 2)
+
+
+async def test_a_withheld_answer_says_so() -> None:
+    async with bench(script(Reply(text="", finish="content_filter"), GOOD)) as at:
+        assert (await error_of(at)).code == "filtered"
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_break_in_the_arguments_runs_nothing_and_is_told_to_the_model(
+    protocol: str,
+) -> None:
+    """Covers R16."""
+    made = decision(reply="", actions=[action("file_ops.write_file", args={"path": "x" * 900})])
+    broken = Reply(decision=made, chunk_size=40, fault=Fault(cut_after=800))
+    async with bench(script(broken, GOOD), protocol=protocol) as at:
+        reply = await at.decide()
+    assert reply.decision is None
+    assert not reply.complete
+    assert "connection broke" in reply.problems[0]
+    assert (reply.call.outcome, reply.call.error) == ("incomplete", "cut")
+    assert len(at.server.requests) == 1
+
+
+async def test_an_error_inside_the_stream_is_an_error() -> None:
+    event = 'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
+    async with bench(script(Reply(raw=(event,)), GOOD)) as at:
+        assert (await at.decide()).text == "Hello."
+    assert at.heard.reasons == ["server_error"]
+    said = 'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\n'
+    async with bench(script(Reply(raw=(said, event)), GOOD)) as at:
+        error = await error_of(at)
+    assert (error.code, error.detail) == ("server_error", "overloaded")
+
+
+async def test_esc_ends_the_wait_for_a_retry() -> None:
+    async with bench(script(*failing(429, headers={"Retry-After": "30"}), GOOD)) as at:
+        waiting = asyncio.Event()
+
+        async def forever(seconds: float) -> None:
+            waiting.set()
+            await asyncio.Event().wait()
+
+        service = LLMService(
+            {"here": at.endpoint},
+            Roles(main="here/m"),
+            CountingIds(),
+            ManualClock(),
+            {},
+            patience=Patience(sleep=forever),
+        )
+        asking = asyncio.create_task(service.decide(prompt(), llm_id="llm_1", observer=at.heard))
+        async with asyncio.timeout(10):
+            await waiting.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert at.heard.waits[-1] is None
+        await service.aclose()

@@ -1,0 +1,177 @@
+"""Streams that fall silent, and answers made to hurt."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.endpoint import Bench, bench
+
+from duckflow_tui.demo.endpoint import Fault, Reply, Script
+from duckflow_tui.llm.errors import DETAIL, LlmError
+
+GOOD = Reply(text="Hello.")
+
+
+def script(*replies: Reply) -> Script:
+    return Script(replies={"main": replies})
+
+
+async def error_of(at: Bench) -> LlmError:
+    with pytest.raises(LlmError) as caught:
+        await at.decide()
+    return caught.value
+
+
+async def test_silence_is_shown_and_taken_back_when_the_stream_goes_on() -> None:
+    """Covers R18."""
+    slow = Reply(text="Hello, duck.", chunk_size=6, fault=Fault(stall_after=6, stall_s=0.4))
+    async with bench(script(slow), silent_s=0.05) as at:
+        reply = await at.decide()
+    assert reply.text == "Hello, duck."
+    assert set(at.heard.reasons) == {"silent"}
+    assert at.heard.waits[-1] is None
+
+
+async def test_silence_in_a_reply_ends_it_after_idle_s() -> None:
+    """Covers R18."""
+    mute = Reply(text="Hello, duck.", chunk_size=6, fault=Fault(stall_after=6, stall_s=30.0))
+    async with bench(script(mute, GOOD), silent_s=0.05, idle_s=0.3) as at:
+        error = await error_of(at)
+    assert (error.code, error.seconds, error.setting) == ("stalled", 0.3, "endpoints.here.idle_s")
+    assert at.heard.text == "Hello,"
+    assert len(at.server.requests) == 1
+
+
+@pytest.mark.parametrize("where", ["before the head", "before the first token"])
+async def test_silence_before_the_first_token_ends_after_first_token_s(where: str) -> None:
+    mute = Reply(text="Hello.", fault=Fault(stall_after=0, stall_s=30.0))
+    if where == "before the head":
+        mute = Reply(text="Hello.", first_delay_s=30.0)
+    async with bench(script(mute, GOOD), first_token_s=0.3, idle_s=9.0) as at:
+        error = await error_of(at)
+    assert (error.code, error.setting) == ("stalled", "endpoints.here.first_token_s")
+
+
+async def test_keep_alives_count_as_life() -> None:
+    """Covers R18."""
+    fault = Fault(stall_after=0, stall_s=0.9, keepalive_s=0.1)
+    async with bench(script(Reply(text="Hello.", fault=fault)), first_token_s=0.5) as at:
+        assert (await at.decide()).text == "Hello."
+
+
+async def test_reasoning_counts_as_life() -> None:
+    """Covers R18."""
+    long = Reply(text="Hello.", reasoning="thinking " * 10, chunk_size=9, delay_s=0.1)
+    async with bench(script(long), idle_s=0.6) as at:
+        assert (await at.decide()).text == "Hello."
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"),
+    [
+        (Fault(html=True), "html", "<!doctype html>"),
+        (Fault(html=True, status=403), "forbidden", "<!doctype html>"),
+        (Fault(body="this is no JSON"), "not_json", "this is no JSON"),
+        (Fault(body='{"choices": 7}'), "not_json", '{"choices": 7}'),
+        (Fault(depth=100_000), "not_json", "[[[["),
+        (Fault(digits=5000), "not_json", "9999"),
+        (Fault(line_bytes=50 * 1024 * 1024), "too_large", "data:"),
+        (Fault(gzip_bytes=40 * 1024 * 1024), "too_large", ""),
+        (Fault(html=True, headers={"x-kind": "text/event-stream"}), "html", "Sign in"),
+        (Fault(body="{" + " " * (40 * 1024 * 1024)), "too_large", "over 32 MB"),
+        (Fault(body="\x1b]52;c;AAAA\x07 \u202e" + "x" * 900), "not_json", "\\x1b]52"),
+    ],
+)
+async def test_what_is_no_answer_is_a_clean_error(fault: Fault, code: str, words: str) -> None:
+    """Covers R18."""
+    async with bench(script(Reply(fault=fault), GOOD)) as at:
+        error = await error_of(at)
+        if fault.status == 200:
+            assert (await at.decide()).text == "Hello."
+    assert error.code == code
+    assert words in error.detail
+    assert len(error.detail) <= DETAIL
+    assert error.detail.isprintable()
+    assert at.heard.text in ("", "Hello.")
+
+
+SERVER = """
+import asyncio, json, sys
+from duckflow_tui.demo.endpoint import Fault, Reply, Script, ScriptedEndpoint
+
+async def main():
+    fault = Fault.model_validate_json(sys.argv[1])
+    async with ScriptedEndpoint(Script(replies={"main": (Reply(fault=fault),)})) as server:
+        print(server.base_url, flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+asyncio.run(main())
+"""
+
+CLIENT = """
+import asyncio, resource, sys
+from duckflow_tui.llm.endpoints import Endpoint, Roles
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.service import LLMService, SilentObserver
+from duckflow_tui.state.clock import SystemClock
+from duckflow_tui.state.ids import CountingIds
+from duckflow_tui.state.prompt import Prompt
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+async def main():
+    here = Endpoint(name="here", base_url=sys.argv[1])
+    service = LLMService({"here": here}, Roles(main="here/m"), CountingIds(), SystemClock(), {})
+    await service.probe(here)
+    before = peak()
+    try:
+        await service.decide(Prompt(system="s"), llm_id="l", observer=SilentObserver())
+    except LlmError as error:
+        print(error.code, (peak() - before) // 1024)
+    await service.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"line_bytes": 50 * 1024 * 1024},
+        {"gzip_bytes": 160 * 1024 * 1024},
+        {"status": 400, "gzip_bytes": 160 * 1024 * 1024},
+        {"depth": 1_000_000},
+    ],
+)
+def test_memory_grows_by_less_than_100_mb(fault: dict[str, Any]) -> None:
+    """Covers R18."""
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, json.dumps(fault)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+    ) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        url = server.stdout.readline().strip()
+        done = subprocess.run(
+            [sys.executable, "-c", CLIENT, url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=root,
+            check=True,
+        )
+        server.stdin.write("\n")
+        server.stdin.close()
+    code, grown = done.stdout.split()
+    assert code in ("too_large", "not_json", "bad_request")
+    assert int(grown) < 100

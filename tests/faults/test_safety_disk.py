@@ -1,0 +1,191 @@
+"""A disk that fails: old bytes intact, no temp file left, the message names the path."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.workspace import FileFailed, Workspace
+from duckflow_tui.state.base import digest
+
+OLD = b"old\r\n"
+
+
+class FailingDisk(Disk):
+    """Fails at its n-th change, once; counts what it was asked for."""
+
+    def __init__(self, at: int, number: int = errno.EIO, *, plain: bool = False) -> None:
+        self.at = at
+        self.number = number
+        self.plain = plain  # a file system that can only rename
+        self.calls: list[str] = []
+
+    def _step(self, name: str) -> None:
+        self.calls.append(name)
+        if len(self.calls) == self.at:
+            raise OSError(self.number, os.strerror(self.number))
+
+    def create(self, directory: int, name: str, mode: int) -> int:
+        self._step("create")
+        return super().create(directory, name, mode)
+
+    def write(self, file: int, data: memoryview) -> int:
+        self._step("write")
+        return super().write(file, data[:4])
+
+    def sync(self, file: int) -> None:
+        self._step("sync")
+        super().sync(file)
+
+    def sync_directory(self, directory: int) -> None:
+        self._step("sync_directory")
+        super().sync_directory(directory)
+
+    def rename(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
+        self._step("rename")
+        super().rename(source_dir, source, target_dir, target)
+
+    def rename_new(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
+        self._step("rename_new")
+        super().rename_new(source_dir, source, target_dir, target)
+
+    def exchange(self, directory: int, one: str, other: str) -> bool:
+        if self.plain:
+            return False
+        self._step("exchange")
+        return super().exchange(directory, one, other)
+
+
+Change = Callable[[Workspace], Awaitable[object]]
+
+
+def replace(workspace: Workspace) -> Awaitable[object]:
+    return workspace.replace(workspace.locate("a.txt"), b"something new", digest(OLD))
+
+
+def create(workspace: Workspace) -> Awaitable[object]:
+    return workspace.replace(workspace.locate("x/y/b.txt"), b"something new", "")
+
+
+def remove(workspace: Workspace) -> Awaitable[object]:
+    return workspace.remove(workspace.locate("a.txt"), digest(OLD))
+
+
+def move(workspace: Workspace) -> Awaitable[object]:
+    return workspace.move(workspace.locate("a.txt"), workspace.locate("x/b.txt"), digest(OLD))
+
+
+def move_over(workspace: Workspace) -> Awaitable[object]:
+    return workspace.move(
+        workspace.locate("a.txt"), workspace.locate("c.txt"), digest(OLD), digest("c")
+    )
+
+
+async def outcome(change: Awaitable[object]) -> FileFailed | None:
+    try:
+        await change
+    except FileFailed as error:
+        return error
+    return None
+
+
+def picture(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else b"<dir>"
+        for path in sorted(root.rglob("*"))
+    }
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["exchange", "rename"])
+@pytest.mark.parametrize("change", [replace, create, remove, move, move_over])
+async def test_a_fault_at_any_step_is_all_or_nothing(
+    tmp_path: Path, change: Change, plain: bool
+) -> None:
+    """safety.md, promise 5 and faults: at every step that can fail, for every kind of change.
+
+    Either FileFailed and everything as before, or done and everything as approved.
+    """
+    at, failed = 0, 0
+    while True:
+        at += 1
+        root = tmp_path / str(at)
+        root.mkdir()
+        (root / "a.txt").write_bytes(OLD)
+        (root / "c.txt").write_bytes(b"c")
+        before = picture(root)
+        disk = FailingDisk(at, plain=plain)
+        workspace = Workspace(root, disk=disk)
+        error = await outcome(change(workspace))
+        workspace.close()
+        after = picture(root)
+        if error is not None:
+            failed += 1
+            assert error.code == "io_error"
+            assert error.shown in ("a.txt", "x/y/b.txt")
+            assert error.shown in str(error)
+            assert after == before, disk.calls
+            continue
+        assert after != before
+        assert not [name for name in after if ".duckflow" in name], disk.calls
+        if len(disk.calls) < at:
+            break
+    assert failed >= 2
+
+
+@pytest.mark.parametrize(
+    ("change", "naming"), [(replace, "exchange"), (create, "rename_new")], ids=["replace", "create"]
+)
+async def test_bytes_are_on_disk_before_their_name_is(
+    tmp_path: Path, change: Change, naming: str
+) -> None:
+    """R15, promise 5: after a power loss the name leads to the old bytes or to the new ones."""
+    (tmp_path / "a.txt").write_bytes(OLD)
+    disk = FailingDisk(0)
+    await change(Workspace(tmp_path, disk=disk))
+    named = disk.calls.index(naming)
+    assert disk.calls[named - 1] == "sync"
+    assert "write" not in disk.calls[named:]
+    assert "sync_directory" in disk.calls[named:]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "no_space"),
+        (errno.EDQUOT, "no_space"),
+        (errno.EROFS, "read_only"),
+        (errno.EACCES, "no_permission"),
+        (errno.EIO, "io_error"),
+    ],
+)
+async def test_the_fault_is_named(tmp_path: Path, number: int, code: str) -> None:
+    workspace = Workspace(tmp_path, disk=FailingDisk(1, number))
+    with pytest.raises(FileFailed) as failed:
+        await workspace.replace(workspace.locate("new.txt"), b"x", "")
+    assert failed.value.code == code
+    assert "new.txt" in str(failed.value)
+    assert os.strerror(number) in str(failed.value)
+
+
+async def test_a_real_limit_in_the_middle_of_a_write(tmp_path: Path) -> None:
+    """safety.md, faults: the system itself stops the write half-way."""
+    (tmp_path / "a.txt").write_bytes(OLD)
+    workspace = Workspace.open(tmp_path)
+    place, new = workspace.locate("a.txt"), workspace.locate("d/new.txt")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(FileFailed) as failed:
+            await workspace.replace(place, b"x" * 300_000, digest(OLD))
+        with pytest.raises(FileFailed):
+            await workspace.replace(new, b"x" * 300_000, "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert failed.value.code == "no_space"
+    assert picture(tmp_path) == {"a.txt": OLD}

@@ -1,0 +1,234 @@
+"""Somebody else changes the tree between the look and the touch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.safety.beneath import Opener, best_opener, open_by_component
+from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.workspace import (
+    ContentChanged,
+    FileFailed,
+    PathRefused,
+    Workspace,
+)
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.operations import Zone
+
+SHA = digest(b"mine")
+
+
+@pytest.fixture(params=["best", "component"])
+def opener(request: pytest.FixtureRequest) -> Opener:
+    return best_opener() if request.param == "best" else open_by_component
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    (path / "dir" / "sub").mkdir(parents=True)
+    (path / "dir" / "sub" / "a.txt").write_bytes(b"mine")
+    (tmp_path / "outside" / "sub").mkdir(parents=True)
+    (tmp_path / "outside" / "sub" / "a.txt").write_bytes(b"mine")
+    return path
+
+
+@pytest.mark.parametrize("swapped", ["dir", "dir/sub"])
+async def test_a_directory_swapped_for_a_link(
+    root: Path, tmp_path: Path, opener: Opener, swapped: str
+) -> None:
+    """R01: the same bytes lie outside, so only the descriptor can tell."""
+    workspace = Workspace(root, opener=opener)
+    place, new = workspace.locate("dir/sub/a.txt"), workspace.locate("dir/sub/new.txt")
+    deep, target = workspace.locate("dir/sub/x/new.txt"), workspace.locate("moved.txt")
+    (root / swapped).rename(root / "away")
+    outside = tmp_path / "outside" / ("sub" if swapped.endswith("sub") else "")
+    (root / swapped).symlink_to(outside)
+    for attempt in (
+        workspace.read_bytes(place),
+        workspace.digest(place),
+        workspace.replace(place, b"x", SHA),
+        workspace.replace(new, b"x", ""),
+        workspace.replace(deep, b"x", ""),
+        workspace.remove(place, SHA),
+        workspace.move(place, target, SHA),
+    ):
+        with pytest.raises(PathRefused) as refused:
+            await attempt
+        assert refused.value.code == "moved"
+    there = sorted(p.name for p in (tmp_path / "outside").rglob("*"))
+    assert there == ["a.txt", "sub"]
+    assert (tmp_path / "outside" / "sub" / "a.txt").read_bytes() == b"mine"
+
+
+async def test_a_directory_swapped_while_it_is_judged(root: Path, tmp_path: Path) -> None:
+    """R01: the names said inside; the descriptor, opened a moment later, decides."""
+    real = best_opener()
+
+    def late(directory: int, path: str, flags: int, mode: int) -> int:
+        if not (root / "away").exists():
+            (root / "dir").rename(root / "away")
+            (root / "dir").symlink_to(tmp_path / "outside")
+        return real(directory, path, flags, mode)
+
+    workspace = Workspace(root, opener=late)
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate("dir/sub/a.txt")
+    assert refused.value.code == "moved"
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "dir"])
+async def test_a_file_swapped_for_something_else(
+    root: Path, tmp_path: Path, opener: Opener, what: str
+) -> None:
+    """R01; and a FIFO in the place of a file must not make anybody wait."""
+    workspace = Workspace(root, opener=opener)
+    place = workspace.locate("dir/sub/a.txt")
+    path = root / "dir" / "sub" / "a.txt"
+    path.unlink()
+    if what == "link":
+        path.symlink_to(tmp_path / "outside" / "sub" / "a.txt")
+    elif what == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    for attempt in (
+        workspace.read_bytes(place),
+        workspace.replace(place, b"x", SHA),
+        workspace.remove(place, SHA),
+    ):
+        with pytest.raises(PathRefused):
+            await asyncio.wait_for(attempt, 10)
+    assert (tmp_path / "outside" / "sub" / "a.txt").read_bytes() == b"mine"
+
+
+def files(root: Path) -> set[str]:
+    return {path.name for path in root.rglob("*") if path.is_file()}
+
+
+class BusyDisk(Disk):
+    """Somebody saves the file at a named step of the change."""
+
+    def __init__(
+        self, meddle: Path, data: bytes, step: str, *, in_place: bool, plain: bool = False
+    ) -> None:
+        self.meddle, self.data, self.step, self.in_place = meddle, data, step, in_place
+        self.plain = plain  # a file system that cannot exchange two names
+
+    def _save(self, step: str) -> None:
+        if step != self.step or not self.data:
+            return
+        if not self.in_place:
+            other = self.meddle.with_suffix(".new")
+            other.write_bytes(self.data)
+            other.rename(self.meddle)
+        else:
+            self.meddle.write_bytes(self.data)
+        self.data = b""
+
+    def sync(self, file: int) -> None:
+        self._save("sync")
+        super().sync(file)
+
+    def exchange(self, directory: int, one: str, other: str) -> bool:
+        if self.plain:
+            return False
+        self._save("exchange")
+        return super().exchange(directory, one, other)
+
+    def rename_new(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
+        self._save("rename_new")
+        super().rename_new(source_dir, source, target_dir, target)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize(
+    ("change", "step", "plain"),
+    [
+        ("replace", "sync", False),
+        ("replace", "exchange", False),
+        ("replace", "sync", True),
+        ("remove", "rename_new", False),
+        ("move", "rename_new", False),
+        ("create", "sync", False),
+        ("create", "rename_new", False),
+    ],
+)
+async def test_a_save_at_the_last_moment_is_not_lost(
+    root: Path, change: str, step: str, plain: bool, in_place: bool
+) -> None:
+    """R15: what somebody wrote after the check is still there, under its name."""
+    name = "dir/sub/new.txt" if change == "create" else "dir/sub/a.txt"
+    disk = BusyDisk(root / name, b"them", step, in_place=in_place, plain=plain)
+    workspace = Workspace(root, disk=disk)
+    place = workspace.locate(name)
+    changes: dict[str, Callable[[], Awaitable[object]]] = {
+        "replace": lambda: workspace.replace(place, b"ours", SHA),
+        "create": lambda: workspace.replace(place, b"ours", ""),
+        "remove": lambda: workspace.remove(place, SHA),
+        "move": lambda: workspace.move(place, workspace.locate("b.txt"), SHA),
+    }
+    with pytest.raises(ContentChanged) as changed:
+        await changes[change]()
+    assert changed.value.now_sha == digest(b"them")
+    assert (root / name).read_bytes() == b"them"
+    assert files(root) <= {"a.txt", "new.txt"}
+
+
+async def test_a_link_that_comes_and_goes(root: Path, tmp_path: Path, opener: Opener) -> None:
+    """R01, R02: a thread swaps a directory and a link to the outside all the time; whatever
+    the moment, no byte lands outside.
+    """
+    link = root / "flip"
+    link.symlink_to(tmp_path / "outside")
+    stop = threading.Event()
+    disk = Disk()
+
+    def flip() -> None:
+        here = os.open(root, os.O_RDONLY)
+        while not stop.is_set():
+            disk.exchange(here, "dir", "flip")
+        os.close(here)
+
+    workspace = Workspace(root, opener=opener)
+    flipper = threading.Thread(target=flip)
+    flipper.start()
+    tried = 0
+    try:
+        for turn in range(400):
+            try:
+                place = workspace.locate(f"dir/sub/n{turn}/x.txt")
+                if place.zone is Zone.INSIDE:
+                    tried += 1
+                    await workspace.replace(place, b"x", "")
+            except (PathRefused, FileFailed, ContentChanged):
+                pass
+            if tried == 40:
+                break
+    finally:
+        stop.set()
+        flipper.join()
+    there = sorted(str(p.relative_to(tmp_path)) for p in (tmp_path / "outside").rglob("*"))
+    assert there == ["outside/sub", "outside/sub/a.txt"]
+    assert tried > 0
+
+
+async def test_two_creators_one_winner(root: Path) -> None:
+    """R15: of many that create the same file at once, exactly one does."""
+    workspace = Workspace.open(root)
+    place = workspace.locate("shared/new.txt")
+    results = await asyncio.gather(
+        *(workspace.replace(place, f"{n}".encode(), "") for n in range(8)), return_exceptions=True
+    )
+    winners = [result for result in results if isinstance(result, str)]
+    losers = [result for result in results if not isinstance(result, str)]
+    assert len(winners) == 1
+    assert all(isinstance(loser, ContentChanged) for loser in losers), losers
+    assert digest((root / "shared" / "new.txt").read_bytes()) == winners[0]
+    assert [p.name for p in (root / "shared").iterdir()] == ["new.txt"]

@@ -1,0 +1,93 @@
+"""Searches that would not end, stops in the middle, and programs that are not to be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.bench import DEADLINE, Bench, done
+
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.tools import search
+
+SEARCH = "file_ops.search_text"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    path.mkdir()
+    (path / "a.py").write_text("needle\n")
+    (path / "evil").write_text("a" * 40 + "\n")
+    return path
+
+
+@pytest.fixture
+def bench(root: Path) -> Bench:
+    return Bench(root)
+
+
+async def test_an_expression_that_never_ends_is_stopped_and_said(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(search, "TIME_LIMIT", 0.5)
+    start = time.monotonic()
+    message = await bench.call(SEARCH, pattern="(a+)+$b", regex=True)
+    assert "not everything was searched" in message.result.text
+    assert time.monotonic() - start < 5
+
+
+async def test_a_stop_ends_the_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    task = bench.begin(SEARCH, pattern="(a+)+$b", regex=True)
+    await bench.until(lambda state: any(r.started for r in state.running))
+    worker = await child_running("search_worker.py")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await done(task)
+    assert worker not in children("search_worker.py")
+    last = bench.store.state.messages[-1]
+    assert last.kind == "operation"
+    assert last.result.outcome is Outcome.STOPPED
+
+
+async def child_running(name: str) -> int:
+    """A child of ours with that word in its command line, once there is one."""
+    async with asyncio.timeout(DEADLINE):
+        while not (found := children(name)):  # noqa: ASYNC110 -- it sets no event of ours
+            await asyncio.sleep(0.01)
+    return found[0]
+
+
+def children(name: str) -> list[int]:
+    """Process ids of our children that have that word in their command line."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes()
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if name.encode() in words and parent == os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+async def test_a_program_that_lies_in_the_workspace_is_not_run(
+    bench: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository must not bring the program that reads it."""
+    fake = root / "tools" / "rg"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\ntouch ran\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(fake.parent))
+    message = await bench.call(SEARCH, pattern="needle")
+    assert "[1 match in 1 file" in message.result.text
+    assert not (root / "ran").exists()

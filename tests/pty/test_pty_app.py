@@ -1,0 +1,214 @@
+"""The program in a real terminal: first paint, type-ahead, signals, sizes, hostile names."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support.pty import Terminal
+
+FRAME_END = b"\x1b[0m"
+LEFT = b"\x1b[?1049l"
+
+
+@contextmanager
+def program(
+    tmp_path: Path, *arguments: str, width: int = 100, height: int = 30, workspace: str = "shop"
+) -> Generator[Terminal]:
+    """``duckflow-tui`` in a workspace of its own, with no settings: the first screen."""
+    folder = tmp_path / workspace
+    folder.mkdir()
+    root = str(Path(__file__).parents[2])
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PYTHONPATH": root}
+    command = [sys.executable, "-m", "duckflow_tui", "--dir", str(folder), *arguments]
+    with Terminal(command, cwd=tmp_path, environ=environ, width=width, height=height) as terminal:
+        yield terminal
+
+
+def left_as_found(terminal: Terminal) -> None:
+    assert terminal.modes == terminal.modes_before
+    output = bytes(terminal.output)
+    assert output.count(b"\x1b[?1049h") == output.count(LEFT) == 1
+    for mode in (b"1000", b"1003", b"1006", b"1016", b"2004", b"1004"):
+        last_on = output.rfind(b"\x1b[?" + mode + b"h")
+        assert last_on < 0 or output.rfind(b"\x1b[?" + mode + b"l") > last_on, mode
+    assert output.rfind(b"\x1b[?25h") > output.rfind(b"\x1b[?25l")
+
+
+def test_type_ahead_arrives_once_and_in_order(tmp_path: Path) -> None:
+    text = "the quick brown fox 0123456789"
+    with program(tmp_path) as terminal:
+        terminal.writes(b"duckflow")
+        for character in text:
+            terminal.type(character)
+            terminal.read(0.02)
+        terminal.sees(text)
+        terminal.sees("--base-url")
+        assert terminal.text.count("the quick") == 1
+        row = next(line for line in terminal.lines if "the quick" in line)
+        assert row.strip("│ ") == text
+
+
+def test_the_first_frame_is_not_cleared_before_the_app_draws(tmp_path: Path) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        assert bytes(terminal.output).count(b"\x1b[?1049h") == 1
+        assert b"\x1b[2J" not in terminal.output
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["TERM", "HUP"]
+)
+@pytest.mark.parametrize("when", ["first frame", "app"])
+def test_a_signal_gives_the_terminal_back(
+    tmp_path: Path, number: signal.Signals, status: int, when: str
+) -> None:
+    with program(tmp_path) as terminal:
+        if when == "app":
+            terminal.sees("--base-url")
+        else:
+            terminal.writes(FRAME_END)
+            terminal.until(lambda: _handles(terminal.pid, number), "the handler")
+        terminal.signal(number)
+        assert terminal.wait() == status
+        left_as_found(terminal)
+
+
+def test_ctrl_c_twice_leaves_a_clean_terminal(tmp_path: Path) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type(b"\x03")
+        terminal.sees("Ctrl+C again")
+        terminal.type(b"\x03")
+        assert terminal.wait() == 0
+        left_as_found(terminal)
+
+
+def test_suspended_the_terminal_is_the_shells_and_resumed_the_screen_comes_back(
+    tmp_path: Path,
+) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type("draft")
+        terminal.sees("draft")
+        terminal.signal(signal.SIGTSTP)
+        terminal.writes(LEFT)
+        terminal.until(lambda: _state(terminal.pid) == "T", "the stop")
+        assert terminal.modes == terminal.modes_before
+        start = len(terminal.output)
+        terminal.signal(signal.SIGCONT)
+        terminal.writes(b"\x1b[?1049h", start=start)
+        terminal.type("ed")
+        terminal.sees("drafted", "--base-url")
+
+
+def test_every_size_draws_and_the_draft_stays(tmp_path: Path) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type("draft")
+        terminal.sees("draft")
+        for width, height in ((20, 5), (1, 1), (300, 100), (2, 40), (100, 30)):
+            start = len(terminal.output)
+            terminal.resize(width, height)
+            terminal.until(lambda start=start: len(terminal.output) > start, f"{width}×{height}")
+        terminal.type("ed")
+        terminal.sees("drafted")
+
+
+def test_a_hostile_folder_name_is_shown_and_does_nothing(tmp_path: Path) -> None:
+    """Covers R13: neither the frame, nor the screen, nor the title sends what a name holds."""
+    name = "evil\x1b]52;c;ZXZpbA==\x07\x9b31m\u202etxt\x1b[2J"
+    with program(tmp_path, workspace=name) as terminal:
+        terminal.sees("--base-url")
+        terminal.drain()
+        output = bytes(terminal.output)
+        assert b"\x1b]52" not in output
+        assert b"\x1b[2J" not in output
+        pointers = re.compile(rb"\x1b\]22;[a-z-]+\x07")  # Textual's own: the pointer's shape
+        assert b"\x07" not in pointers.sub(b"", output)
+        assert "\u202e".encode() not in output
+        assert "\x9b".encode() not in output
+        assert "evil␛]52" in terminal.text
+
+
+def test_bytes_that_are_no_text_end_nothing(tmp_path: Path) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type(b"a\xff\xfeb")
+        terminal.type("c")
+        terminal.until(lambda: "bc" in terminal.text, "what came behind")
+
+
+@pytest.mark.parametrize("sequence", [b"\x1b\r", b"\n"], ids=["Alt+Enter", "Ctrl+J"])
+def test_new_lines_from_plain_terminals(tmp_path: Path, sequence: bytes) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type(b"one" + sequence + b"two")
+        terminal.until(
+            lambda: any("│ one" in a and "│ two" in b for a, b in _pairs(terminal.lines)),
+            "two lines",
+        )
+
+
+def test_alt_and_a_digit_from_a_plain_terminal_shows_a_pane(tmp_path: Path) -> None:
+    with program(tmp_path, width=60, height=20) as terminal:
+        terminal.sees("--base-url")
+        terminal.type(b"\x1b4")
+        terminal.sees("no evidence yet")
+        assert "¢" not in terminal.text
+
+
+def test_idle_writes_nothing(tmp_path: Path) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        while terminal.read(1.0):
+            pass
+        start = len(terminal.output)
+        assert terminal.read(2.0) == b""
+        assert len(terminal.output) == start
+
+
+def test_the_editor_gets_the_terminal_and_gives_the_text_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import sys, termios\n"
+        "assert termios.tcgetattr(0)[3] & termios.ICANON\n"
+        "text = open(sys.argv[1]).read()\n"
+        "open(sys.argv[1], 'w').write(text + ' and edited\\n')\n"
+    )
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type("typed")
+        terminal.sees("typed")
+        terminal.type(b"\x07")
+        terminal.sees("typed and edited")
+        terminal.type("!")
+        terminal.sees("typed and edited!")
+
+
+def _pairs(lines: list[str]) -> list[tuple[str, str]]:
+    return list(pairwise(lines))
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _handles(pid: int, number: int) -> bool:
+    """Whether the process catches the signal, as /proc knows it."""
+    if not os.path.exists(f"/proc/{pid}/status"):
+        pytest.skip("needs /proc")
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)

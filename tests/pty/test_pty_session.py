@@ -1,0 +1,177 @@
+"""The installed program in a terminal against an endpoint: with keys, and with hostile text."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from support.pty import Terminal
+from support.serving import served
+from support.session import action, decision, done, script
+
+from duckflow_tui.demo.endpoint import Reply
+
+GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
+MARK = "PWNED"
+
+
+def start(
+    tmp_path: Path, base_url: str, *flags: str, width: int = 120, height: int = 40
+) -> Terminal:
+    """The program in ``tmp_path/work``, its own files in ``tmp_path/home``."""
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "duckflow_tui", "--base-url", base_url, "--model", "m", *flags]
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home")}
+    return Terminal(command, cwd=work, environ=environ, width=width, height=height)
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_read_edit_through_the_gate_with_keys(
+    tmp_path: Path, protocol: Literal["tools", "json"]
+) -> None:
+    """Covers S4-60, S4-69, S4-94."""
+    edit = action("file_ops.edit_file", path="a.py", edits=[{"old": "x = 1", "new": "x = 2"}])
+    replies = script(
+        decision("Let me look.", action("file_ops.read_file", path="a.py")),
+        decision("I raise it.", edit),
+        done("Raised to two."),
+    )
+    with (
+        served(replies) as server,
+        start(tmp_path, server.endpoint.base_url, "--protocol", protocol) as terminal,
+    ):
+        (tmp_path / "work" / "a.py").write_bytes(b"x = 1\r\n")
+        terminal.sees("Message")
+        terminal.type("make it two\r")
+        terminal.sees("Approve", "x = 2")
+        terminal.type("y")  # the composer has the focus: a letter, and no consent
+        terminal.listen(0.5)
+        assert (tmp_path / "work" / "a.py").read_bytes() == b"x = 1\r\n"
+        terminal.type("\x7f\r")
+        terminal.sees("Esc back")
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("Raised to two.")
+        assert (tmp_path / "work" / "a.py").read_bytes() == b"x = 2\r\n"
+
+
+def test_the_reply_is_on_the_screen_while_the_rest_of_the_json_is_withheld(tmp_path: Path) -> None:
+    """Covers S4-57."""
+    reply = Reply(
+        decision=done("It streams as it comes.", step="PLANNING").decision,
+        hold="rest",
+        hold_after=80,
+        chunk_size=4,
+    )
+    with (
+        served(script(reply)) as server,
+        start(tmp_path, server.endpoint.base_url, "--protocol", "json") as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("hi\r")
+        server.reached("rest")
+        terminal.sees("It streams as it comes.")
+        assert "DONE" not in terminal.text
+        server.release("rest")
+        terminal.sees("DONE")
+
+
+def hostile(where: str) -> str:
+    """Text that would act on a terminal or in markup; every part of it is marked."""
+    mark = f"{MARK}{where}"
+    return (
+        f"\x1b]52;c;{mark}\x07 \x1b]8;;http://{mark}\x1b\\link\x1b]8;;\x1b\\ \x1b[31m{mark}\x1b[2J"
+        f" \x9b1;1H{mark} \x90q{mark}\x9c \u202e{mark}\u2066 \x1bP{mark}\x1b\\ \x00\x08\x0c{mark}"
+        f" [@click=app.quit]{mark}[/] [link=http://{mark}]x[/link] [bold red]{mark}"
+        f" [x](http://{mark}) <a href='http://{mark}'>x</a>"
+    )
+
+
+#: What a terminal takes for a control string, with its 8-bit spellings, and single sequences.
+_STRING = re.compile(rb"\x1b[\]P_X^](.*?)(?:\x07|\x1b\\)", re.DOTALL)
+_CSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+def test_hostile_text_never_becomes_a_control_sequence_a_link_or_an_action(
+    tmp_path: Path,
+) -> None:
+    """R13, R14: from the model, a file's name, a file's content and an operation's result."""
+    name = f"e\x1b]52;c;{MARK}n\x07\u202e[@click=app.quit]{MARK}n.txt"
+    replies = script(
+        decision(
+            hostile("m"),
+            action("file_ops.list_dir"),
+            action("file_ops.read_file", path=name),
+            action("file_ops.search_text", pattern=MARK),
+            rationale=hostile("r"),
+            state_delta={"goal": hostile("g")},
+        ),
+        decision(
+            hostile("p"),
+            {
+                **action(
+                    "file_ops.write_file",
+                    path=name,
+                    content=hostile("w"),
+                    alternatives=(hostile("a"),),
+                ),
+                "intent": hostile("i"),
+                "reasoning": hostile("y"),
+            },
+        ),
+        done(hostile("d"), question={"text": hostile("q"), "options": [hostile("o")]}),
+    )
+    replies = replies.model_copy(
+        update={
+            "replies": {
+                "main": tuple(
+                    reply.model_copy(update={"reasoning": hostile("t")})
+                    for reply in replies.replies["main"]
+                )
+            }
+        }
+    )
+    with served(replies) as server, start(tmp_path, server.endpoint.base_url) as terminal:
+        (tmp_path / "work" / name).write_text(hostile("c"))
+        terminal.sees("Message")
+        terminal.type("go\r")
+        terminal.sees("Approve")
+        terminal.type("\x0f")  # Ctrl+O: details of operations
+        terminal.listen(0.5)
+        for row in range(1, 41, 2):
+            for column in (6, 30, 80, 110):
+                terminal.type(f"\x1b[<0;{column};{row}M\x1b[<0;{column};{row}m")
+        terminal.listen(1.0)
+        assert not terminal.ended
+        terminal.type("\x1b\x1b")
+        terminal.listen(0.3)
+        assert MARK in terminal.text
+        terminal.resize(60, 20)
+        terminal.listen(0.7)
+        terminal.resize(20, 5)
+        terminal.listen(0.7)
+        assert not terminal.ended
+        output = bytes(terminal.output)
+    marked = MARK.encode()
+    inside = [found.group(0) for found in _STRING.finditer(output) if marked in found.group(0)]
+    assert inside == []
+    assert b"\x1b]8;" not in output
+    assert b"\x1b]52;" not in output
+    text = _CSI.sub(b"", _STRING.sub(b"", output)).decode()
+    text = re.sub(r"\x1b[=>78(][0B]?", "", text)
+    forbidden = sorted({f"U+{ord(c):04X}" for c in text if is_forbidden(c)})
+    assert forbidden == []
+
+
+def is_forbidden(char: str) -> bool:
+    """C0 but the few that move the cursor, DEL, C1, bidi controls."""
+    code = ord(char)
+    return (
+        (code < 0x20 and char not in "\r\n\x0e\x0f")
+        or 0x7F <= code <= 0x9F
+        or char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"
+    )

@@ -1,0 +1,137 @@
+"""The demo as a user plays it without a screen: the real engine, files and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from duckflow_tui.compose import Ending, Flags, choose, open_session
+from duckflow_tui.demo.stage import Stage, open_stage
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.loops.engine import Engine
+from duckflow_tui.places import Places
+from duckflow_tui.state.agent import AgentState, TurnSummary
+from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.messages import AssistantMessage, OperationMessage
+from duckflow_tui.state.store import Record
+
+DEADLINE_S = 20.0
+CODE = "src/shop/pricing.py"
+TESTS = "tests/test_pricing.py"
+
+
+@dataclass(slots=True)
+class Play:
+    """One session on a stage, and what a user does and sees."""
+
+    stage: Stage
+    engine: Engine
+
+    @property
+    def state(self) -> AgentState:
+        """What is true."""
+        return self.engine.store.state
+
+    def text(self, path: str = CODE) -> str:
+        """What a file of the project holds."""
+        return (self.stage.workspace / path).read_text(encoding="utf-8")
+
+    async def until(self, holds: Callable[[AgentState], bool]) -> None:
+        """Return once the state is so; raises TimeoutError."""
+        reached = asyncio.Event()
+
+        def look(state: AgentState, _: Record | None = None) -> None:
+            if holds(state):
+                reached.set()
+
+        forget = self.engine.store.watch(look)
+        try:
+            look(self.state)
+            async with asyncio.timeout(DEADLINE_S):
+                await reached.wait()
+        finally:
+            forget()
+
+    async def say(self, text: str = "") -> None:
+        """Send a message, the demo's own request by default, and see it taken up."""
+        before = self.said()
+        await self.engine.send(text or self.stage.request)
+        await self.until(lambda state: state.turn is not None and self.said() > before)
+
+    def said(self) -> int:
+        """How many messages of the user are in the conversation."""
+        return sum(message.kind == "user" for message in self.state.messages)
+
+    async def gate(self) -> Gate:
+        """The gate that opens next."""
+        await self.until(lambda state: bool(state.gates) or state.turn is None)
+        assert self.state.gates, self.replies()
+        return self.state.gates[0]
+
+    async def answer(
+        self,
+        choice: GateChoice,
+        *,
+        reason: str = "",
+        alternative: int | None = None,
+        left_out: tuple[tuple[int, int], ...] = (),
+        edited: str | None = None,
+    ) -> Gate:
+        """Answer the gate that is open or opens next; the gate as it was shown."""
+        gate = await self.gate()
+        await self.engine.answer_gate(
+            GateAnswer(
+                gate_id=gate.gate_id,
+                call_id=gate.call_id,
+                args_hash=gate.args_hash,
+                before_hashes=before_hashes(gate),
+                choice=choice,
+                reason=reason,
+                alternative=alternative,
+                left_out=left_out,
+                edited=edited,
+            )
+        )
+        return gate
+
+    async def end(self) -> TurnSummary:
+        """How the turn ended; an open gate would keep it from ending."""
+        await self.until(lambda state: state.turn is None or bool(state.gates))
+        assert self.state.turn is None, self.state.gates
+        assert self.state.last_turn is not None
+        return self.state.last_turn
+
+    def replies(self) -> list[str]:
+        """What the model has said, oldest first."""
+        return [m.text for m in self.state.messages if isinstance(m, AssistantMessage)]
+
+    def operations(self) -> list[OperationMessage]:
+        """The calls that ended, oldest first."""
+        return [m for m in self.state.messages if isinstance(m, OperationMessage)]
+
+
+@asynccontextmanager
+async def play(
+    home: Path, *, language: str = "en", protocol: str = "auto", mode: str = "standard"
+) -> AsyncGenerator[Play]:
+    """A session whose model is the demo's, told over HTTP in this protocol."""
+    async with open_stage(language, fast=True) as stage:
+        flags = Flags(
+            workspace=stage.workspace,
+            base_url=stage.base_url,
+            model=stage.model,
+            protocol=protocol,
+            mode=mode,
+        )
+        choice = choose(flags, Places.find({"DUCKFLOW_HOME": str(home)}), language, {})
+        spawn = TaskSpawn()
+        async with open_session(choice, spawn, Ending()) as engine:
+            spawn(engine.chat_loop(), "chat")
+            try:
+                yield Play(stage, engine)
+            finally:
+                await spawn.end()
+        assert spawn.broken is None

@@ -1,0 +1,258 @@
+"""Gates to show, and the smallest app that has a composer, a gate's card and a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import unified_diff
+from typing import Any, ClassVar, cast
+
+from textual.app import App, ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from duckflow_tui.assets import asset_folder
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.gates import DiffLine, FilePreview, Gate, GateAnswer, Hunk, Impact
+from duckflow_tui.state.operations import Effect, Zone
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.diff import DiffView
+from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.gate import SETTLE, GateCard
+from duckflow_tui.ui.themes import themes
+
+BEFORE = """\
+# prices
+def total(price, discounts):
+    rate = sum(discounts)
+    return price * (1 - rate)
+
+def receipt(items):
+"""
+
+AFTER = """\
+# prices
+def total(price, discounts):
+    for rate in discounts:
+        price *= 1 - rate
+    return price
+
+def receipt(items):
+"""
+
+
+def hunks(before: Sequence[str], after: Sequence[str], context: int = 3) -> tuple[Hunk, ...]:
+    """The hunks between two versions, from the lines of a unified diff."""
+    made: list[Hunk] = []
+    lines: list[DiffLine] = []
+    start = (0, 0)
+    old = new = 0
+
+    def close() -> None:
+        if lines:
+            counts = (sum(n.mark != "+" for n in lines), sum(n.mark != "-" for n in lines))
+            made.append(
+                Hunk(
+                    old_start=start[0],
+                    old_count=counts[0],
+                    new_start=start[1],
+                    new_count=counts[1],
+                    lines=tuple(lines),
+                )
+            )
+            lines.clear()
+
+    for line in list(unified_diff(before, after, n=context, lineterm=""))[2:]:
+        if line.startswith("@@"):
+            close()
+            numbers = [part.split(",")[0][1:] for part in line.split()[1:3]]
+            old, new = start = int(numbers[0]), int(numbers[1])
+            continue
+        mark, text = line[0], line[1:]
+        lines.append(
+            DiffLine(
+                mark=mark,
+                old=old if mark != "+" else None,
+                new=new if mark != "-" else None,
+                text=text,
+            )
+        )
+        old += mark != "+"
+        new += mark != "-"
+    close()
+    return tuple(made)
+
+
+def preview(
+    path: str, before: str, after: str, *, language: str = "python", **fields: Any
+) -> FilePreview:
+    """The preview of a file that changes from one text to another."""
+    found = hunks(before.split("\n"), after.split("\n"))
+    marks = [line.mark for hunk in found for line in hunk.lines]
+    values: dict[str, Any] = {
+        "path": path,
+        "kind": "modify",
+        "before_hash": f"before-{path}",
+        "after_hash": f"after-{path}",
+        "hunks": found,
+        "added": marks.count("+"),
+        "removed": marks.count("-"),
+        "language": language,
+    }
+    return FilePreview(**(values | fields))
+
+
+def gate(previews: Iterable[FilePreview] | None = None, **fields: Any) -> Gate:
+    """A gate for an edit of ``src/shop/pricing.py``, or of the given files."""
+    shown = tuple(previews) if previews is not None else (pricing(),)
+    values: dict[str, Any] = {
+        "gate_id": "gate_00000001",
+        "call_id": "call_00000001",
+        "operation": "file_ops.edit_file",
+        "args": {"path": "src/shop/pricing.py", "edits": [{"old": "a", "new": "b"}]},
+        "args_hash": "hash-of-args",
+        "effect": Effect.WRITE,
+        "intent": "apply discounts one after the other",
+        "why": "step 2 needs it; the failing test shows 20 % for 19 %",
+        "impact": Impact(
+            files=len(shown),
+            added=sum(p.added for p in shown),
+            removed=sum(p.removed for p in shown),
+            zone=Zone.INSIDE,
+        ),
+        "alternatives": ("keep the sum, cap it", "change the test instead"),
+        "previews": shown,
+        "can_grant_session": True,
+        "can_edit": True,
+        "grant_pattern": "edit src/shop/pricing.py",
+        "opened_at": 1_750_000_000.0,
+    }
+    return Gate(**(values | fields))
+
+
+def pricing() -> FilePreview:
+    """The change of the pictures: three lines for two, from line 14 on."""
+    lead = "# shop\n" * 12
+    return preview("src/shop/pricing.py", lead + BEFORE, lead + AFTER)
+
+
+def many_lines(count: int) -> FilePreview:
+    """A new file of ``count`` lines, each of its own."""
+    body = "\n".join(f"value_{number} = {number}" for number in range(count))
+    return preview("src/big.py", "", body, kind="create", before_hash="")
+
+
+class GateApp(App[None]):
+    """A composer, a gate's card above it and, where ``beside`` is set, a diff at its side."""
+
+    CSS_PATH: ClassVar[Any] = [
+        asset_folder("styles") / "gate.tcss",
+        asset_folder("styles") / "diff.tcss",
+    ]
+    CSS = """
+    Screen { background: $background; }
+    #left { width: 3fr; }
+    #right { width: 2fr; }
+    #chat { height: 1fr; }
+    #title { height: 1; padding: 0 1; }
+    Input#composer { border: round $panel; height: 3; background: $background; }
+    .-tiny Input#composer { border: none; height: 1; }
+    """
+
+    def __init__(
+        self,
+        *gates: Gate,
+        beside: bool = True,
+        language: str = "en",
+        theme: str = "duck-dark",
+        step: str = "",
+        proposed: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        for theme_ in themes():
+            self.register_theme(theme_)
+        self.theme = theme
+        self.clock = ManualClock()
+        self.answers: list[GateAnswer] = []
+        self.keep_gates = False  # as while an answer is on its way to the disk
+        self.words = Catalogue(language)
+        self._first = gates
+        texts = proposed or {}
+        self.diff = DiffPane() if beside else None
+        self.card = GateCard(self.clock, beside=self.diff, proposed=texts.get)
+        self.card.step = step
+        self.composer = Input(placeholder="Message", id="composer")
+        self.title_line = Static(id="title", markup=False)
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            with Vertical(id="left"):
+                yield Static("", id="chat", markup=False)
+                yield self.card
+                yield self.composer
+            if self.diff is not None:
+                with Vertical(id="right"):
+                    yield self.title_line
+                    yield self.diff
+
+    def on_mount(self) -> None:
+        self.composer.cursor_blink = False
+        self.screen.set_class(self.size.height < 12, "-tiny")
+        self.composer.focus()
+        self.card.words = self.words
+        if self.diff is not None:
+            self.diff.words = self.words
+        self.card.gates = self._first
+
+    def on_diff_view_changed(self) -> None:
+        if self.diff is not None:
+            self.title_line.update(self.diff.title(self.title_line.size.width))
+
+    def on_gate_card_answered(self, event: GateCard.Answered) -> None:
+        self.answers.append(event.answer)
+        if self.keep_gates:
+            return
+        waiting = [g for g in self.card.gates if g.gate_id != event.answer.gate_id]
+        self.card.gates = tuple(waiting)
+
+    def on_gate_card_left(self) -> None:
+        self.composer.focus()
+
+    def text(self) -> str:
+        """All that is on the screen, as lines."""
+        width, height = self.size
+        strips = self.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
+        lines = ["".join(segment.text for segment in strip) for strip in strips]
+        assert all(len(line) <= width for line in lines)
+        return "\n".join(lines[:height])
+
+
+async def drawn(pilot: Pilot[None]) -> None:
+    """Wait until the diffs have told of all that changed, and the screen stays as it is."""
+    app = cast("GateApp", pilot.app)
+    last = ""
+    for _ in range(200):
+        await pilot.pause()
+        told = all(not view.telling for view in app.screen.query(DiffView))
+        now = app.text()
+        if told and now == last:
+            return
+        last = now
+    raise TimeoutError("the screen does not come to rest")
+
+
+async def at_gate(pilot: Pilot[None]) -> GateApp:
+    """The user has gone to the gate, and the time in which keys are ignored is over."""
+    app = cast("GateApp", pilot.app)
+    await drawn(pilot)
+    app.card.focus()
+    await drawn(pilot)
+    app.clock.advance(SETTLE)
+    return app
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press the keys one after the other, and let each be drawn."""
+    for key in keys:
+        await pilot.press(key)
+        await drawn(pilot)

@@ -1,0 +1,189 @@
+"""A real session for tests: engine, tools and files as the program builds them, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from duckflow_tui.compose import Ending, Flags, choose, open_session
+from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.loops.engine import Engine
+from duckflow_tui.places import Places
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import TurnFinished
+from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.messages import NoticeMessage, OperationMessage
+from duckflow_tui.state.store import Record, Store
+
+E = TypeVar("E")
+DEADLINE = 15.0  # seconds until a wait has failed
+
+JUDGEMENT: dict[str, Any] = {
+    "rationale": "as asked",
+    "goal_consistency": {"ok": True, "reason": "serves it"},
+    "constraint_check": {"ok": True, "reason": "none broken"},
+    "prompt_pattern": "base_main",
+}
+
+
+def action(operation: str, *, alternatives: tuple[str, ...] = (), **args: Any) -> dict[str, Any]:
+    """An action of a decision."""
+    made: dict[str, Any] = {
+        "operation": operation,
+        "args": args,
+        "reasoning": "the request needs it",
+        "intent": "do what was asked",
+    }
+    if alternatives:
+        made["alternatives"] = [{"label": label} for label in alternatives]
+    return made
+
+
+def decision(
+    reply: str,
+    *actions: dict[str, Any],
+    step: str = "EXECUTION",
+    next_step: str = "continue",
+    **fields: Any,
+) -> Reply:
+    """A well-formed decision, served in whichever protocol the request asks for."""
+    body = {
+        **JUDGEMENT,
+        "reply": reply,
+        "step": step,
+        "next_step": next_step,
+        "actions": list(actions),
+        **fields,
+    }
+    return Reply(decision=body)
+
+
+def done(reply: str = "Done.", **fields: Any) -> Reply:
+    """A decision that ends the turn."""
+    return decision(reply, next_step="done", step=fields.pop("step", "REVIEW"), **fields)
+
+
+def script(*replies: Reply) -> Script:
+    """Main replies, one after the other."""
+    return Script(replies={"main": replies})
+
+
+@dataclass
+class Session:
+    """A running session, its endpoint and everything it recorded."""
+
+    engine: Engine
+    server: ScriptedEndpoint
+    workspace: Path
+    spawn: TaskSpawn
+    records: list[Record] = field(default_factory=list[Record])
+
+    @property
+    def store(self) -> Store:
+        return self.engine.store
+
+    @property
+    def state(self) -> AgentState:
+        return self.engine.store.state
+
+    async def until(self, holds: Callable[[AgentState], bool]) -> None:
+        """Return once the state is so; fails after the deadline."""
+        if holds(self.state):
+            return
+        loop = asyncio.get_running_loop()
+        reached: asyncio.Future[None] = loop.create_future()
+
+        def look(state: AgentState, record: Record) -> None:
+            if holds(state) and not reached.done():
+                reached.set_result(None)
+
+        forget = self.store.watch(look)
+        try:
+            async with asyncio.timeout(DEADLINE):
+                await reached
+        finally:
+            forget()
+
+    async def gate(self) -> Gate:
+        """The oldest open gate, once there is one."""
+        await self.until(lambda state: bool(state.gates))
+        return self.state.gates[0]
+
+    async def answer(self, choice: GateChoice, **fields: Any) -> Gate:
+        """Answer the oldest gate as a key would."""
+        gate = await self.gate()
+        await self.engine.answer_gate(
+            GateAnswer(
+                gate_id=gate.gate_id,
+                call_id=gate.call_id,
+                args_hash=gate.args_hash,
+                before_hashes=before_hashes(gate),
+                choice=choice,
+                **fields,
+            )
+        )
+        return gate
+
+    async def ended(self, number: int = 1) -> TurnFinished:
+        """The end of the n-th turn."""
+        await self.until(lambda _: len(self.events(TurnFinished)) >= number)
+        return self.events(TurnFinished)[number - 1]
+
+    async def turn(self, text: str) -> TurnFinished:
+        """Send a message and wait until its turn has ended."""
+        number = len(self.events(TurnFinished)) + 1
+        await self.engine.send(text)
+        return await self.ended(number)
+
+    def events(self, kind: type[E]) -> list[E]:
+        """Recorded events of a kind."""
+        return [r.event for r in self.records if isinstance(r.event, kind)]
+
+    def results(self) -> list[OperationMessage]:
+        """Finished calls in order."""
+        return [m for m in self.state.messages if isinstance(m, OperationMessage)]
+
+    def notices(self) -> list[str]:
+        """Keys of the app's own words."""
+        return [m.key for m in self.state.messages if isinstance(m, NoticeMessage)]
+
+
+@asynccontextmanager
+async def session(
+    tmp_path: Path,
+    replies: Script,
+    *,
+    protocol: Literal["auto", "tools", "json"] = "json",
+    mode: str | None = None,
+    headless: bool = False,
+    environ: dict[str, str] | None = None,
+) -> AsyncGenerator[Session]:
+    """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after."""
+    workspace = tmp_path / "work"
+    workspace.mkdir(exist_ok=True)
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    async with ScriptedEndpoint(replies) as server:
+        flags = Flags(
+            workspace=workspace,
+            base_url=server.base_url,
+            model="scripted",
+            protocol=protocol,
+            mode=mode,
+            headless=headless,
+        )
+        choice = choose(flags, places, "en", environ or {})
+        spawn = TaskSpawn()
+        async with open_session(choice, spawn, Ending()) as engine:
+            made = Session(engine, server, workspace, spawn)
+            engine.store.watch(lambda state, record: made.records.append(record))
+            spawn(engine.chat_loop(), "chat")
+            try:
+                yield made
+            finally:
+                await spawn.end()
+        assert spawn.broken is None, spawn.broken

@@ -1,0 +1,260 @@
+"""The composer: what each key does to the text, and that nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from textual import events
+
+from duckflow_tui.ui.history import MessageHistory
+
+
+def engine(*files: str) -> FakeEngine:
+    return FakeEngine(store_with(), files)
+
+
+@pytest.mark.parametrize("key", ["ctrl+j", "alt+enter", "shift+enter"])
+async def test_keys_for_a_new_line(key: str) -> None:
+    app = app_with(engine())
+    async with standing(app) as pilot:
+        await pilot.press("a", key, "b")
+        assert app.bench.composer.text == "a\nb"
+
+
+async def test_backslash_and_enter_is_a_new_line() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("a", "backslash", "enter", "b")
+        assert app.bench.composer.text == "a\nb"
+        assert fake.sent == []
+
+
+async def test_enter_sends_and_empties() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("h", "i", "enter")
+        await settled(pilot, lambda: fake.sent == ["hi"])
+        assert app.bench.composer.text == ""
+        assert app.bench.focused is app.bench.composer
+
+
+async def test_keys_of_the_stock_widget_are_unbound() -> None:
+    """F6, F7 and Ctrl+Q do nothing here."""
+    app = app_with(engine())
+    async with standing(app) as pilot:
+        await pilot.press("a", "b", "f6", "f7", "ctrl+q")
+        assert app.bench.composer.selected_text == ""
+        assert app.is_running
+
+
+async def test_a_large_paste_is_folded_and_sent_whole() -> None:
+    fake = engine()
+    app = app_with(fake)
+    text = "\n".join(f"line {number}" for number in range(132))
+    async with standing(app) as pilot:
+        await pilot.press("a", " ")
+        app.post_message(events.Paste(text.replace("\n", "\r")))
+        await settled(pilot, lambda: "Pasted" in app.bench.composer.text)
+        assert app.bench.composer.text.startswith("a [Pasted 132 lines · ")
+        await pilot.press("!", "enter")
+        await settled(pilot, lambda: bool(fake.sent))
+    assert fake.sent == [f"a {text}!"]
+
+
+async def test_a_chip_is_deleted_as_a_whole() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        app.post_message(events.Paste("x" * 2000))
+        await settled(pilot, lambda: "Pasted" in app.bench.composer.text)
+        await pilot.press("backspace")
+        assert app.bench.composer.text == ""
+
+
+async def test_a_small_paste_does_not_send() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        app.post_message(events.Paste("one\r\ntwo\r\n"))
+        await settled(pilot, lambda: app.bench.composer.text == "one\ntwo\n")
+        assert fake.sent == []
+
+
+async def test_history_at_the_edge_and_the_draft_comes_back() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        composer = app.bench.composer
+        for text in ("first", "second"):
+            composer.write(text)
+            await pilot.press("enter")
+        await settled(pilot, lambda: len(fake.sent) == 2)
+        await pilot.press("d", "up")
+        assert composer.text == "second"
+        await pilot.press("up", "up")
+        assert composer.text == "first"
+        await pilot.press("down", "down")
+        assert composer.text == "d"
+
+
+async def test_up_moves_inside_the_text_before_it_recalls() -> None:
+    app = app_with(engine())
+    async with standing(app) as pilot:
+        app.bench.composer.past.add("older")
+        await pilot.press("a", "ctrl+j", "b", "up")
+        assert app.bench.composer.text == "a\nb"
+        assert app.bench.composer.cursor_location[0] == 0
+        await pilot.press("up")
+        assert app.bench.composer.text == "older"
+
+
+async def test_search_the_history() -> None:
+    app = app_with(engine())
+    async with standing(app) as pilot:
+        app.bench.composer.past.add("fix the total")
+        app.bench.composer.past.add("write a test")
+        await pilot.press("ctrl+r", "t", "o", "t", "enter")
+        await settled(pilot, lambda: app.bench.composer.text == "fix the total")
+
+
+async def test_commands_complete_with_tab_and_run_with_enter() -> None:
+    app = app_with(engine())
+    async with standing(app) as pilot:
+        await pilot.press("/", "v", "i")
+        await settled(pilot, lambda: app.bench.completions.is_open)
+        await pilot.press("tab")
+        assert app.bench.composer.text == "/vitals "
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
+        assert app.bench.composer.text == ""
+
+
+async def test_files_complete_and_enter_sends_as_written() -> None:
+    fake = engine("src/shop/pricing.py", "src/shop/cart.py")
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("s", "e", "e", " ", "@", "p", "r", "i", "c")
+        await settled(pilot, lambda: app.bench.completions.is_open)
+        await pilot.press("tab")
+        assert app.bench.composer.text == "see @src/shop/pricing.py "
+        assert not app.bench.completions.is_open
+        await pilot.press("@", "c", "a", "r", "t", "enter")
+        await settled(pilot, lambda: bool(fake.sent))
+    assert fake.sent == ["see @src/shop/pricing.py @cart"]
+
+
+async def test_escape_closes_the_list_and_nothing_else() -> None:
+    fake = FakeEngine(store_with(turn_started()))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("/")
+        await settled(pilot, lambda: app.bench.completions.is_open)
+        await pilot.press("escape")
+        assert not app.bench.completions.is_open
+        assert "pause" not in fake.asked
+        assert app.bench.composer.text == "/"
+
+
+async def test_tab_queues_while_work_runs_and_waits_otherwise() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("x", "tab")
+        assert app.bench.composer.text == "x"
+        assert app.bench.focused is app.bench.composer
+        fake.store.dispatch(turn_started())
+        await pilot.press("tab")
+        await settled(pilot, lambda: len(fake.store.state.queue) == 1)
+        assert app.bench.composer.text == ""
+
+
+async def test_a_waiting_message_comes_back_behind_the_draft() -> None:
+    fake = FakeEngine(store_with(turn_started()))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("x", "enter")
+        await settled(pilot, lambda: len(fake.store.state.queue) == 1)
+        await pilot.press("y")
+        app.take_back(fake.store.state.queue[0].message_id)
+        assert app.bench.composer.text == "y\nx"
+        assert fake.store.state.queue == ()
+
+
+async def test_an_unknown_command_stays_and_a_path_is_a_message() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        app.bench.composer.write("/nonsense")
+        await pilot.press("enter")
+        await settled(pilot, lambda: "nonsense" in app.bench.status.said)
+        assert app.bench.composer.text == "/nonsense"
+        app.bench.composer.write("/etc/hosts is wrong")
+        await pilot.press("enter")
+        await settled(pilot, lambda: fake.sent == ["/etc/hosts is wrong"])
+
+
+async def test_it_grows_to_eight_rows() -> None:
+    app = app_with(engine())
+    async with standing(app) as pilot:
+        app.bench.composer.write("\n".join("abc"))
+        await pilot.pause()
+        assert app.bench.composer.content_size.height == 3
+        app.bench.composer.write("\n".join("x" * 8))
+        await pilot.press("ctrl+j", "ctrl+j", "ctrl+j")
+        assert app.bench.composer.content_size.height == 8
+
+
+async def test_wide_characters_are_sent_as_typed() -> None:
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("漢", "字", "한", "글", "enter")
+        await settled(pilot, lambda: fake.sent == ["漢字한글"])
+
+
+def test_history_is_private_and_of_one_workspace(tmp_path: Path) -> None:
+    MessageHistory(tmp_path, "/work/a").add("secret plan\nsecond line")
+    assert MessageHistory(tmp_path, "/work/a").messages == ["secret plan\nsecond line"]
+    assert MessageHistory(tmp_path, "/work/b").messages == []
+    (path,) = (tmp_path / "history").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_history_survives_a_torn_line(tmp_path: Path) -> None:
+    MessageHistory(tmp_path, "/work/a").add("one")
+    (path,) = (tmp_path / "history").iterdir()
+    with path.open("ab") as file:
+        file.write(b'\n"tw')
+    MessageHistory(tmp_path, "/work/a").add("three")
+    assert MessageHistory(tmp_path, "/work/a").messages == ["one", "three"]
+
+
+async def test_keys_that_come_at_once_act_in_their_order() -> None:
+    """A burst as type-ahead makes it: bound keys do not fall behind the characters."""
+    fake = engine()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        burst = [
+            "o",
+            "n",
+            "x",
+            "backspace",
+            "e",
+            "ctrl+j",
+            "t",
+            "w",
+            "o",
+            "home",
+            "_",
+            "enter",
+            "n",
+        ]
+        for key in burst:
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await settled(pilot, lambda: fake.sent == ["one\n_two"])
+        await settled(pilot, lambda: app.bench.composer.text == "n")

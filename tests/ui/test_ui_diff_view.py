@@ -1,0 +1,247 @@
+"""The diff on the screen: hunks, split, wrapping, search, copying, and what it costs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.gates import GateApp, drawn, gate, many_lines, press, preview, pricing
+from textual.geometry import Offset
+from textual.selection import SELECT_ALL, Selection
+
+from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
+from duckflow_tui.ui.panes.diff import DiffView
+from duckflow_tui.ui.panes.diff_layout import cut_cells
+from duckflow_tui.ui.panes.diff_rows import DiffDocument, RowKind, shown_line
+from duckflow_tui.ui.panes.diff_words import changed_words
+from duckflow_tui.ui.panes.seen import Seen
+from duckflow_tui.ui.panes.strips import fold
+from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
+
+WIDE = (120, 40)
+
+
+def changes(*places: int, count: int = 60) -> FilePreview:
+    """A file of numbered lines that changes in some of them."""
+    before = [f"line {n}" for n in range(count)]
+    after = [f"{line}!" if n in places else line for n, line in enumerate(before)]
+    return preview("a.txt", "\n".join(before), "\n".join(after), language="")
+
+
+def added(*lines: str) -> FilePreview:
+    """A new file of these lines."""
+    marked = tuple(DiffLine(mark="+", old=None, new=n, text=t) for n, t in enumerate(lines, 1))
+    hunk = Hunk(old_start=0, old_count=0, new_start=1, new_count=len(lines), lines=marked)
+    return FilePreview(path="new.txt", kind="create", hunks=(hunk,), added=len(lines))
+
+
+def view_of(app: GateApp) -> DiffView:
+    assert app.diff is not None
+    return app.diff.view
+
+
+async def test_title_and_counts_follow_the_hunk_at_hand() -> None:
+    app = GateApp(gate([changes(3, 30, 55), pricing()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        view = view_of(app)
+        view.focus()
+        assert "a.txt  +3 −3  hunk 1/4" in app.text()
+        await press(pilot, "right_square_bracket", "right_square_bracket")
+        assert "hunk 3/4" in app.text()
+        assert view.off_screen.lines_above > 0
+        await press(pilot, "right_square_bracket", "right_square_bracket")
+        assert "pricing.py  +3 −2  hunk 4/4" in app.text()
+        await press(pilot, "left_square_bracket")
+        assert view.heading.hunk == 3
+
+
+async def test_hunk_at_hand_follows_scrolling() -> None:
+    app = GateApp(gate([changes(*range(3, 200, 12), count=210)]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        view = view_of(app)
+        view.focus()
+        await press(pilot, "end")
+        assert view.heading.hunk > 10
+
+
+async def test_lines_and_files_below_are_counted() -> None:
+    app = GateApp(gate([many_lines(100), changes(3), pricing()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        off = view_of(app).off_screen
+        shown = 100 + 8 + 9 - off.lines_below
+        assert off.files_below == 2
+        assert 20 < shown < 40
+        assert f"… {off.lines_below} more lines, 2 more files" in app.text()
+
+
+async def test_split_shows_old_and_new_side_by_side() -> None:
+    app = GateApp(gate([changes(3)]), beside=False)
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        app.card.focus()
+        await drawn(pilot)
+        app.clock.advance(1)
+        await press(pilot, "v")
+        row = next(line for line in app.text().split("\n") if "line 3!" in line)
+        assert row.index("4 - line 3") < row.index("4 + line 3!")
+
+
+async def test_long_lines_wrap_until_w_and_scroll_then() -> None:
+    text = "start " + "x" * 100 + " the end"
+    app = GateApp(gate([added(text)]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        view = view_of(app)
+        view.focus()
+        assert "the end" in app.text()
+        await press(pilot, "w")
+        assert "the end" not in app.text()
+        view.scroll_to(x=200, animate=False)
+        await drawn(pilot)
+        assert "the end" in app.text()
+        assert "1 + " in app.text()
+
+
+async def test_left_out_hunk_is_dimmed_and_says_so() -> None:
+    app = GateApp(gate([changes(3, 30)]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        view_of(app).focus()
+        assert "left out" not in app.text()
+        await press(pilot, "space")
+        assert "hunk 1/2 · left out" in app.text()
+
+
+async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out() -> None:
+    app = GateApp()
+    async with app.run_test(size=WIDE) as pilot:
+        view = view_of(app)
+        view.show(DiffDocument([changes(3)]))
+        view.focus()
+        await press(pilot, "space")
+        assert view.document.left_out == set()
+        assert "space" not in app.text()
+
+
+async def test_search_goes_round_the_places() -> None:
+    app = GateApp(gate([many_lines(300)]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        view = view_of(app)
+        assert view.search("VALUE_29") == 0
+        assert view.search("value_29") == 11
+        assert [view.next_match(), view.next_match(-1), view.next_match(-1)] == [2, 1, 11]
+        await drawn(pilot)
+        assert "value_299" in app.text()
+
+
+async def test_copied_text_has_no_numbers_and_no_marks() -> None:
+    long = "y" * 90
+    app = GateApp(gate([added("one", long, "", "", "", "", "last")]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        copied = view_of(app).get_selection(SELECT_ALL)
+        assert copied is not None
+        assert copied[0].split("\n") == ["one", long, "", "", "", "", "last"]
+        gutter = 7
+        part = Selection(Offset(gutter + 1, 2), Offset(gutter + 3, 3))
+        assert view_of(app).get_selection(part) == ("ne\nyyy", "\n")
+
+
+async def test_split_copies_the_side_where_the_selection_begins() -> None:
+    app = GateApp(gate([changes(3)]), beside=False)
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        view = app.card.query_one(DiffView)
+        view.split = True
+        await drawn(pilot)
+        old = view.get_selection(Selection(Offset(0, 4), Offset(30, 4)))
+        new = view.get_selection(Selection(Offset(59, 4), Offset(110, 4)))
+        assert (old, new) == (("line 3", "\n"), ("line 3!", "\n"))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20), (20, 5), (3, 2)])
+async def test_diff_draws_wide_characters_within_its_width(size: tuple[int, int]) -> None:
+    text = "合計を計算する 👩‍👩‍👧 é가" * 6
+    app = GateApp(gate([added(text, "短い", text)]), beside=False)
+    async with app.run_test(size=size) as pilot:
+        view = app.card.query_one(DiffView)
+        await drawn(pilot)
+        for split in (True, False):
+            for wrap in (True, False):
+                view.split, view.wrap = split, wrap
+                await drawn(pilot)
+                width = view.scrollable_content_region.width
+                for y in range(view.size.height):
+                    assert view.render_line(y).cell_length == width
+
+
+def test_runs_of_blank_lines_and_of_spaces_become_counts() -> None:
+    document = DiffDocument([added("a", *[""] * 9, "b" + " " * 70 + "c")])
+    lines = [(row.kind, row.text, row.count) for row in document.rows if row.hunk >= 0][1:]
+    assert lines == [
+        (RowKind.LINE, "a", 1),
+        (RowKind.BLANKS, "", 9),
+        (RowKind.LINE, "b⟨␠×70⟩c", 1),
+    ]
+    assert document.unseen == 12  # the note that it is new, and eleven lines
+
+
+def test_line_that_only_looks_blank_is_shown() -> None:
+    document = DiffDocument([added(*["\u200b"] * 5, *["\x1c"] * 5)])
+    shown = [row.text for row in document.rows if row.kind is RowKind.LINE]
+    assert shown == ["⟨U+200B⟩"] * 5 + ["␜"] * 5
+
+
+def test_spaces_that_are_no_ascii_are_counted_too() -> None:
+    assert shown_line("a" + "\u3000\u00a0" * 25 + "b") == "a⟨␠×50⟩b"
+
+
+def test_only_hunks_of_a_file_that_stays_can_be_left_out() -> None:
+    document = DiffDocument([added("x"), changes(3)], choosing=True)
+    assert not document.toggle((0, 0))
+    assert document.toggle((1, 0))
+    assert document.figures() == (1, 0)
+    assert not document.takes_nothing
+
+
+def test_changed_words_are_found_only_in_lines_that_are_alike() -> None:
+    old, new = changed_words("return price * rate", "return price + rate")
+    assert (old, new) == (((13, 14),), ((13, 14),))
+    assert changed_words("import os", "def total(price):") == ((), ())
+
+
+def test_syntax_knows_a_string_that_began_before_the_chunk() -> None:
+    lines = ["x = 1"] * (CHUNK - 2) + ['text = """', "still", "a string", '"""', "y = 2"]
+    syntax = SyntaxLines("python", lines.__getitem__, len(lines))
+    assert [kind for _, kind in syntax.spans(CHUNK)] == ["string"]
+    assert [kind for _, kind in syntax.spans(CHUNK + 2)] == ["number"]
+    assert list(SyntaxLines("no such language", lines.__getitem__, 5).spans(0)) == []
+
+
+@given(st.lists(st.integers(0, 30), max_size=8), st.data())
+def test_seen_counts_a_row_only_when_all_of_it_was_drawn(
+    lengths: list[int], data: st.DataObject
+) -> None:
+    """Against the plain definition: every character of the row was drawn, in order."""
+    seen = Seen(lengths, [1] * len(lengths))
+    drawn = [-1] * len(lengths)
+    for _ in range(data.draw(st.integers(0, 12)) if lengths else 0):
+        row = data.draw(st.integers(0, len(lengths) - 1))
+        start = data.draw(st.integers(0, lengths[row]))
+        stop = data.draw(st.integers(start, lengths[row]))
+        seen.mark(row, start, stop)
+        if start <= max(drawn[row], 0):
+            drawn[row] = max(drawn[row], stop)
+    missing = [row for row, upto in enumerate(drawn) if upto < lengths[row]]
+    assert seen.unseen == len(missing)
+    first = seen.first_unseen()
+    assert first == ((missing[0], max(drawn[missing[0]], 0)) if missing else None)
+
+
+@given(st.text("ab c→é合計、カｶ가👍\u0301", max_size=40), st.integers(1, 12))
+def test_fast_cut_is_the_cut_of_fold(text: str, width: int) -> None:
+    assert cut_cells(text, width) == fold(text, width)

@@ -1,0 +1,373 @@
+"""The keys of a gate: what each answers, when they act, and who has the focus."""
+
+from __future__ import annotations
+
+import pytest
+from support.gates import AFTER, GateApp, at_gate, drawn, gate, press, preview
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
+from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, before_hashes
+from duckflow_tui.state.operations import Effect
+from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.gate_keys import KeyRow
+from duckflow_tui.ui.screens.edit_proposal import EditProposal
+
+WIDE = (120, 40)
+LETTERS = ("y", "s", "n", "e", "1", "2", "space", "enter")
+
+
+def second() -> Gate:
+    return gate(gate_id="gate_00000002", call_id="call_00000002", intent="the second one")
+
+
+async def test_gate_does_not_take_the_focus_from_the_composer() -> None:
+    """Covers S4-60. What is typed while a gate opens goes to the composer, none of it answers."""
+    app = GateApp()
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "t")
+        app.card.gates = (gate(),)
+        await press(pilot, "y", "n", "1", "e", "s", "enter")
+        assert app.composer.value == "tyn1es"
+        assert app.focused is app.composer
+        assert app.answers == []
+
+
+async def test_y_approves_once_and_is_bound_to_what_was_shown() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "y")
+        answer = app.answers[0]
+        assert answer.choice is GateChoice.ONCE
+        assert (answer.gate_id, answer.call_id) == ("gate_00000001", "call_00000001")
+        assert answer.args_hash == "hash-of-args"
+        assert answer.before_hashes == before_hashes(gate()) == ("before-src/shop/pricing.py",)
+        assert app.focused is app.composer
+
+
+async def test_keys_in_the_first_300_ms_are_ignored() -> None:
+    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        app.card.focus()
+        await drawn(pilot)
+        app.clock.advance(SETTLE - 0.001)
+        await press(pilot, *LETTERS)
+        assert app.answers == []
+        assert app.focused is app.card
+        assert not isinstance(app.screen, EditProposal)
+        assert app.diff is not None
+        assert app.diff.view.document.left_out == set()
+
+
+async def test_y_acts_as_soon_as_300_ms_are_over() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        app.card.focus()
+        await drawn(pilot)
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+
+
+async def test_time_begins_again_when_the_focus_comes_back() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "escape")
+        app.card.focus()
+        await press(pilot, "y")
+        assert app.answers == []
+
+
+async def test_focus_stays_for_the_next_gate_and_the_time_begins_again() -> None:
+    app = GateApp(gate(), second())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        assert "1 of 2" in app.text()
+        await press(pilot, "y", "y")
+        assert len(app.answers) == 1
+        assert app.focused is app.card
+        assert "the second one" in app.text()
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert [answer.gate_id for answer in app.answers] == ["gate_00000001", "gate_00000002"]
+
+
+async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_first() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        app.card.gates = (second(),)
+        await press(pilot, "y")
+        assert app.answers == []
+
+
+async def test_s_allows_for_the_session_and_shows_the_pattern() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        assert "session edit src/shop/pricing.py" in app.text()
+        await press(pilot, "s")
+        assert app.answers[0].choice is GateChoice.SESSION
+
+
+async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered() -> None:
+    app = GateApp(gate(can_grant_session=False, can_edit=False))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        assert "session" not in app.text()
+        await press(pilot, "s", "e")
+        assert app.answers == []
+        assert not isinstance(app.screen, EditProposal)
+
+
+async def test_n_asks_for_a_reason_and_enter_sends_it() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "n", *"use y n 1", "enter")
+        answer = app.answers[0]
+        assert (answer.choice, answer.reason) == (GateChoice.REJECT, "use y n 1")
+        assert app.focused is app.composer
+
+
+async def test_reason_may_be_empty() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "n", "enter")
+        assert (app.answers[0].choice, app.answers[0].reason) == (GateChoice.REJECT, "")
+
+
+async def test_escape_leaves_the_reason_first_and_then_the_gate_pending() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "n", "x", "escape")
+        assert app.focused is app.card
+        app.clock.advance(SETTLE)
+        await press(pilot, "escape")
+        assert app.focused is app.composer
+        assert app.answers == []
+        assert app.card.gate == gate()
+        assert app.card.display
+
+
+async def test_reason_for_one_gate_is_not_sent_to_the_next() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "n", "x")
+        app.card.gates = (second(),)
+        await press(pilot, "enter")
+        assert app.answers == []
+        assert app.query_one("#gate-reason", Input).value == ""
+
+
+async def test_digits_take_an_alternative_that_is_there() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "3", "0")
+        assert app.answers == []
+        await press(pilot, "2")
+        answer = app.answers[0]
+        assert (answer.choice, answer.alternative) == (GateChoice.ALTERNATIVE, 2)
+
+
+async def test_no_other_key_answers() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "enter", "Y", "a", "t", "p", "0", "backspace", "down", "f7")
+        assert app.focused is app.card
+        assert app.answers == []
+
+
+async def test_click_gives_the_focus_and_approves_nothing() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        for widget in app.card.children:
+            if widget.display:
+                await pilot.click(widget)
+                app.clock.advance(SETTLE)
+        assert app.focused is app.card
+        assert app.answers == []
+
+
+async def test_one_gate_is_answered_once() -> None:
+    """The card stays until the state says that the gate is closed; a second y is not sent."""
+    app = GateApp(gate(), second())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        app.keep_gates = True
+        await press(pilot, "y")
+        app.clock.advance(SETTLE)
+        app.card.step = "step 3"  # anything that makes it draw anew
+        await press(pilot, "y", "n")
+        assert len(app.answers) == 1
+
+
+async def test_e_sends_the_edited_text() -> None:
+    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "e")
+        editor = app.screen.query_one(TextArea)
+        assert editor.text == AFTER
+        await press(pilot, "#", "ctrl+s")
+        answer = app.answers[0]
+        assert (answer.choice, answer.edited) == (GateChoice.EDIT, f"#{AFTER}")
+        assert answer.left_out == ()
+
+
+async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit() -> None:
+    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "e")
+        for key, character in (("#", "#"), ("x", "x"), ("ctrl+s", "\x13")):
+            app.post_message(events.Key(key, character))  # in one burst, as a terminal sends it
+        await pilot.pause()
+        await pilot.pause()
+        assert [answer.edited for answer in app.answers] == [f"#x{AFTER}"]
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("ctrl+s",)])
+async def test_edit_that_changes_nothing_answers_nothing(keys: tuple[str, ...]) -> None:
+    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "e", *keys)
+        assert app.answers == []
+        assert not isinstance(app.screen, EditProposal)
+        assert app.focused is app.card
+
+
+async def test_edit_of_a_gate_that_is_gone_is_not_sent() -> None:
+    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "e", "#")
+        app.card.gates = (second(),)
+        await press(pilot, "ctrl+s")
+        assert app.answers == []
+
+
+async def test_text_with_control_characters_is_not_opened_in_the_editor() -> None:
+    app = GateApp(gate(), proposed={"gate_00000001": "a\x1b[2Jb"})
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "e")
+        assert not isinstance(app.screen, EditProposal)
+        assert "control characters" in app.text()
+
+
+async def test_hunk_left_out_is_in_the_answer_and_in_the_impact() -> None:
+    app = GateApp(gate([scattered()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "right_square_bracket", "space")
+        assert "1 of 3 hunks left out" in app.text()
+        assert "+2 −2" in app.text()
+        await approve(app, pilot)
+        assert app.answers[0].left_out == ((0, 1),)
+
+
+async def test_space_twice_takes_the_hunk_again() -> None:
+    app = GateApp(gate([scattered()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "space", "space")
+        await approve(app, pilot)
+        assert app.answers[0].left_out == ()
+
+
+async def test_nothing_taken_is_not_approved() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "space", "y", "s")
+        assert app.answers == []
+        assert "n rejects" in app.text()
+
+
+async def test_choices_are_dropped_when_the_preview_is_renewed() -> None:
+    app = GateApp(gate([scattered()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "space")
+        app.card.gates = (gate([scattered()], renewed=True),)
+        await drawn(pilot)
+        assert "the file changed outside: this is the new diff" in app.text()
+        app.clock.advance(SETTLE)
+        await approve(app, pilot)
+        assert app.answers[0].left_out == ()
+
+
+async def test_keys_of_the_diff_act_from_the_diff_itself() -> None:
+    app = GateApp(gate([scattered()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        assert app.diff is not None
+        app.diff.view.focus()
+        await press(pilot, "right_square_bracket", "right_square_bracket", "space")
+        assert app.diff.view.document.left_out == {(0, 2)}
+        assert "1 of 3 hunks left out" in app.text()
+        await press(pilot, "left_square_bracket", "v", "w")
+        assert app.diff.view.heading.hunk == 2
+        assert (app.diff.view.split, app.diff.view.wrap) == (True, False)
+        await press(pilot, "y")
+        assert app.answers == []
+
+
+async def test_gate_that_is_withdrawn_gives_the_focus_back() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        app.card.gates = ()
+        await drawn(pilot)
+        await press(pilot, "y")
+        assert not app.card.display
+        assert app.focused is app.composer
+        assert app.composer.value == "y"
+
+
+async def test_letters_are_lit_only_while_the_card_has_the_focus() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        assert "Enter to decide" in app.text()
+        assert not app.card.query_one(KeyRow).lit
+        await at_gate(pilot)
+        assert "Enter to decide" not in app.text()
+        assert app.card.query_one(KeyRow).lit
+
+
+async def test_move_has_no_hunks_to_leave_out() -> None:
+    move = preview("a.py", "", "", kind="move", target="b.py", language="")
+    app = GateApp(gate([move], effect=Effect.MOVE))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        assert "move a.py → b.py" in app.text()
+        await press(pilot, "space", "y")
+        assert app.answers[0].choice is GateChoice.ONCE
+
+
+def scattered() -> FilePreview:
+    before = [f"line {n}" for n in range(40)]
+    after = [f"{line}!" if n in (3, 20, 36) else line for n, line in enumerate(before)]
+    return preview("src/shop/pricing.py", "\n".join(before), "\n".join(after), language="")
+
+
+async def approve(app: GateApp, pilot: Pilot[None]) -> None:
+    """Press y until it has shown everything and answers."""
+    for _ in range(20):
+        if app.answers:
+            return
+        await press(pilot, "y")

@@ -1,0 +1,247 @@
+"""What was not on screen is not approved, however small the screen; what is shown is inert."""
+
+from __future__ import annotations
+
+import pytest
+from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+
+from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
+from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.diff_rows import DiffDocument
+from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.gate_rows import argument_rows, point_rows
+
+HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
+SIZES = ((120, 40), (80, 24), (60, 20), (40, 12), (20, 5))
+
+
+def command(**fields: object) -> Gate:
+    """A gate without a preview."""
+    values: dict[str, object] = {
+        "operation": "shell.run",
+        "effect": Effect.EXECUTE,
+        "args": {"command": "\n".join(f"echo {n}" for n in range(60)), "timeout_s": 30},
+        "impact": Impact(zone=Zone.NOWHERE, risk=Risk.HIGH, reversible=False, reasons=("secret",)),
+        "alternatives": (),
+        "why": "",
+        "can_edit": False,
+        "can_grant_session": False,
+    }
+    return gate([], **(values | fields))
+
+
+async def test_y_shows_page_after_page_and_approves_behind_the_last() -> None:
+    app = GateApp(gate([many_lines(200)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        left = [app.card.unseen()]
+        assert f"show {left[0]} more" in app.text()
+        assert f"{left[0]} more lines" in app.text()
+        while app.card.unseen():
+            await press(pilot, "y")
+            assert app.answers == []
+            left.append(app.card.unseen())
+            assert left[-1] < left[-2]
+        assert "value_199 = 199" in app.text()
+        await press(pilot, "y")
+        assert app.answers[0].choice is GateChoice.ONCE
+
+
+async def test_s_pages_too_but_a_rejection_needs_no_paging() -> None:
+    app = GateApp(gate([many_lines(200)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "s")
+        assert app.answers == []
+        await press(pilot, "n", "enter")
+        assert app.answers[0].choice is GateChoice.REJECT
+
+
+async def test_scrolling_past_lines_is_not_having_seen_them() -> None:
+    app = GateApp(gate([many_lines(200)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "end", "y")
+        assert app.answers == []
+        assert app.card.unseen() > 0
+
+
+async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen() -> None:
+    long = preview("a.txt", "", "x" * 60 + " rm -rf", kind="create", language="")
+    app = GateApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert app.diff is not None
+        app.diff.view.wrap = False
+        app.card.gates = (gate([long]),)
+        await at_gate(pilot)
+        assert "rm -rf" not in app.text()
+        await press(pilot, "y")
+        assert "rm -rf" in app.text()
+        assert app.answers == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_size_can_be_read_to_its_end_and_answered(size: tuple[int, int]) -> None:
+    """Down to 20×5 ``y`` leads through all parts to the approval; nothing raises."""
+    few = command(gate_id="gate_00000002", args={"command": "echo 1\n" * 12})
+    waiting = (gate(), few, gate(gate_id="gate_00000003"))
+    app = GateApp(*waiting, beside=size[0] == 120)
+    async with app.run_test(size=size) as pilot:
+        await at_gate(pilot)
+        for _ in range(300):
+            if len(app.answers) == len(waiting):
+                break
+            before = len(app.answers)
+            await press(pilot, "y")
+            if len(app.answers) > before:
+                app.clock.advance(SETTLE)
+        assert len(app.answers) == len(waiting)
+
+
+async def test_resizing_while_a_gate_is_open_never_raises_and_keeps_what_was_seen() -> None:
+    app = GateApp(gate([many_lines(60)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        unseen = app.card.unseen()
+        for width, height in (*SIZES, (1, 1), (120, 40)):
+            await pilot.resize_terminal(width, height)
+            await drawn(pilot)
+        assert app.card.unseen() <= unseen
+        await press(pilot, "n")
+        assert "Enter rejects" in app.text()
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
+async def test_five_points_are_in_sight(size: tuple[int, int]) -> None:
+    """Covers S4-61, S4-65. Intent, why, impact, alternatives and the difference, at once."""
+    app = GateApp(gate(), beside=size[0] >= 120)
+    async with app.run_test(size=size) as pilot:
+        await at_gate(pilot)
+        shown = " ".join(app.text().replace("│", " ").split())
+        for point in (
+            "edit src/shop/pricing.py",
+            "apply discounts one after the other",
+            "step 2 needs it;",
+            "1 file, +3 −2 · inside the workspace",
+            "1 keep the sum, cap it",
+            "def total(price, discounts):",
+            "low risk",
+            " y ",
+            " n reject",
+        ):
+            assert point in shown
+
+
+async def test_missing_points_are_said_to_be_missing() -> None:
+    app = GateApp(command(intent=""))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        assert app.text().count("not given") == 2
+        assert "no alternatives given" in app.text()
+        assert "runs a program · cannot be undone" in app.text()
+        assert "HIGH risk: a secret file" in app.text()
+
+
+async def test_diff_is_in_the_card_when_the_pane_beside_is_hidden() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        assert app.text().count("rate = sum(discounts)") == 1
+        app.query_one("#right").display = False
+        await drawn(pilot)
+        assert app.text().count("rate = sum(discounts)") == 1
+        await press(pilot, "space")
+        assert "left out" in app.text()
+
+
+async def test_hostile_text_is_shown_and_does_nothing() -> None:
+    """Markup, links, control and bidi characters in every field end up as signs on the screen."""
+    evil = FilePreview(
+        path=f"src/{HOSTILE}.py",
+        kind="modify",
+        hunks=preview("p", f"a {HOSTILE}", f"b {HOSTILE}").hunks,
+        note=HOSTILE,
+        added=1,
+        removed=1,
+        language="python",
+    )
+    waiting = gate(
+        [evil],
+        intent=HOSTILE,
+        why=HOSTILE,
+        alternatives=(HOSTILE,),
+        grant_pattern=HOSTILE,
+        args={HOSTILE: [HOSTILE]},
+        impact=Impact(files=1, reasons=(HOSTILE,)),
+    )
+    app = GateApp(waiting, step="step 2")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        await pilot.click(app.card)
+        text = app.text()
+        assert "[@click=app.quit]" in text
+        assert "␛]8;;http://evil" in text
+        assert "⟨U+202E⟩abc" in text
+        assert not set(text) & {"\x1b", "\x07", "\u202e", "\u200b"}
+        for strip in app.screen._compositor.render_strips():  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
+            for segment in strip:
+                assert segment.style is None or segment.style.link is None
+                assert segment.style is None or "@click" not in segment.style.meta
+        assert app.is_running
+
+
+async def test_language_changes_under_an_open_gate() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        app.card.words = Catalogue("ja")
+        await drawn(pilot)
+        assert "意図" in app.text()
+        assert "apply discounts one after the other" in app.text()
+
+
+def test_models_words_are_marked_and_facts_are_not() -> None:
+    document = DiffDocument([pricing()])
+    rows = point_rows(gate(), Catalogue(), document, with_path=True)
+    said = {row.label for row in rows if row.says}
+    assert said == {"intent", "why", "or"}
+
+
+def test_place_behind_a_link_is_named() -> None:
+    impact = Impact(files=1, places=("src/shop/pricing.py", "/etc/hosts"))
+    rows = point_rows(gate(impact=impact), Catalogue(), DiffDocument([pricing()]), with_path=False)
+    named = [row.text for row in rows if "/etc/hosts" in row.text]
+    assert len(named) == 1
+    assert not any("pricing.py" in text for text in named)
+
+
+def test_arguments_that_no_preview_shows_are_rows() -> None:
+    """Every argument that will be used is shown: what is not on the diff stands in the card."""
+    args = {
+        "path": "src/shop/pricing.py",
+        "edits": [{"old": "a", "new": "b"}],
+        "mode": 0o755,
+        "note": "",
+    }
+    rows = [row.text for row in argument_rows(gate(args=args), Catalogue())]
+    assert rows == ["mode = 493", 'note = ""']
+    elsewhere = gate(args={"path": "./src/shop/pricing.py"})
+    assert [row.text for row in argument_rows(elsewhere, Catalogue())] == [
+        'path = "./src/shop/pricing.py"'
+    ]
+    binary = FilePreview(path="a.png", kind="modify", note="binary")
+    rows = [row.text for row in argument_rows(gate([binary], args={"content": "x"}), Catalogue())]
+    assert rows == ['content = "x"']
+
+
+def test_argument_of_many_lines_keeps_each_and_counts_blank_ones() -> None:
+    text = "first\n" + "\n" * 6 + "last" + " " * 80 + "far"
+    rows = [row.text for row in argument_rows(command(args={"command": text}), Catalogue())]
+    assert rows == [
+        "shell.run",
+        "command = 8 lines:",
+        "│ first",
+        "│ 6 blank lines",
+        "│ last⟨␠×80⟩far",
+    ]

@@ -1,0 +1,261 @@
+"""Keys anywhere: who gets them, what Esc, Ctrl+C and Shift+Tab do; no stray key approves."""
+
+from __future__ import annotations
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.gates import gate
+from textual import events
+
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.events import GateOpened, MessageQueued, TurnPaused
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import QueuedMessage
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.ui.bindings import KEYS
+from duckflow_tui.ui.commands import COMMANDS
+from duckflow_tui.ui.panes.gate import SETTLE
+
+
+def clock_of(fake: FakeEngine) -> ManualClock:
+    clock = fake.store.clock
+    assert isinstance(clock, ManualClock)
+    return clock
+
+
+def working(*, gates: bool = False) -> FakeEngine:
+    store = store_with(turn_started())
+    if gates:
+        store.dispatch(GateOpened(gate=gate()))
+    return FakeEngine(store)
+
+
+async def test_typing_goes_on_while_a_gate_opens() -> None:
+    """The gate takes no focus; letters with a meaning in it stay letters."""
+    fake = working()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("y", "e")
+        fake.store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: bool(app.bench.card.gates))
+        await pilot.press("s", "n", "y", "1")
+        assert app.bench.composer.text == "yesny1"
+        assert fake.answers == []
+        assert app.bench.focused is app.bench.composer
+
+
+@pytest.mark.parametrize("key", ["enter", "alt+3", "f4"])
+async def test_ways_to_the_open_gate(key: str) -> None:
+    fake = working(gates=True)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press(key)
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await pilot.press("y")
+        assert fake.answers == []  # too soon: it was meant for another place
+        clock_of(fake).advance(SETTLE)
+        await pilot.press("y")
+        await settled(pilot, lambda: bool(fake.answers))
+        assert fake.answers[0].choice is GateChoice.ONCE
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer)
+
+
+async def test_enter_with_a_draft_does_not_go_to_the_gate() -> None:
+    fake = working(gates=True)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("x", "enter")
+        await settled(pilot, lambda: fake.sent == ["x"])
+        assert app.bench.focused is app.bench.composer
+
+
+async def test_escape_at_the_gate_leaves_it_pending() -> None:
+    fake = working(gates=True)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        clock_of(fake).advance(SETTLE)
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer)
+        assert fake.store.state.pending_gate
+        assert "pause" not in fake.asked
+
+
+async def test_escape_pauses_then_stops_and_enter_goes_on() -> None:
+    fake = working()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("escape")
+        assert fake.asked[-1] == "pause"
+        fake.store.dispatch(TurnPaused())
+        await pilot.press("enter")
+        await settled(pilot, lambda: fake.asked[-1] == "resume")
+        await pilot.press("escape", "escape")
+        assert fake.asked[-2:] == ["pause", "stop"]
+
+
+async def test_escape_in_a_pane_only_comes_back() -> None:
+    fake = working()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("f5")
+        await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
+        await pilot.press("escape")
+        assert app.bench.focused is app.bench.composer
+        assert "pause" not in fake.asked
+
+
+async def test_ctrl_c_copies_then_puts_away_then_stops() -> None:
+    """One effect a press, in this order."""
+    fake = working()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("a", "b", "shift+left", "ctrl+c")
+        assert app.clipboard == "b"
+        assert app.bench.composer.text == "ab"
+        await pilot.press("right", "ctrl+c")
+        assert app.bench.composer.text == ""
+        assert "stop" not in fake.asked
+        await pilot.press("up")
+        assert app.bench.composer.text == "ab"
+        await pilot.press("ctrl+c", "ctrl+c")
+        assert fake.asked[-1] == "stop"
+        assert app.is_running
+
+
+async def test_ctrl_c_quits_twice_within_two_seconds_after_saying_what_waits() -> None:
+    message = QueuedMessage(message_id="msg_1", text="later", at=0.0)
+    fake = FakeEngine(store_with(MessageQueued(message=message)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("ctrl+c")
+        assert "1 waiting" in app.bench.status.said
+        clock_of(fake).advance(2.1)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert app.return_value is None
+        await pilot.press("ctrl+c")
+        await settled(pilot, lambda: app.return_value == 0)
+
+
+async def test_shift_tab_cycles_and_trusted_asks() -> None:
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("shift+tab")
+        assert fake.store.state.mode is ApprovalMode.STANDARD
+        await pilot.press("y")  # too soon
+        await settled(pilot, lambda: app.screen is app.bench)
+        assert fake.store.state.mode is ApprovalMode.STANDARD
+        assert app.bench.composer.text == "y"
+        await pilot.press("shift+tab")
+        clock_of(fake).advance(1)
+        await pilot.press("y")
+        await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.TRUSTED)
+        for mode in (ApprovalMode.PLAN, ApprovalMode.STRICT, ApprovalMode.STANDARD):
+            await pilot.press("shift+tab")
+            assert fake.store.state.mode is mode
+        await pilot.press("shift+tab", "shift+tab")
+        await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.PLAN)
+
+
+async def test_a_mode_change_resolves_no_gate() -> None:
+    fake = working(gates=True)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("shift+tab")
+        clock_of(fake).advance(1)
+        await pilot.press("y")
+        await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.TRUSTED)
+        assert fake.store.state.pending_gate
+        assert fake.answers == []
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
+async def test_each_pane_has_its_keys(size: tuple[int, int]) -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app, *size) as pilot:
+        bench = app.bench
+        panes = {"plan": bench.plan, "diff": bench.diff.view, "vitals": bench.vitals}
+        panes_and_chat = {**panes, "chat": bench.transcript}
+        for number, name in enumerate(("chat", "plan", "diff", "vitals"), 1):
+            for key in (f"alt+{number}", f"f{number + 1}"):
+                await pilot.press("escape", key)
+                await settled(pilot, lambda name=name: bench.focused is panes_and_chat[name])
+                assert panes_and_chat[name] is not None
+                assert bench.focused.is_on_screen if bench.focused else False
+
+
+async def test_a_letter_typed_in_a_pane_goes_to_the_composer() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await pilot.press("f3")
+        await settled(pilot, lambda: app.bench.focused is app.bench.plan)
+        await pilot.press("h", "i")
+        assert app.bench.composer.text == "hi"
+        assert app.bench.focused is app.bench.composer
+
+
+async def test_the_focus_comes_back_with_the_terminal() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        app.post_message(events.AppBlur())
+        await pilot.pause()
+        app.post_message(events.AppFocus())
+        await pilot.press("x")
+        assert app.bench.composer.text == "x"
+
+
+async def test_palette_runs_what_is_chosen() -> None:
+    fake = working()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("ctrl+p", "s", "t", "o", "p", "enter")
+        await settled(pilot, lambda: fake.asked[-1] == "stop")
+
+
+async def test_help_opens_and_closes() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await pilot.press("f1")
+        await settled(pilot, lambda: app.screen is not app.bench)
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+
+
+async def test_the_language_switches_live_and_the_draft_stays() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        app.run_command(next(c for c in COMMANDS if c.name == "lang"), "ja")
+        await pilot.press("x")
+        await pilot.pause()
+        assert str(app.bench.composer.placeholder) == "メッセージ   @ ファイル  / コマンド"
+        assert app.bench.composer.text == "x"
+        picture = app.export_screenshot()
+        assert "計画はまだない" in picture
+        assert "There" not in picture
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (40, 3), (300, 100), (79, 23), (120, 24)])
+async def test_every_size_draws_and_takes_keys(size: tuple[int, int]) -> None:
+    app = app_with(working(gates=True))
+    async with standing(app, *size) as pilot:
+        await pilot.press("o", "k")
+        for width, height in ((1, 1), (20, 5), (80, 24), (120, 40), size):
+            await pilot.resize_terminal(width, height)
+        await pilot.press("!")
+        assert app.bench.composer.text == "ok!"
+
+
+def test_every_key_and_command_has_an_action_and_words() -> None:
+    words = app_with(None).words
+    app = app_with(None)
+    for key in KEYS:
+        assert words.has(key.text), key
+        if key.surface == "anywhere":
+            assert hasattr(app, f"action_{key.action.partition('(')[0]}"), key
+    for command in COMMANDS:
+        assert words.has(command.text), command
+        if not command.takes:
+            assert hasattr(app, f"action_{command.action.partition('(')[0]}"), command

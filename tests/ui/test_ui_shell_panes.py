@@ -1,0 +1,252 @@
+"""Header, status line, vitals, plan: what they say of a state."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.gates import gate
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.events import (
+    Event,
+    GateOpened,
+    LlmCallFinished,
+    PauseRequested,
+    ReplyDelta,
+    VitalsChanged,
+)
+from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.usage import LlmCall
+from duckflow_tui.state.vitals import VitalChange
+from duckflow_tui.state.work import Plan, Step, WorkStatus
+from duckflow_tui.ui import first_frame, fuzzy
+from duckflow_tui.ui.bridge import FRAME, Bridge
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.status import short_count
+
+
+def shown(widget: Any) -> str:
+    lines = widget.render_lines(widget.outer_size.region)
+    return "\n".join(strip.text.rstrip() for strip in lines)
+
+
+def call(**fields: Any) -> LlmCallFinished:
+    values: dict[str, Any] = {
+        "llm_id": "llm_1",
+        "role": "main",
+        "purpose": "main",
+        "endpoint": "local",
+        "model": "gpt-5-mini",
+        "tokens_in": 42_000,
+        "cost": 0.03,
+    }
+    return LlmCallFinished(call=LlmCall(**(values | fields)))
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_each_phase_and_status_has_words(language: str) -> None:
+    """Covers S4-30."""
+    words = Catalogue(language)
+    for phase, status in product(Phase, Status):
+        key = f"header.status.{phase}.{status}"
+        assert words(key) != key
+
+
+async def test_the_header_tells_phase_attempt_and_loop() -> None:
+    app = app_with(FakeEngine(store_with(turn_started(loop=4))))
+    async with standing(app):
+        text = shown(app.bench.header)
+    assert text.startswith("  duckflow   little-shop   gpt-5-mini")
+    assert text.endswith("IDLE · ready   attempt 1/3   loop 4/14")
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 119])
+async def test_the_header_gives_up_what_matters_least(width: int) -> None:
+    app = app_with(FakeEngine(store_with(turn_started(loop=4), PauseRequested())))
+    async with standing(app, width, 24):
+        text = shown(app.bench.header)
+    assert "duckflow" in text
+    assert width < 40 or "pausing" in text
+    assert width < 80 or all(name in text for name in ("mood", "focus", "stamina"))
+    assert not text.endswith("…")
+
+
+async def test_the_status_line_says_what_was_used() -> None:
+    app = app_with(FakeEngine(store_with(call(), call())))
+    async with standing(app):
+        assert shown(app.bench.status).split("   ")[:3] == [
+            " ctx 42k/200k 21 %",
+            "2 calls  $0.06",
+            "standard",
+        ]
+
+
+async def test_an_estimate_is_marked_and_an_unknown_cost_is_not_shown() -> None:
+    app = app_with(FakeEngine(store_with(call(estimated=True, cost=None))))
+    async with standing(app):
+        text = shown(app.bench.status)
+    assert "ctx ~42k/200k ~21 %" in text
+    assert "1 call " in text
+    assert "$" not in text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (4_210, "4.2k"),
+        (42_000, "42k"),
+        (999_499, "999k"),
+        (1_300_000, "1.3M"),
+    ],
+)
+def test_counts_are_short(count: int, text: str) -> None:
+    assert short_count(count) == text
+
+
+async def test_vitals_start_without_evidence_and_tell_why() -> None:
+    """Covers S0-11, S0-44."""
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        assert shown(app.bench.vitals).count("no evidence yet") == 3
+        await pilot.press("f5")
+        await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "Inputs so far: none." in shown(app.bench.vitals)
+        assert "How sure the AI is of its plan." in shown(app.bench.vitals)
+        change = VitalChange(vital="focus", old=0.75, new=0.65, cause="one repeat", at=1.0)
+        fake.store.dispatch(VitalsChanged(change=change))
+        await settled(pilot, lambda: "0.75 → 0.65  one repeat" in shown(app.bench.vitals))
+        assert "drifting" in shown(app.bench.vitals)
+
+
+def planned() -> FakeEngine:
+    store = store_with(turn_started())
+    steps = (
+        Step(step_id="step_1", name="Reproduce", status=WorkStatus.COMPLETED),
+        Step(step_id="step_2", name="Fix it", status=WorkStatus.IN_PROGRESS),
+        Step(step_id="step_3", name="Test it"),
+    )
+    store.state.plans = (Plan(plan_id="plan_1", name="discounts", goal="", steps=steps),)
+    store.state.active_plan_id = "plan_1"
+    return FakeEngine(store)
+
+
+async def test_a_plan_shows_its_steps_and_folds_to_a_line_at_a_gate() -> None:
+    fake = planned()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        assert shown(app.bench.query_one("#plan-title")) == " Plan  discounts  1/3"
+        text = shown(app.bench.plan)
+        assert "✓ 1 Reproduce" in text
+        assert "▶ 2 Fix it" in text
+        assert "○ 3 Test it" in text
+        fake.store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: shown(app.bench.plan).strip() == "▶ 2/3 Fix it")
+
+
+async def test_where_one_pane_is_shown_the_plan_is_a_line_above_the_composer() -> None:
+    app = app_with(planned())
+    async with standing(app, 60, 20):
+        assert app.bench.pill.is_on_screen
+        assert shown(app.bench.pill).strip() == "▶ 2/3 Fix it"
+        assert not app.bench.plan.is_on_screen
+
+
+class Clockwork:
+    """Runs what is due when it is told to."""
+
+    def __init__(self) -> None:
+        self.soon: list[Any] = []
+        self.timers: list[tuple[float, Any]] = []
+
+    def call_later(self, callback: Any) -> bool:
+        self.soon.append(callback)
+        return True
+
+    def set_timer(self, delay: float, callback: Any) -> object:
+        self.timers.append((delay, callback))
+        return None
+
+
+def test_changes_are_joined_to_thirty_a_second() -> None:
+    clock, works = ManualClock(), Clockwork()
+    store = Store(AgentState(), clock, MemoryRecorder())
+    bridge = Bridge(works, clock.monotonic)
+    drawn: list[int] = []
+    bridge.add(
+        lambda state: (len(state.messages), state.usage), lambda s: drawn.append(s.usage.calls)
+    )
+    bridge.attach(store)
+    assert drawn == [0]
+    for _ in range(100):
+        store.dispatch(call())
+    assert len(works.soon) == 1
+    works.soon.pop()()
+    assert drawn == [0, 100]
+    store.dispatch(call())
+    store.dispatch(call())
+    assert not works.soon
+    ((delay, late),) = works.timers
+    assert 0 < delay <= FRAME
+    late()
+    assert drawn == [0, 100, 102]
+
+
+def test_what_a_pane_does_not_show_does_not_wake_it() -> None:
+    clock, works = ManualClock(), Clockwork()
+    store = Store(AgentState(), clock, MemoryRecorder())
+    bridge = Bridge(works, clock.monotonic)
+    bridge.add(lambda state: (state.vitals,), lambda _: None)
+    bridge.attach(store)
+    event: Event = ReplyDelta(llm_id="none", text="x", at=0.0)
+    store.dispatch(event)
+    store.dispatch(call())
+    assert not works.soon
+    assert not works.timers
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_the_first_frame_reads_its_words_as_toml_does(lang: str) -> None:
+    folder = Path(first_frame.__file__).with_name("strings") / lang
+    table = tomllib.loads((folder / "panes.toml").read_text(encoding="utf-8"))["pane"]
+    palette = first_frame.palette_named("duck-dark")
+    drawing = first_frame.drawing(120, 40, lang, "shop", palette)
+    for name in ("vitals", "plan", "diff", "placeholder"):
+        assert table[name] in drawing
+
+
+@pytest.mark.parametrize("depth", [0, 8, 24])
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 20), (80, 24), (120, 40), (300, 100)])
+def test_the_first_frame_stays_inside_every_size(size: tuple[int, int], depth: int) -> None:
+    import pyte
+
+    width, height = size
+    palette = first_frame.palette_named("duck-dark")
+    screen = pyte.Screen(width + 4, height + 4)
+    drawing = first_frame.drawing(
+        width, height, "en", "w\x1b[2J\u202eorkspace" * 30, palette, depth
+    )
+    pyte.Stream(screen).feed(drawing)
+    assert all(not line[width:].strip() for line in screen.display)
+    assert not "".join(screen.display[height:]).strip()
+    assert depth or ("38;2;" not in drawing and "38;5;" not in drawing)
+
+
+def test_fuzzy_choice_prefers_names_to_paths_and_shows_first_matches_early() -> None:
+    paths = [f"src/pkg{n % 50}/mod{n % 700}/file_{n}.py" for n in range(20_000)]
+    paths += ["docs/pricing/notes.md", "src/shop/pricing.py"]
+    assert fuzzy.best("pricing", paths, 3)[0] == "src/shop/pricing.py"
+    assert fuzzy.best("PRICING", paths, 3)[0] == "src/shop/pricing.py"
+    assert fuzzy.best("no such thing", paths, 3) == []
+    assert next(fuzzy.progress("file", paths, 3))

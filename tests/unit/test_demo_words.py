@@ -1,0 +1,120 @@
+"""What the demo's model says in English and in Japanese, and when."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import pytest
+
+from duckflow_tui.demo.scene import Result, scene_of
+from duckflow_tui.demo.story import held_by, words
+from duckflow_tui.state.decision import StateDelta
+from duckflow_tui.state.memory import WorkingMemory, updated
+
+
+def flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Every text by its dotted key."""
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found |= flat(cast("dict[str, Any]", value), f"{prefix}{name}.")
+        elif isinstance(value, list):
+            items = enumerate(cast("list[str]", value))
+            found |= flat({str(number): item for number, item in items}, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = str(value)
+    return found
+
+
+def test_both_languages_say_the_same_things() -> None:
+    english, japanese = flat(words("en")), flat(words("ja"))
+    assert english.keys() == japanese.keys()
+    for key, text in english.items():
+        fields = sorted(re.findall(r"\{\w+\}", text))
+        assert fields == sorted(re.findall(r"\{\w+\}", japanese[key])), key
+        code = re.findall(r"```.*?```", text, re.S)
+        assert code == re.findall(r"```.*?```", japanese[key], re.S), key
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_nothing_of_it_is_cut_to_fit_the_working_memory(language: str) -> None:
+    texts = words(language)
+    delta = StateDelta(
+        goal=texts["goal"],
+        why_now=texts["why_now"],
+        plan_brief=tuple(texts["plan"]),
+        open_questions=(texts["ask"]["question"],),
+        decision=texts["decided"],
+    )
+    assert updated(WorkingMemory(), delta).cuts == ()
+
+
+def request(*messages: dict[str, Any]) -> dict[str, Any]:
+    """A request as the program sends it, the tail last."""
+    return {
+        "messages": [
+            {"role": "system", "content": "rules"},
+            *messages,
+            {"role": "user", "content": "the working memory"},
+        ]
+    }
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def test_results_are_told_apart_from_what_the_user_says_in_json() -> None:
+    scene = scene_of(
+        request(
+            user("fix it"),
+            {"role": "assistant", "content": "{}"},
+            user(
+                "Results of your actions:\n\n1. file_ops.read_file [ok] [a.py: lines 1-3 of 3]\n"
+                "one\n\n2 lines\n\n2. file_ops.edit_file [rejected] rejected by the user: no\n\nno"
+            ),
+            user("Changed outside since you read them: a.py. Read again …"),
+        )
+    )
+    assert scene.said == "fix it"
+    assert scene.changed_outside
+    assert scene.latest == [
+        Result("file_ops.read_file", "ok", "[a.py: lines 1-3 of 3]\none\n\n2 lines"),
+        Result("file_ops.edit_file", "rejected", "rejected by the user: no\n\nno"),
+    ]
+
+
+def test_native_results_are_named_by_their_calls() -> None:
+    call = {"id": "c1", "function": {"name": "file_ops__read_file", "arguments": "{}"}}
+    decide = {"id": "d", "function": {"name": "decide", "arguments": "{}"}}
+    said = {"role": "assistant", "content": "", "tool_calls": [decide, call]}
+    scene = scene_of(
+        request(
+            user("old request"),
+            said,
+            {"role": "tool", "tool_call_id": "d", "content": "noted"},
+            {"role": "tool", "tool_call_id": "c1", "content": "[ok] old"},
+            user("new request"),
+            said,
+            {"role": "tool", "tool_call_id": "d", "content": "noted"},
+            {"role": "tool", "tool_call_id": "c1", "content": "[error] gone"},
+        )
+    )
+    assert scene.said == "new request"
+    assert scene.results == scene.latest == [Result("file_ops.read_file", "error", "gone")]
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("    rate = sum(discounts)\n    return price * (1 - rate)\n", "sum"),
+        ("    for rate in discounts:\n        price *= 1 - rate\n    return price\n", "loop"),
+        ("    for rate in discounts:\n        price *= 1 - rate\n    return 0\n", "other"),
+        ("from math import prod\n    rate = sum(discounts)\n    return price * (1 - rate)\n",
+         "line_missing"),
+        ("def total(price, discounts):\n    return price\n", "other"),
+    ],
+)  # fmt: skip
+def test_a_file_is_known_by_what_it_computes(text: str, held: str) -> None:
+    assert held_by(text) == held

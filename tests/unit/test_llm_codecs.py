@@ -1,0 +1,283 @@
+"""Conversation and decisions as the two codecs write them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.endpoint import Heard, decision, prompt
+
+from duckflow_tui.llm import codec_json, codec_tools
+from duckflow_tui.llm.completion import Completion, NativeCall
+from duckflow_tui.llm.schema import decision_schema
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.decision import Action, Judgement, NextStep, TurnDecision
+from duckflow_tui.state.ids import CountingIds
+from duckflow_tui.state.messages import (
+    AssistantMessage,
+    Message,
+    NoticeMessage,
+    OperationMessage,
+    UserMessage,
+)
+from duckflow_tui.state.operations import Effect, OperationResult, OperationSpec, Outcome
+from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.prompt import Prompt
+
+ACTIONS = (
+    Action(
+        call_id="call_1",
+        wire_id="w1",
+        operation="file_ops.read_file",
+        args={"path": "日本.py"},
+        reasoning="to see it",
+        intent="know it",
+    ),
+    Action(
+        call_id="call_2",
+        operation="file_ops.write_file",
+        args={"path": "b.py"},
+        reasoning="to mend it",
+        alternatives=("leave it",),
+    ),
+)
+MADE = TurnDecision(
+    decision_id="llm_1", rationale="First look.", reply="I look.",
+    goal_consistency=Judgement(ok=True, reason="asked"),
+    constraint_check=Judgement(ok=True), step=Phase.EXECUTION, actions=ACTIONS,
+)  # fmt: skip
+
+
+def user(text: str) -> UserMessage:
+    return UserMessage(message_id=f"m_{text}", text=text, at=0.0)
+
+
+def said(made: TurnDecision | None = MADE, **fields: Any) -> AssistantMessage:
+    text = made.reply if made else "words"
+    return AssistantMessage.model_validate(
+        {"message_id": "a", "llm_id": "llm_1", "text": text, "decision": made, "at": 0.0, **fields}
+    )
+
+
+def result(call_id: str, outcome: Outcome = Outcome.OK, text: str = "print()") -> OperationMessage:
+    return OperationMessage(
+        call_id=call_id, operation="file_ops.read_file", args={},
+        result=OperationResult(outcome=outcome, text=text), at=0.0,
+    )  # fmt: skip
+
+
+def notice(words: str) -> NoticeMessage:
+    return NoticeMessage(message_id=f"n_{words}", key="k", for_model=words, at=0.0)
+
+
+HISTORY: tuple[Message, ...] = (
+    user("Mend it"),
+    said(),
+    result("call_1"),
+    notice(""),
+    result("call_2", Outcome.REJECTED, "rejected by the user: not now"),
+    notice("A file changed."),
+    said(MADE.model_copy(update={"decision_id": "llm_2", "actions": (), "reply": "Fine."})),
+    user("Thanks"),
+    said(None, complete=False),
+    said(None, raw="{bad"),
+)
+
+
+def texts(messages: list[JsonObject]) -> list[tuple[str, str]]:
+    return [(m["role"], m["content"]) for m in messages]
+
+
+def test_json_history_has_one_message_for_each_run_of_results() -> None:
+    messages = codec_json.encode(prompt(*HISTORY)).messages
+    assert [m["role"] for m in messages] == [
+        "system", "user", "assistant", "user", "user", "assistant", "user", "assistant",
+        "assistant", "user",
+    ]  # fmt: skip
+    results = messages[3]["content"]
+    assert "1. file_ops.read_file [ok] print()" in results
+    assert "[rejected] rejected by the user: not now" in results
+    assert texts(messages)[-3:] == [
+        ("assistant", "words [cut off]"),
+        ("assistant", "{bad"),
+        ("user", "Goal: test"),
+    ]
+    assert messages[0]["content"] == "You are a pair programmer.\n\nAnswer with JSON."
+
+
+def test_what_the_json_codec_writes_of_a_decision_it_reads_as_the_same() -> None:
+    text = codec_json.decision_text(MADE)
+    assert list(json.loads(text))[:2] == ["rationale", "reply"]
+    assert "日本.py" in text
+    completion = Completion(_Sink(), ManualClock())
+    completion.add(_chunk(text))
+    decoder = codec_json.JsonDecoder(lambda piece: None)
+    read = decoder.decode(completion, prompt(), CountingIds(), "llm_1").decision
+    assert read is not None
+    forget = {"call_id": "", "wire_id": ""}
+    assert [a.model_copy(update=forget) for a in read.actions] == [
+        a.model_copy(update=forget) for a in MADE.actions
+    ]
+    assert read.model_copy(update={"actions": ()}) == MADE.model_copy(update={"actions": ()})
+
+
+def test_every_native_call_gets_its_result_in_the_order_of_the_calls() -> None:
+    late = (user("Go"), said(), result("call_2"), user("wait"), notice("seen"))
+    messages = codec_tools.encode(prompt(*late)).messages
+    calls = messages[2]["tool_calls"]
+    assert [c["function"]["name"] for c in calls] == [
+        "decide", "file_ops__read_file", "file_ops__write_file",
+    ]  # fmt: skip
+    assert [c["id"] for c in calls] == ["decide_llm_1", "w1", "call_2"]
+    assert json.loads(calls[2]["function"]["arguments"]) == {
+        "reasoning": "to mend it", "path": "b.py", "alternatives": [{"label": "leave it"}],
+    }  # fmt: skip
+    answers = messages[3:6]
+    assert [(m["role"], m["tool_call_id"], m["content"]) for m in answers] == [
+        ("tool", "decide_llm_1", "noted"),
+        ("tool", "w1", "not executed"),
+        ("tool", "call_2", "[ok] print()"),
+    ]
+    assert texts(messages[6:]) == [("user", "wait"), ("user", "seen"), ("user", "Goal: test")]
+
+
+def test_a_plain_answer_needs_no_call() -> None:
+    plain = TurnDecision(decision_id="llm_3", reply="Hello.", next_step=NextStep.DONE)
+    messages = codec_tools.encode(prompt(user("Hi"), said(plain))).messages
+    assert messages[2] == {"role": "assistant", "content": "Hello."}
+
+
+@pytest.mark.parametrize("encode", [codec_json.encode, codec_tools.encode])
+def test_each_request_is_the_beginning_of_the_next(encode: Any) -> None:
+    for length in (1, 6, 7, 8, 9, 10):
+        shorter = encode(prompt(*HISTORY[:length], tail="one")).messages[:-1]
+        whole = encode(prompt(*HISTORY, tail="another")).messages
+        assert json.dumps(whole[: len(shorter)]) == json.dumps(shorter)
+
+
+def test_text_that_utf8_cannot_carry_is_replaced() -> None:
+    for encode in (codec_json.encode, codec_tools.encode):
+        message = encode(prompt(user("a\ud800b 🦆"))).messages[1]
+        assert message["content"] == "a\ufffdb 🦆"
+        message["content"].encode("utf-8")
+
+
+def test_the_schema_puts_what_is_read_first_first() -> None:
+    """Covers S4-57."""
+    schema = decision_schema(prompt().operations)
+    assert list(schema["properties"])[:4] == [
+        "rationale", "reply", "goal_consistency", "constraint_check",
+    ]  # fmt: skip
+    assert list(schema["properties"])[-1] == "actions"
+    assert set(schema["required"]) == {
+        "rationale", "goal_consistency", "constraint_check", "step", "next_step", "prompt_pattern",
+    }  # fmt: skip
+    assert schema["properties"]["prompt_pattern"]["enum"] == ["base_main", "base_main_specialized"]
+    form = codec_json.encode(prompt()).response_format
+    assert form is not None
+    assert form["json_schema"]["strict"] is False
+
+
+def test_a_parameter_called_reasoning_stays_the_operation_s_own() -> None:
+    spec = OperationSpec(
+        name="mcp.x.think", summary="Thinks.", effect=Effect.READ,
+        parameters={"type": "object", "properties": {"reasoning": {"type": "string"}}},
+    )  # fmt: skip
+    request = Prompt(system="s", operations=(spec,))
+    own = codec_tools.encode(request).tools[1]["function"]["parameters"]["properties"]
+    assert set(own) == {"reasoning", "call_reasoning", "intent", "alternatives"}
+    arguments = '{"reasoning": "mine", "call_reasoning": "why"}'
+    read = decoded(request, NativeCall("w", "mcp__x__think", [arguments]))
+    assert read.decision is not None
+    assert read.decision.actions[0].args == {"reasoning": "mine"}
+    assert read.decision.actions[0].reasoning == "why"
+
+
+class _Sink(Heard):
+    def content(self, text: str) -> None:
+        self.replies.append(text)
+
+
+def _chunk(text: str) -> Any:
+    from duckflow_tui.llm.wire import WireChunk
+
+    return WireChunk.model_validate({"choices": [{"message": {"content": text}}]})
+
+
+def decoded(request: Prompt, *calls: NativeCall, text: str = "", finish: str = "stop") -> Any:
+    completion = Completion(_Sink(), ManualClock())
+    if text:
+        completion.add(_chunk(text))
+    completion.calls = list(calls)
+    completion.finish = finish
+    decoder = codec_tools.ToolsDecoder(lambda piece: None)
+    return decoder.decode(completion, request, CountingIds(), "llm_9")
+
+
+def judged(**fields: Any) -> NativeCall:
+    data = {k: v for k, v in decision(**fields).items() if k not in ("reply", "actions")}
+    return NativeCall("d", "decide", [json.dumps(data)])
+
+
+READ = NativeCall("w1", "file_ops__read_file", ['{"path": "a", "reasoning": "see"}'])
+WRITE = NativeCall("w2", "file_ops__write_file", ['{"path": "a", "reasoning": "mend"}'])
+
+
+def test_content_alone_is_an_answer_that_is_done() -> None:
+    read = decoded(prompt(), text="Hello.")
+    assert read.problems == ()
+    assert read.decision.next_step is NextStep.DONE
+    assert read.decision.reply == "Hello."
+
+
+def test_calls_without_decide_go_on_unless_they_change_something() -> None:
+    """Covers S4-58."""
+    read = decoded(prompt(), READ)
+    assert read.problems == ()
+    assert read.decision.next_step is NextStep.CONTINUE
+    assert read.decision.goal_consistency.ok is None
+    assert decoded(prompt(), READ, WRITE).problems
+    assert decoded(prompt(), judged(), READ, WRITE).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("calls", "words"),
+    [
+        ([NativeCall("w", "file_ops__write_file", ['{"path": "a", "reason'])], "arguments are"),
+        ([NativeCall("w", "file_ops__write_file", ['{"path": "a", "path": "b"}'])], "duplicate"),
+        ([NativeCall("w", "file_ops__write_file", ['{"path": "a"}'])], "reasoning is missing"),
+        ([NativeCall("w", "file_ops__wrlte_file", ["{}"])], "file_ops.write_file"),
+        ([judged()], "more than once"),
+    ],
+)
+def test_one_malformed_call_is_a_problem_of_the_whole_reply(
+    calls: list[NativeCall], words: str
+) -> None:
+    """Covers S4-58, R16."""
+    read = decoded(prompt(), judged(), READ, *calls)
+    assert any(words in problem for problem in read.problems)
+    assert [a.operation for a in read.decision.actions] == ["file_ops.read_file"]
+
+
+def test_a_reply_cut_at_the_limit_executes_nothing() -> None:
+    """Covers R16."""
+    read = decoded(prompt(), judged(), READ, text="I read", finish="length")
+    assert read.decision is None
+    assert "cut at the output limit" in read.problems[0]
+    assert read.text == "I read"
+
+
+def test_calls_written_as_text_are_not_executed_but_told() -> None:
+    for text in ('{"name": "file_ops__write_file", "arguments": {}}', '{"actions": []}'):
+        read = decoded(prompt(), text=text)
+        assert "call the functions themselves" in read.problems[0]
+    assert decoded(prompt(), text='{"version": 1}').problems == ()
+
+
+def test_two_calls_with_one_id_are_told_apart() -> None:
+    twin = NativeCall("w1", "file_ops__read_file", ['{"path": "b", "reasoning": "see"}'])
+    actions = decoded(prompt(), READ, twin).decision.actions
+    assert [a.wire_id for a in actions] == ["w1", ""]
+    assert actions[0].call_id != actions[1].call_id

@@ -1,0 +1,136 @@
+"""Where requests may go, and which key may go with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from duckflow_tui.llm.endpoints import (
+    Endpoint,
+    ModelRef,
+    Roles,
+    is_loopback,
+    is_private,
+    needs,
+    resolve_key,
+)
+
+
+def endpoint(base_url: str, name: str = "work", **fields: object) -> Endpoint:
+    return Endpoint.model_validate({"name": name, "base_url": base_url, **fields})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/v1",
+        "host/v1",
+        "https://",
+        "https://me:secret@host/v1",
+        "https://host/v1?key=1",
+        "https://host/v1#x",
+        "https://host:99999/v1",
+        "https://ho st/v1",
+        "https://höst/v1",
+        "",
+        None,
+    ],
+)
+def test_an_address_that_could_mislead_is_refused(url: object) -> None:
+    with pytest.raises(ValidationError):
+        Endpoint.model_validate({"name": "x", "base_url": url})
+
+
+@pytest.mark.parametrize(
+    ("url", "need"),
+    [
+        ("https://models.example.com/v1", "nothing"),
+        ("http://localhost:11434/v1", "nothing"),
+        ("http://127.9.9.9/v1", "nothing"),
+        ("http://[::1]:8080/v1", "nothing"),
+        ("http://192.168.1.20:8000/v1", "confirmation"),
+        ("http://10.0.0.5/v1", "confirmation"),
+        ("http://[fd00::1]/v1", "confirmation"),
+        ("http://100.100.1.1/v1", "confirmation"),
+        ("http://nas:11434/v1", "confirmation"),
+        ("http://nas.local/v1", "confirmation"),
+        ("http://models.example.com/v1", "refused"),
+        ("http://8.8.8.8/v1", "refused"),
+        ("http://[::ffff:8.8.8.8]/v1", "refused"),
+        ("http://localhost.example.com/v1", "refused"),
+    ],
+)
+def test_plain_http_is_for_this_machine_or_a_confirmed_private_address(url: str, need: str) -> None:
+    """Covers R11."""
+    assert needs(endpoint(url), {}) == need
+
+
+def test_an_endpoint_whose_key_variable_is_empty_says_so() -> None:
+    at = endpoint("https://models.example.com/v1", api_key_env="WORK_KEY")
+    assert needs(at, {"WORK_KEY": "  "}) == "key"
+    assert needs(at, {"WORK_KEY": "k"}) == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("url", "fields", "environ", "key"),
+    [
+        ("https://a.example/v1", {"api_key_env": "K"}, {"K": " k1 "}, "k1"),
+        ("https://a.example/v1", {}, {"OPENAI_API_KEY": "o", "DUCKFLOW_API_KEY": "d"}, None),
+        ("https://api.openai.com/v1", {}, {"OPENAI_API_KEY": "o"}, "o"),
+        ("https://api.openai.com:443/v1", {}, {"OPENAI_API_KEY": "o"}, "o"),
+        ("http://api.openai.com/v1", {}, {"OPENAI_API_KEY": "o"}, None),
+        ("https://api.openai.com.evil.example/v1", {}, {"OPENAI_API_KEY": "o"}, None),
+        (
+            "https://proxy.example/v1",
+            {},
+            {"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "https://proxy.example/other"},
+            "o",
+        ),
+        (
+            "https://proxy.example:8443/v1",
+            {},
+            {"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "https://proxy.example/other"},
+            None,
+        ),
+        ("http://192.168.1.2/v1", {"api_key_env": "K"}, {"K": "k"}, None),
+        ("http://192.168.1.2/v1", {"api_key_env": "K", "allow_http_key": True}, {"K": "k"}, "k"),
+        ("http://a.example/v1", {"api_key_env": "K", "allow_http_key": True}, {"K": "k"}, None),
+        ("http://localhost:1/v1", {"api_key_env": "K"}, {"K": "k"}, "k"),
+    ],
+)
+def test_a_key_belongs_to_its_origin(
+    url: str, fields: dict[str, Any], environ: dict[str, str], key: str | None
+) -> None:
+    """Covers R11."""
+    assert resolve_key(endpoint(url, **fields), environ) == key
+
+
+def test_the_endpoint_of_the_command_line_prefers_the_app_s_own_variable() -> None:
+    environ = {"DUCKFLOW_API_KEY": "d", "OPENAI_API_KEY": "o"}
+    assert resolve_key(endpoint("https://api.openai.com/v1", "cli"), environ) == "d"
+    assert resolve_key(endpoint("https://a.example/v1", "cli"), environ) == "d"
+    assert resolve_key(endpoint("https://a.example/v1", "cli"), {"OPENAI_API_KEY": "o"}) is None
+
+
+def test_names_that_only_look_local_are_not() -> None:
+    assert is_loopback("app.localhost")
+    assert not is_loopback("localhost.example.com")
+    assert is_private("db.home.arpa")
+    assert not is_private("local.example")
+
+
+def test_one_model_may_serve_every_role() -> None:
+    """Covers S1-5."""
+    roles = Roles.model_validate({"main": "work/org/model-a", "fast": "work/small"})
+    assert roles.of("main") == ModelRef("work", "org/model-a")
+    assert roles.of("fast") == ModelRef("work", "small")
+    assert roles.of("creative") == roles.of("evaluator") == roles.of("main")
+    assert Roles().of("main") is None
+
+
+@pytest.mark.parametrize("text", ["model", "/model", "endpoint/"])
+def test_a_role_without_endpoint_or_model_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        Roles.model_validate({"main": text})

@@ -1,0 +1,126 @@
+"""Errors in plain words: what failed, on what, which setting; never a key."""
+
+from __future__ import annotations
+
+import string
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import duckflow_tui
+from duckflow_tui.llm.account import estimated_tokens
+from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.errors import CODES, DETAIL, LlmError, escaped
+from duckflow_tui.llm.failures import FailureTeller, retry_after
+
+STRINGS = Path(duckflow_tui.__file__).parent / "ui" / "strings"
+KEY = "sk-verysecret-0123456789"
+
+
+def teller() -> FailureTeller:
+    here = Endpoint(name="work", base_url="https://models.example/v1")
+    return FailureTeller(here, "duck-1", (KEY,))
+
+
+def test_every_code_has_words_in_both_languages_and_no_unknown_blank() -> None:
+    known = set(LlmError("cut").params)
+    for language in ("en", "ja"):
+        path = STRINGS / language / "llm.toml"
+        table = tomllib.loads(path.read_text(encoding="utf-8"))["llm"]
+        assert set(table["error"]) == set(CODES)
+        for text in table["error"].values():
+            blanks = {name for _, name, _, _ in string.Formatter().parse(text) if name}
+            assert blanks <= known
+
+
+def test_the_same_blanks_stand_in_both_languages() -> None:
+    tables = [
+        tomllib.loads((STRINGS / lang / "llm.toml").read_text(encoding="utf-8"))["llm"]
+        for lang in ("en", "ja")
+    ]
+    for group in ("error", "waiting"):
+        assert set(tables[0][group]) == set(tables[1][group])
+        for key, text in tables[0][group].items():
+            blanks = [
+                {name for _, name, _, _ in string.Formatter().parse(one) if name}
+                for one in (text, tables[1][group][key])
+            ]
+            assert blanks[0] == blanks[1], key
+
+
+@given(st.text(max_size=600), st.integers(0, 600))
+def test_no_part_of_a_key_and_no_control_character_is_left(text: str, at: int) -> None:
+    shown = escaped(text[:at] + KEY + text[at:], (KEY,))
+    assert KEY not in shown
+    assert len(shown) <= DETAIL
+    assert shown.isprintable()
+
+
+def test_a_key_that_the_cut_would_split_is_masked_too() -> None:
+    for before in range(DETAIL - len(KEY) - 2, DETAIL + 2):
+        assert "sk-very" not in escaped("x" * before + KEY, (KEY,))
+    assert "sk-very" not in escaped(" " * (DETAIL * 8 - 10) + KEY, (KEY,))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "retryable"),
+    [
+        (400, '{"error": {"message": "bad thing"}}', "bad_request", False),
+        (400, '{"error": {"code": "context_length_exceeded", "message": "x"}}',
+         "context_overflow", False),
+        (400, '{"error": "the request exceeds the available context size"}',
+         "context_overflow", False),
+        (413, "prompt is too long: 210000 tokens", "context_overflow", False),
+        (401, "no", "auth", False),
+        (403, "no", "forbidden", False),
+        (404, '{"detail": "Not Found"}', "not_found", False),
+        (429, '{"error": {"message": "slow down"}}', "rate_limited", True),
+        (429, '{"error": {"code": "insufficient_quota", "message": "pay"}}', "quota", False),
+        (500, "oops", "server_error", True),
+        (503, "<html>busy</html>", "server_error", True),
+        (501, "no", "server_error", False),
+        (307, "", "redirect", False),
+    ],
+)  # fmt: skip
+def test_a_status_and_its_words_give_the_code(
+    status: int, body: str, code: str, retryable: bool
+) -> None:
+    error = teller().status(status, {"Location": "https://evil.example/"}, body.encode(), 0.0)
+    assert (error.code, error.retryable, error.status) == (code, retryable, status)
+    assert error.host == "models.example"
+
+
+def test_an_error_names_the_setting_and_keeps_the_key_out() -> None:
+    body = f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode()
+    error = teller().status(401, {}, body, 0.0)
+    assert error.setting == "endpoints.work.api_key_env"
+    assert KEY not in f"{error} {error.detail} {error.message} {error.params}"
+    assert "bad key •••" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"Retry-After-Ms": "250"}, 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "9" * 50}, None),
+        ({}, None),
+    ],
+)
+def test_both_forms_of_retry_after_are_read(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, now=100.0) == seconds
+
+
+def test_tokens_are_estimated_by_script() -> None:
+    assert estimated_tokens("a" * 400) == 100
+    assert estimated_tokens("日本語のテスト") == 7
+    assert estimated_tokens("日本語" + "a" * 40) == 13
+    assert estimated_tokens("") == 0

@@ -1,0 +1,213 @@
+"""From JSON to a decision: what is wrong becomes words for the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.endpoint import OPERATIONS, action, decision
+
+from duckflow_tui.llm.reading import DecisionReader
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.decision import NextStep, PromptPattern, TaskProfile, TurnDecision
+from duckflow_tui.state.ids import CountingIds
+from duckflow_tui.state.phase import Phase
+
+
+def read(data: JsonObject) -> tuple[TurnDecision, DecisionReader]:
+    reader = DecisionReader(OPERATIONS, CountingIds())
+    actions = reader.actions(data.get("actions"))
+    made = reader.decision("llm_1", data, reply=str(data.get("reply", "")), actions=actions)
+    return made, reader
+
+
+def test_every_field_of_the_wire_arrives() -> None:
+    """Covers S4-57."""
+    made, reader = read(
+        decision(
+            confidence=0.8,
+            task_profile="CODE_ANALYSIS",
+            requirements=[{"requirement": "find the bug", "priority": 2}],
+            state_delta={"goal": "find it", "constraints": ["no new files"], "decision": "read"},
+            question={"text": "Which one?", "options": ["a", "b"]},
+            actions=[action(intent="see it", alternatives=[{"label": "list it"}])],
+        )
+    )
+    assert reader.problems == reader.warnings == []
+    assert made.rationale == "The file must be seen first."
+    assert made.goal_consistency.ok is True
+    assert made.goal_consistency.reason == "as asked"
+    assert made.step is Phase.EXECUTION
+    assert made.next_step is NextStep.CONTINUE
+    assert made.prompt_pattern is PromptPattern.BASE_MAIN_SPECIALIZED
+    assert made.task_profile is TaskProfile.CODE_ANALYSIS
+    assert made.requirements[0].priority == 2
+    assert made.state_delta.constraints == ("no new files",)
+    assert made.state_delta.open_questions is None
+    assert made.question is not None
+    assert made.question.options == ("a", "b")
+    assert made.actions[0].args == {"path": "a.py"}
+    assert made.actions[0].alternatives == ("list it",)
+
+
+@pytest.mark.parametrize(
+    ("text", "ok", "reason"),
+    [
+        ("yes: it helps", True, "it helps"),
+        ("Yes", True, ""),
+        ("no - it breaks a constraint", False, "it breaks a constraint"),
+        ("NO", False, ""),
+        ("はい：目標に合う", True, "目標に合う"),
+        ("いいえ、制約に反する", False, "制約に反する"),
+        ("はい。問題ありません", True, "問題ありません"),
+        (True, True, ""),
+        ({"ok": "no", "reason": "out of scope"}, False, "out of scope"),
+        ({"ok": "yes: fine"}, True, "fine"),
+        ("nothing to say", None, "nothing to say"),
+        ("notably good", None, "notably good"),
+        ("okay-ish", None, "okay-ish"),
+        (7, None, ""),
+        ({"reason": "no verdict"}, None, "no verdict"),
+    ],
+)
+def test_a_check_may_come_as_text(text: object, ok: bool | None, reason: str) -> None:
+    """Covers S4-57."""
+    made, _ = read(decision(constraint_check=text))
+    assert made.constraint_check.ok is ok
+    assert made.constraint_check.reason == reason
+
+
+def test_a_no_in_either_check_marks_the_decision() -> None:
+    made, reader = read(decision(goal_consistency="no: not asked", actions=[action()]))
+    assert made.refused_by_itself
+    assert reader.problems == []
+
+
+def test_missing_checks_are_repaired_only_before_side_effects() -> None:
+    """Covers S4-58."""
+    bare = {"reply": "x"}
+    made, reader = read({**bare, "actions": [action("file_ops.read_file")]})
+    assert reader.problems == []
+    assert made.goal_consistency.ok is None
+    _, reader = read({**bare, "actions": [action("file_ops.write_file")]})
+    assert len(reader.problems) == 1
+    assert "goal_consistency and constraint_check" in reader.problems[0]
+    assert "file_ops.write_file" in reader.problems[0]
+    _, reader = read(
+        {**decision(constraint_check="perhaps"), "actions": [action("file_ops.write_file")]}
+    )
+    assert reader.problems[0].startswith("constraint_check must be stated")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"reasoning": ""}, "reasoning is missing"),
+        ({"reasoning": None}, "reasoning is missing"),
+        ({"args": None}, "args is missing"),
+        ({"args": "a.py"}, "args must be an object"),
+        ({"args": ["a.py"]}, "args must be an object"),
+        ({"operation": None}, "operation is missing"),
+        ({"operation": "file_ops.readfile"}, "the closest are file_ops.read_file"),
+        ({"operation": "write_file"}, "file_ops.write_file"),
+        ({"operation": "zzz"}, "there is no operation “zzz”"),
+    ],
+)
+def test_a_malformed_action_is_named_and_left_out(wrong: dict[str, Any], words: str) -> None:
+    """Covers S4-3, S4-58."""
+    made, reader = read(decision(actions=[action(), {**action(), **wrong}]))
+    assert len(made.actions) == 1
+    assert len(reader.problems) == 1
+    assert "action 2" in reader.problems[0]
+    assert words in reader.problems[0]
+
+
+def test_a_wire_name_is_understood() -> None:
+    made, reader = read(decision(actions=[action("file_ops__read_file")]))
+    assert made.actions[0].operation == "file_ops.read_file"
+    assert reader.problems == []
+
+
+def test_more_than_twenty_actions_are_a_problem_and_none_is_read() -> None:
+    made, reader = read(decision(actions=[action()] * 20))
+    assert len(made.actions) == 20
+    assert len({one.call_id for one in made.actions}) == 20
+    made, reader = read(decision(actions=[action()] * 21))
+    assert made.actions == ()
+    assert "at most 20" in reader.problems[0]
+
+
+def test_what_does_no_harm_is_only_a_warning() -> None:
+    made, reader = read(
+        decision(
+            confidence=1.7,
+            mood="great",
+            step="DONE",
+            next_step="finish",
+            task_profile="SOMETHING",
+            requirements=["bare text", {"priority": 1}, {"requirement": "x", "priority": 9}],
+            state_delta={"goal": ["wrong"], "colour": "blue", "constraints": "one"},
+            actions=[action(extra=1, alternatives=[{"label": str(n)} for n in range(12)])],
+        )
+    )
+    assert reader.problems == []
+    assert made.confidence == 1.0
+    assert made.step is None
+    assert made.next_step is NextStep.CONTINUE
+    assert made.task_profile is None
+    assert [claim.priority for claim in made.requirements] == [1, 3]
+    assert made.state_delta.goal == ""
+    assert made.state_delta.constraints == ("one",)
+    assert len(made.actions[0].alternatives) == 9
+    text = "\n".join(reader.warnings)
+    for part in ("confidence 1.7", "“mood”", "step DONE", "“finish”", "colour", "12 alternatives"):
+        assert part in text
+
+
+def test_without_next_step_the_shape_of_the_reply_decides() -> None:
+    made, _ = read({"reply": "Hello."})
+    assert made.next_step is NextStep.DONE
+    made, _ = read({"reply": "", "question": "Which file?"})
+    assert made.next_step is NextStep.PENDING_USER
+    assert made.question is not None
+    made, _ = read({"reply": "", "actions": [action()]})
+    assert made.next_step is NextStep.CONTINUE
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(
+    [
+        *decision(),
+        "actions",
+        "confidence",
+        "question",
+        "state_delta",
+        "requirements",
+        "task_profile",
+    ]
+)
+
+
+@given(
+    st.dictionaries(FIELDS, JSON, max_size=8),
+    st.lists(
+        st.dictionaries(st.sampled_from(["operation", "args", "reasoning", "alternatives"]), JSON),
+        max_size=3,
+    ),
+)
+def test_no_value_of_a_model_breaks_the_reader(data: JsonObject, actions: list[Any]) -> None:
+    """Covers S4-58."""
+    made, reader = read({**data, "actions": actions})
+    assert len(made.actions) + len(reader.problems) >= len(actions)

@@ -1,0 +1,115 @@
+"""Event streams are read in any slices, and within bounds."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.endpoint import Heard
+
+from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, WireChunk
+from duckflow_tui.state.clock import ManualClock
+
+STREAM = (
+    b"\xef\xbb\xbf: comment\r\n\r\ndata: one\n\nevent: x\ndata:two\r\ndata: more\r\n\r\n"
+    b"id: 3\rdata: three\r\r: keep-alive\n\ndata: last"
+)
+
+
+class Said(Heard):
+    """Hears content and reasoning as a sink."""
+
+    def content(self, text: str) -> None:
+        self.replies.append(text)
+
+
+@given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=10))
+def test_any_slicing_gives_the_same_events(cuts: list[int]) -> None:
+    reader = EventReader()
+    places = sorted({0, len(STREAM), *cuts})
+    events: list[bytes] = []
+    for start, end in itertools.pairwise(places):
+        events += reader.feed(STREAM[start:end])
+    assert events + reader.finish() == [b"one", b"two\nmore", b"three", b"last"]
+
+
+def test_a_line_over_four_megabytes_is_refused_before_it_is_kept() -> None:
+    """Covers R18."""
+    reader = EventReader()
+    piece = b"data: " + b"x" * 65_530
+    reader.feed(piece)
+    for _ in range(MAX_LINE // len(piece) - 1):
+        assert reader.feed(b"y" * len(piece)) == []
+    with pytest.raises(LineTooLong) as caught:
+        reader.feed(b"y" * len(piece))
+    assert caught.value.beginning.startswith(b"data: xxx")
+
+
+def completed(*chunks: dict[str, object]) -> tuple[Completion, Said]:
+    said = Said()
+    completion = Completion(said, ManualClock())
+    for chunk in chunks:
+        completion.add(WireChunk.model_validate(chunk))
+    completion.close()
+    return completion, said
+
+
+def delta(**fields: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": fields}]}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_think_tags_at_the_start_are_reasoning(size: int) -> None:
+    text = "\n<think>\nfirst <b> then</think>\n\nAnswer with <think>.</think>"
+    pieces = [text[i : i + size] for i in range(0, len(text), size)]
+    completion, said = completed(*(delta(content=piece) for piece in pieces))
+    assert completion.text == said.text == "Answer with <think>.</think>"
+    assert completion.reasoning == "\nfirst <b> then"
+
+
+def test_text_that_only_begins_like_a_tag_is_not_lost() -> None:
+    for text in ("<thin ice", "<", "  ", "<think", "x<think>y</think>"):
+        completion, _ = completed(*(delta(content=char) for char in text))
+        assert completion.text == text
+    completion, _ = completed(delta(content="<think>never closed"))
+    assert completion.reasoning == "never closed"
+
+
+def test_native_calls_are_joined_however_a_server_numbers_them() -> None:
+    def call(index: int | None, wire_id: str | None, name: str | None, args: object) -> object:
+        return delta(
+            tool_calls=[
+                {"index": index, "id": wire_id, "function": {"name": name, "arguments": args}}
+            ]
+        )
+
+    usual = [call(0, "a", "f", ""), call(0, None, None, '{"x"'), call(0, None, None, ": 1}")]
+    zeros = [call(0, "a", "f", '{"x": 1}'), call(0, "b", "g", "{}")]
+    bare = [call(None, "a", "f", {"x": 1}), call(None, None, "g", "{}")]
+    joined, _ = completed(*usual)  # pyright: ignore[reportArgumentType]  # objects of test data
+    assert [(c.name, c.argument_text) for c in joined.calls] == [("f", '{"x": 1}')]
+    two, _ = completed(*zeros)  # pyright: ignore[reportArgumentType]  # objects of test data
+    assert [c.wire_id for c in two.calls] == ["a", "b"]
+    plain, _ = completed(*bare)  # pyright: ignore[reportArgumentType]  # objects of test data
+    assert [(c.name, c.argument_text) for c in plain.calls] == [("f", '{"x":1}'), ("g", "{}")]
+
+
+def test_usage_that_makes_no_sense_is_left_out() -> None:
+    completion, _ = completed({"usage": {"prompt_tokens": -5}}, {"usage": "many"})
+    assert completion.usage is None
+    counted, _ = completed(
+        {
+            "usage": {
+                "prompt_tokens": 10,
+                "completion_tokens": 4,
+                "prompt_tokens_details": {"cached_tokens": 99},
+                "completion_tokens_details": None,
+            }
+        }
+    )
+    assert counted.usage is not None
+    assert counted.usage.cached == 10
+    assert counted.usage.reasoning == 0

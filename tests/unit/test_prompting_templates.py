@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from support.prompt_states import OPERATIONS, busy_state, compiler
+
+from duckflow_tui.assets import asset_folder
+from duckflow_tui.prompting.layers import LongMemory, main_values, session_values
+from duckflow_tui.prompting.templates import Template, TemplateError
+from duckflow_tui.prompting.texts import LANGUAGES, PromptTexts
+from duckflow_tui.state.decision import PromptPattern
+
+
+def render(text: str, **values: str) -> str:
+    return Template("t.md", text, values).render(values)
+
+
+def test_values_with_braces_stay_as_they_are() -> None:
+    """Covers S4-13."""
+    hostile = "{goal} {0} {self.__class__} {{x}} %s ${HOME}"
+    assert render("A: {name}\nB: {goal}", name=hostile, goal="g") == f"A: {hostile}\nB: g"
+
+
+def test_json_in_a_template_needs_no_escapes() -> None:
+    example = '{"a": {"ok": true}, "b": [{"c": "…"}]} {{…}}'
+    assert render(example) == example
+
+
+@pytest.mark.parametrize("mark", ["{nope}", "{name.upper}", "{name[0]}", "{name!r}", "{Name}"])
+def test_unknown_field_is_named_with_file_and_line(mark: str) -> None:
+    text = f"<!-- a\ncomment -->\nfirst\n{mark} second"
+    with pytest.raises(TemplateError, match=re.escape("t.md:4: there is no field " + mark)):
+        Template("t.md", text, ["name"])
+
+
+def test_comment_at_the_top_is_not_sent() -> None:
+    assert render("<!-- why\nthis -->\nText <!-- stays -->") == "Text <!-- stays -->"
+
+
+def test_what_is_empty_leaves_no_trace() -> None:
+    text = "# One\nList:\n{a}\n\n# Two\n{b} of {c}\n\n# Three\nkept {a}\nkept"
+    assert render(text, a="", b="1", c="") == "# Two\n1 of \n\n# Three\nkept"
+
+
+def test_a_value_that_looks_like_a_heading_is_kept() -> None:
+    assert render("{a}", a="# from a file\n\n\n\ntext") == "# from a file\n\n\n\ntext"
+
+
+def test_a_value_that_is_not_given_is_an_error() -> None:
+    with pytest.raises(TemplateError, match=r"t\.md: no value for \{b\}"):
+        Template("t.md", "{a}{b}", ["a", "b"]).render({"a": "1"})
+
+
+def copied(tmp_path: Path) -> Path:
+    shutil.copytree(asset_folder("prompts") / "en", tmp_path / "en")
+    return tmp_path
+
+
+def test_a_file_may_not_lose_what_must_never_be_cut(tmp_path: Path) -> None:
+    main = copied(tmp_path) / "en" / "main.md"
+    main.write_text(main.read_text("utf-8").replace("\n{requirements}", ""), "utf-8")
+    with pytest.raises(TemplateError, match=r"en/main\.md: the field \{requirements\}"):
+        PromptTexts.load(tmp_path, "en")
+
+
+def test_a_missing_and_a_surplus_file_are_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path) / "en"
+    (folder / "reveiw.md").write_text("x", "utf-8")
+    with pytest.raises(TemplateError, match=r"en/reveiw\.md"):
+        PromptTexts.load(tmp_path, "en")
+    (folder / "reveiw.md").unlink()
+    (folder / "review.md").unlink()
+    with pytest.raises(TemplateError, match=r"en/review\.md: cannot be read"):
+        PromptTexts.load(tmp_path, "en")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_file_begins_with_a_comment_that_names_its_headings(language: str) -> None:
+    for path in sorted((asset_folder("prompts") / language).glob("*.md")):
+        text = path.read_text("utf-8")
+        comment, _, body = text.partition("-->")
+        assert comment.startswith("<!--"), path
+        listed = " ".join(comment.split()).replace(" ", "")
+        for heading in re.findall(r"^#+ (.+)$", body, re.MULTILINE):
+            words = re.split(r"[,(（、]", heading)[0]
+            assert words.replace(" ", "") in listed, f"{path}: {heading}"
+
+
+def test_both_languages_tell_the_model_the_same_facts() -> None:
+    folder = asset_folder("prompts")
+    english, japanese = PromptTexts.load(folder, "en"), PromptTexts.load(folder, "ja")
+    for name in PromptTexts.__slots__:
+        en: Template = getattr(english, name)
+        ja: Template = getattr(japanese, name)
+        assert en.fields == ja.fields, name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_base_and_main_files_use_every_field_that_the_state_fills(language: str) -> None:
+    """Covers S4-79: a value that no file shows would be lost without a word."""
+    texts = PromptTexts.load(asset_folder("prompts"), language)
+    values, lists = main_values(busy_state(), ())
+    assert texts.main.fields == values.keys() | lists.keys()
+    values, lists = session_values(busy_state(), LongMemory(), (), 1, 1)
+    assert texts.session.fields == values.keys() | lists.keys()
+
+
+WIRE_WORDS = re.compile(r"\b(?:[a-z]+_[a-z_]+|[A-Z]{4,}(?:_[A-Z]+)*)\b")
+
+
+@pytest.mark.parametrize("name", ["format_json.md", "format_tools.md"])
+def test_both_languages_describe_the_same_wire(name: str) -> None:
+    folder = asset_folder("prompts")
+    words = [
+        set(WIRE_WORDS.findall((folder / language / name).read_text("utf-8")))
+        for language in LANGUAGES
+    ]
+    assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_operation_is_named_outside_the_registry(language: str) -> None:
+    """Covers S2-25: with other operations registered, only those are in the prompt."""
+    files = sorted((asset_folder("prompts") / language).glob("*.md"))
+    rooms = r"\b(?:file_ops|shell|git|plan_tool|task_tool|task_loop|memory|mcp)(?:\.|__)\w"
+    for path in files:
+        assert not re.search(rooms, path.read_text("utf-8")), path
+    prompt = compiler(language).compile(
+        busy_state(), OPERATIONS, pattern=PromptPattern.BASE_MAIN_SPECIALIZED
+    )
+    calls = set(re.findall(r"^- ([\w.]+)\(", prompt.system, re.MULTILINE))
+    assert calls == {spec.name for spec in OPERATIONS}

@@ -1,0 +1,90 @@
+"""The rooms and who may import whom, checked in the source and in a fresh interpreter."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import duckflow_tui
+
+PACKAGE = Path(duckflow_tui.__file__).parent
+
+#: Room → rooms it may import. ``ui`` may read safe text and whatever the engine shows.
+MAY_IMPORT: dict[str, set[str]] = {
+    "state": set(),
+    "llm": {"state"},
+    "prompting": {"state"},
+    "safety": {"state"},
+    "tools": {"state", "safety"},
+    "loops": {"state", "llm", "prompting", "safety", "tools"},
+    "session": {"state", "llm", "prompting", "safety", "tools", "loops"},
+    "demo": {"state", "llm"},
+    "ui": {"state", "llm", "prompting", "safety", "tools", "loops", "session"},
+}
+
+
+def imports_of(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_a_room_imports_only_what_lies_before_it(room: str) -> None:
+    wrong: list[str] = []
+    files = list((PACKAGE / room).rglob("*.py"))
+    assert files
+    for path in files:
+        if "workspace" in path.relative_to(PACKAGE).parts:
+            continue  # the demo's sample project is data
+        for name in imports_of(path):
+            parts = name.split(".")
+            if parts[0] != "duckflow_tui" or len(parts) < 2 or parts[1] == room:
+                continue
+            if parts[1] not in MAY_IMPORT[room] and parts[1] not in ("assets", "places"):
+                wrong.append(f"{path.name} imports {name}")
+    assert wrong == []
+
+
+def test_only_the_ui_room_imports_textual() -> None:
+    wrong = [
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] != "ui"
+        and any(name.split(".")[0] == "textual" for name in imports_of(path))
+    ]
+    assert wrong == []
+
+
+def loaded_after(code: str) -> set[str]:
+    """Top-level modules in ``sys.modules`` after the code ran in a fresh interpreter."""
+    script = (
+        f"{code}\nimport sys\nprint(' '.join(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(done.stdout.split())
+
+
+def test_the_engine_runs_without_textual() -> None:
+    loaded = loaded_after("import duckflow_tui.assembly, duckflow_tui.headless")
+    assert "textual" not in loaded
+
+
+def test_nothing_heavy_is_loaded_before_the_first_frame() -> None:
+    loaded = loaded_after("import duckflow_tui.cli, duckflow_tui.ui.first_frame")
+    assert not loaded & {"textual", "pydantic", "openai", "httpx2", "rich", "mcp"}
+
+
+def test_the_client_library_is_not_loaded_with_the_app() -> None:
+    loaded = loaded_after("import duckflow_tui.ui.app, duckflow_tui.compose")
+    assert not loaded & {"openai", "httpx2", "mcp"}

@@ -1,0 +1,102 @@
+"""Names that mean something (R09)."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duckflow_tui.safety.names import (
+    BINARY_SUFFIXES,
+    EXECUTABLE_SUFFIXES,
+    PROTECTED,
+    acts_by_itself,
+    fold,
+    is_device_name,
+    is_odd,
+    is_protected,
+    is_secret,
+    suffix,
+)
+
+DISGUISES = st.sampled_from(["", ".", " ", ". .", "...", "\u200d", "\ufeff", "::$DATA", ":x"])
+
+
+@given(st.sampled_from(sorted(PROTECTED)), st.data(), DISGUISES)
+def test_no_disguise_of_a_protected_name(name: str, data: st.DataObject, tail: str) -> None:
+    """R09: any case, trailing dots and spaces, invisible characters, streams."""
+    upper = data.draw(st.lists(st.booleans(), min_size=len(name), max_size=len(name)))
+    twin = "".join(c.upper() if up else c for c, up in zip(name, upper, strict=True))
+    assert is_protected(twin + tail)
+
+
+@given(st.text(max_size=20))
+def test_twins_fold_to_the_same(name: str) -> None:
+    """R09: NFC and NFD, upper and lower case are one name."""
+    nfc, nfd = unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)
+    assert fold(nfc) == fold(nfd)
+    assert fold(fold(name)) == fold(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("run.SH", ".sh"), ("x.exe ", ".exe"), ("x.exe. .", ".exe"), ("a.tar.gz", ".gz"), ("a", "")],
+)
+def test_the_extension_a_system_would_see(name: str, expected: str) -> None:
+    """C20: `run.SH` and `x.exe ` are what they are."""
+    assert suffix(name) == expected
+
+
+def test_the_scripts_of_the_requirements() -> None:
+    """Covers S4-82."""
+    assert {".bat", ".sh", ".ps1"} <= EXECUTABLE_SUFFIXES
+    assert ".exe" in BINARY_SUFFIXES
+    safe = {".txt", ".md", ".py", ".json", ".yaml"}
+    assert not safe & (EXECUTABLE_SUFFIXES | BINARY_SUFFIXES)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".github/workflows/ci.yml",
+        ".GitHub/Workflows/ci.yml",
+        ".vscode/tasks.json",
+        "sub/.envrc",
+        ".husky/pre-commit",
+        ".pre-commit-config.yaml",
+    ],
+)
+def test_what_other_programs_obey(path: str) -> None:
+    assert acts_by_itself(path.split("/"))
+
+
+@pytest.mark.parametrize("path", ["workflows/ci.yml", "src/github.py", ".github/README.md", "a.py"])
+def test_what_they_do_not(path: str) -> None:
+    assert not acts_by_itself(path.split("/"))
+
+
+def test_secrets_by_directory() -> None:
+    assert is_secret(["home", ".SSH", "config"])
+    assert is_secret([".config", "gcloud", "x.db"])
+    assert not is_secret(["gcloud", "deploy.py"])
+    assert not is_secret([])
+
+
+def test_device_names() -> None:
+    assert is_device_name("NUL")
+    assert is_device_name("com1.txt")
+    assert not is_device_name("console.py")
+    assert not is_device_name("com10")
+
+
+def test_odd_names() -> None:
+    assert [
+        n for n in ("a.", "a ", "a\nb", "a\u200bb", "日本.md", "👩‍💻.txt", ".a", "a b") if is_odd(n)
+    ] == [
+        "a.",
+        "a ",
+        "a\nb",
+        "a\u200bb",
+    ]

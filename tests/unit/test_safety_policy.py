@@ -1,0 +1,389 @@
+"""One function judges every operation: the table of zones, operations and modes (R17, C16)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.policy import (
+    MAX_WRITE,
+    Access,
+    Decision,
+    DenyRule,
+    Fact,
+    grant_for,
+    judge,
+)
+from duckflow_tui.state.gates import Gate, Grant, Impact
+from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
+
+PLAN, STRICT, STANDARD, TRUSTED = ApprovalMode
+A, G, D = Decision.ALLOW, Decision.GATE, Decision.DENY
+
+READ, WRITE, MOVE, DELETE = Effect.READ, Effect.WRITE, Effect.MOVE, Effect.DELETE
+RUN, REMOTE, STATE = Effect.EXECUTE, Effect.REMOTE, Effect.STATE
+
+
+def place(
+    name: str = "src/a.py", zone: Zone = Zone.INSIDE, *, exists: bool = True, **more: object
+) -> Place:
+    outside = zone is Zone.OUTSIDE
+    real = Path(name if outside else f"/work/{name}")
+    values: dict[str, object] = {"secret": zone is Zone.SECRET, **more}
+    return Place(name, name, name, real, zone, exists, **values)  # type: ignore[arg-type] - test data
+
+
+INSIDE = (place(),)
+SECRET = (place(".env", Zone.SECRET),)
+OUTSIDE = (place("/etc/hosts", Zone.OUTSIDE),)
+PROTECTED = (place(".git/config", Zone.PROTECTED),)
+NONE: tuple[Place, ...] = ()
+RULE, FULL, APPROVED = Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX, Fact.APPROVED
+
+
+@pytest.mark.parametrize(
+    ("operation", "effect", "places", "facts", "cells"),
+    [
+        # read, list, search inside
+        ("file_ops.read_file", READ, INSIDE, (), (A, A, A, A)),
+        ("file_ops.search_text", READ, INSIDE, (), (A, A, A, A)),
+        # read of a secret file or outside
+        ("file_ops.read_file", READ, SECRET, (), (G, G, G, G)),
+        ("file_ops.read_file", READ, OUTSIDE, (), (G, G, G, G)),
+        ("file_ops.list_dir", READ, OUTSIDE, (), (G, G, G, G)),
+        # write, edit, move inside
+        ("file_ops.write_file", WRITE, INSIDE, (), (D, G, G, A)),
+        ("file_ops.edit_file", WRITE, INSIDE, (), (D, G, G, A)),
+        ("file_ops.move_file", MOVE, INSIDE * 2, (), (D, G, G, A)),
+        ("file_ops.write_file", WRITE, SECRET, (), (D, G, G, G)),
+        ("file_ops.move_file", MOVE, INSIDE + SECRET, (), (D, G, G, G)),
+        # delete inside
+        ("file_ops.delete_file", DELETE, INSIDE, (), (D, G, G, G)),
+        ("file_ops.delete_file", DELETE, SECRET, (), (D, G, G, G)),
+        # shell
+        ("shell.run", RUN, NONE, (RULE, FULL), (D, G, A, A)),
+        ("shell.run", RUN, NONE, (RULE,), (D, G, G, G)),
+        ("shell.run", RUN, NONE, (FULL,), (D, G, G, A)),
+        ("shell.run", RUN, NONE, (), (D, G, G, G)),
+        ("shell.run", RUN, OUTSIDE, (RULE, FULL), (D, G, G, G)),
+        # MCP
+        ("mcp.docs.find", READ, NONE, (), (G, G, G, G)),
+        ("mcp.docs.find", READ, NONE, (APPROVED,), (G, G, A, A)),
+        ("mcp.docs.add", REMOTE, NONE, (), (D, G, G, G)),
+        ("mcp.docs.add", REMOTE, NONE, (APPROVED,), (D, G, G, G)),
+        # git
+        ("git.status", READ, NONE, (), (A, A, A, A)),
+        ("git.diff", READ, INSIDE, (), (A, A, A, A)),
+        ("git.log", READ, NONE, (), (A, A, A, A)),
+        ("git.commit", WRITE, NONE, (), (D, G, G, G)),
+        ("git.restore", DELETE, INSIDE, (), (D, G, G, G)),
+        # outside
+        ("file_ops.write_file", WRITE, OUTSIDE, (), (D, G, G, G)),
+        ("file_ops.delete_file", DELETE, OUTSIDE, (), (D, G, G, G)),
+        ("file_ops.move_file", MOVE, INSIDE + OUTSIDE, (), (D, G, G, G)),
+        # protected
+        ("file_ops.write_file", WRITE, PROTECTED, (), (D, D, D, D)),
+        ("file_ops.read_file", READ, PROTECTED, (), (D, D, D, D)),
+        ("file_ops.move_file", MOVE, INSIDE + PROTECTED, (), (D, D, D, D)),
+        ("shell.run", RUN, PROTECTED, (RULE, FULL), (D, D, D, D)),
+        # our own state
+        ("plan_tool.propose", STATE, NONE, (), (A, A, A, A)),
+        ("task_loop.run", STATE, NONE, (), (A, A, A, A)),
+    ],
+)
+def test_the_table(
+    operation: str,
+    effect: Effect,
+    places: tuple[Place, ...],
+    facts: tuple[Fact, ...],
+    cells: tuple[Decision, ...],
+) -> None:
+    """Covers S4-64, S4-69, S4-83, S4-85, S4-86: the table of safety.md, cell by cell."""
+    access = Access(operation, effect, places, facts=frozenset(facts))
+    assert tuple(judge(access, mode).kind for mode in ApprovalMode) == cells
+
+
+@pytest.mark.parametrize(
+    ("operation", "effect", "places"),
+    [
+        ("file_ops.chmod", Effect.EXECUTE, INSIDE),
+        ("file_ops.write_file", WRITE, NONE),
+        ("file_ops.read_file", READ, NONE),
+        ("net.fetch", READ, INSIDE),
+        ("xfile_ops.read_file", READ, INSIDE),
+        ("", READ, INSIDE),
+        ("plan_tool.propose", WRITE, INSIDE),
+        ("file_ops.read_file", None, INSIDE),
+    ],
+)
+@pytest.mark.parametrize("mode", list(ApprovalMode))
+def test_what_no_row_speaks_about_is_denied(
+    operation: str, effect: Effect | None, places: tuple[Place, ...], mode: ApprovalMode
+) -> None:
+    """R17: an unknown operation, or a known one doing something else, is a denial."""
+    grants = [Grant(grant_id="g", operation=operation, path="src/a.py", gate_id="x")]
+    verdict = judge(Access(operation, effect, places), mode, grants)
+    assert (verdict.kind, verdict.reasons[0]) == (D, "unknown_operation")
+    assert verdict.reason_text
+
+
+def test_a_denial_says_why() -> None:
+    """R17, promise 8: a code for the screen and a sentence for the model."""
+    plan = judge(Access("file_ops.write_file", WRITE, INSIDE), PLAN)
+    assert plan.reasons[0] == "plan_mode"
+    assert "Plan mode" in plan.reason_text
+    protected = judge(Access("file_ops.write_file", WRITE, PROTECTED), TRUSTED)
+    assert protected.reasons[0] == "protected"
+    assert ".git/config" in protected.reason_text
+
+
+# --- what asks in every mode -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("access", "reason"),
+    [
+        (Access("file_ops.write_file", WRITE, SECRET), "secret"),
+        (
+            Access("file_ops.write_file", WRITE, INSIDE, b"k = 'sk-" + b"a1B2" * 8 + b"'"),
+            "secret_content",
+        ),
+        (Access("file_ops.write_file", WRITE, (place(".github/workflows/a.yml"),)), "system_file"),
+        (
+            Access("file_ops.write_file", WRITE, tuple(place(f"{n}.py") for n in range(10))),
+            "wide_impact",
+        ),
+        (Access("file_ops.write_file", WRITE, INSIDE, b"", removed_lines=500), "bulk_data"),
+        (
+            Access("file_ops.write_file", WRITE, INSIDE, "x = 1 \u202e# 1".encode()),
+            "hidden_characters",
+        ),
+        (Access("file_ops.delete_file", DELETE, INSIDE), "deletes"),
+    ],
+)
+def test_what_always_needs_a_gate(access: Access, reason: str) -> None:
+    """Covers S4-63: deletion, system files, bulk data, secrets and wide impact ask in trusted
+    mode too, each time anew.
+    """
+    verdict = judge(access, TRUSTED)
+    assert verdict.kind is G
+    assert reason in verdict.reasons
+    assert not verdict.can_grant_session
+    assert verdict.risk.rank >= Risk.MEDIUM.rank
+
+
+def test_an_ordinary_write_in_trusted_mode_asks_nothing() -> None:
+    verdict = judge(Access("file_ops.write_file", WRITE, INSIDE, b"x = 1\n"), TRUSTED)
+    assert (verdict.kind, verdict.risk, verdict.reasons) == (A, Risk.LOW, ())
+
+
+# --- what is refused in every mode -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [STRICT, STANDARD, TRUSTED])
+@pytest.mark.parametrize("name", ["x.exe", "x.EXE ", "lib/y.dll", "z.so", "setup.msi"])
+def test_programs_are_not_written(name: str, mode: ApprovalMode) -> None:
+    """C18, safety.md: a binary executable is refused, in any spelling, as target of a move too."""
+    write = judge(Access("file_ops.write_file", WRITE, (place(name),), b"text"), mode)
+    move = judge(Access("file_ops.move_file", MOVE, (place(), place(name))), mode)
+    assert [v.reasons[0] for v in (write, move)] == ["binary_executable"] * 2
+    assert {write.kind, move.kind} == {D}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x7fELF\x02\x01\x01", b"MZ\x90\x00\x03\x00", b"\xcf\xfa\xed\xfe\x07", b"\xca\xfe\xba\xbe\0"],
+)
+def test_programs_are_known_by_their_bytes(content: bytes) -> None:
+    """C18: whatever the name says."""
+    verdict = judge(Access("file_ops.write_file", WRITE, INSIDE, content), TRUSTED)
+    assert (verdict.kind, verdict.reasons[0]) == (D, "binary_executable")
+
+
+@pytest.mark.parametrize("mode", [STRICT, STANDARD, TRUSTED])
+def test_a_link_that_leads_out_is_not_written_through(mode: ApprovalMode) -> None:
+    """R02, promise 1: refused before a gate is opened that names only the link."""
+    link = Place(
+        "l", "l", "/etc/hosts", Path("/etc/hosts"), Zone.OUTSIDE, True, is_link=True, leads_out=True
+    )
+    write = judge(Access("file_ops.write_file", WRITE, (link,)), mode)
+    assert (write.kind, write.reasons[0]) == (D, "link_out")
+    read = judge(Access("file_ops.read_file", READ, (link,)), mode)
+    assert (read.kind, read.risk) == (G, Risk.HIGH)
+
+
+def test_a_program_may_be_read_and_deleted() -> None:
+    exe = (place("x.exe"),)
+    assert judge(Access("file_ops.read_file", READ, exe), STANDARD).kind is A
+    assert judge(Access("file_ops.delete_file", DELETE, exe), STANDARD).kind is G
+
+
+def test_the_size_limit() -> None:
+    """Covers S4-87: at most 1 MB by default, and it is a setting."""
+
+    def kind(size: int, limit: int = MAX_WRITE) -> Decision:
+        access = Access("file_ops.write_file", WRITE, INSIDE, b"x" * size)
+        return judge(access, TRUSTED, max_write=limit).kind
+
+    assert kind(1_000_000) is A
+    assert kind(1_000_001) is D
+    assert kind(11, limit=10) is D
+    assert kind(2_000_000, limit=3_000_000) is A
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "fits"),
+    [
+        (DenyRule(path="*.lock"), "poetry.lock", True),
+        (DenyRule(path="*.lock"), "deep/POETRY.LOCK", True),
+        (DenyRule(path="vendor"), "lib/vendor/x/y.py", True),
+        (DenyRule(path="vendor/"), "vendor/y.py", True),
+        (DenyRule(path="docs/*.md"), "docs/a.md", True),
+        (DenyRule(path="docs/*.md"), "src/a.md", False),
+        (DenyRule(operation="file_ops.delete_*"), "a.py", False),
+        (DenyRule(operation="file_ops.write_*"), "a.py", True),
+        (DenyRule(operation="file_ops.write_*", path="b"), "a.py", False),
+    ],
+)
+def test_deny_rules(rule: DenyRule, path: str, fits: bool) -> None:
+    """R06: a deny rule wins over modes and grants, in any spelling of the path."""
+    access = Access("file_ops.write_file", WRITE, (place(path),))
+    grants = [Grant(grant_id="g", operation="file_ops.write_file", path=path, gate_id="x")]
+    verdict = judge(access, TRUSTED, grants, deny=[rule])
+    assert (verdict.kind is D and verdict.reasons[0] == "denied_by_rule") is fits
+
+
+def test_a_deny_rule_sees_both_ends() -> None:
+    """R02, R06: the target of a move, and what a link leads to."""
+    rule = DenyRule(path="keep")
+    move = Access("file_ops.move_file", MOVE, (place(), place("keep/a.py")))
+    link = Place("l", "l", "keep/a.py", Path("/work/keep/a.py"), Zone.INSIDE, is_link=True)
+    assert judge(move, TRUSTED, deny=[rule]).kind is D
+    assert judge(Access("file_ops.read_file", READ, (link,)), TRUSTED, deny=[rule]).kind is D
+
+
+# --- grants ----------------------------------------------------------------------------------
+
+
+def gate(pattern: str, *, grantable: bool = True) -> Gate:
+    return Gate(
+        gate_id="gate_1",
+        call_id="c",
+        operation="file_ops.edit_file",
+        args={},
+        args_hash="h",
+        effect=WRITE,
+        intent="",
+        why="",
+        impact=Impact(),
+        can_grant_session=grantable,
+        grant_pattern=pattern,
+        opened_at=0.0,
+    )
+
+
+def test_a_grant_allows_the_same_again_and_nothing_else() -> None:
+    """Session grants: same operation and same real path."""
+    asked = judge(Access("file_ops.edit_file", WRITE, INSIDE), STANDARD)
+    assert (asked.kind, asked.can_grant_session) == (G, True)
+    grant = grant_for(gate(asked.grant_pattern), "grant_1")
+
+    def kind(operation: str, at: Place, mode: ApprovalMode = STANDARD) -> Decision:
+        return judge(Access(operation, WRITE, (at,)), mode, [grant]).kind
+
+    assert kind("file_ops.edit_file", place()) is A
+    assert kind("file_ops.edit_file", place(), STRICT) is A
+    assert kind("file_ops.edit_file", place(), PLAN) is D
+    assert kind("file_ops.edit_file", place("src/b.py")) is G
+    assert kind("file_ops.write_file", place()) is G
+    link = Place("src/a.py", "src/a.py", "other.py", Path("/work/other.py"), Zone.INSIDE)
+    assert kind("file_ops.edit_file", link) is G
+
+
+def test_a_grant_never_covers_what_always_asks() -> None:
+    grants = [
+        Grant(grant_id="g", operation=operation, path=path, gate_id="x")
+        for operation in ("file_ops.write_file", "file_ops.delete_file", "file_ops.move_file")
+        for path in ("src/a.py", "/etc/hosts", ".env")
+    ]
+    for effect, operation, places, content in (
+        (WRITE, "file_ops.write_file", OUTSIDE, b""),
+        (WRITE, "file_ops.write_file", SECRET, b""),
+        (WRITE, "file_ops.write_file", INSIDE, b"-----BEGIN RSA PRIVATE KEY-----"),
+        (DELETE, "file_ops.delete_file", INSIDE, None),
+        (MOVE, "file_ops.move_file", INSIDE * 2, None),
+    ):
+        verdict = judge(Access(operation, effect, places, content), STANDARD, grants)
+        assert verdict.kind is G, operation
+        assert not verdict.can_grant_session
+
+
+def test_reading_a_secret_can_be_granted() -> None:
+    asked = judge(Access("file_ops.read_file", READ, SECRET), TRUSTED)
+    assert asked.grant_pattern == "file_ops.read_file .env"
+    grant = Grant(grant_id="g", operation="file_ops.read_file", path=".env", gate_id="x")
+    assert judge(Access("file_ops.read_file", READ, SECRET), TRUSTED, [grant]).kind is A
+
+
+@pytest.mark.parametrize("pattern", ["", "file_ops.edit_file", "file_ops.write_file a.py"])
+def test_a_gate_without_a_pattern_gives_no_grant(pattern: str) -> None:
+    with pytest.raises(ValueError, match="gate_1"):
+        grant_for(gate(pattern), "grant_1")
+    with pytest.raises(ValueError, match="gate_1"):
+        grant_for(gate("file_ops.edit_file a.py", grantable=False), "grant_1")
+
+
+# --- risk ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("access", "risk", "reasons"),
+    [
+        (Access("file_ops.read_file", READ, INSIDE), Risk.LOW, ()),
+        (Access("file_ops.read_file", READ, OUTSIDE), Risk.MEDIUM, ("outside",)),
+        (Access("file_ops.read_file", READ, SECRET), Risk.HIGH, ("secret",)),
+        (Access("file_ops.write_file", WRITE, INSIDE, b"x"), Risk.LOW, ()),
+        (
+            Access("file_ops.write_file", WRITE, (place("run.SH"),), b"x"),
+            Risk.MEDIUM,
+            ("executable_extension",),
+        ),
+        (
+            Access("file_ops.write_file", WRITE, (place("run"),), b"#!/bin/sh\n"),
+            Risk.MEDIUM,
+            ("executable_content",),
+        ),
+        (
+            Access("file_ops.move_file", MOVE, (place("a.txt"), place("a.bat"))),
+            Risk.MEDIUM,
+            ("executable_extension",),
+        ),
+        (Access("file_ops.delete_file", DELETE, INSIDE), Risk.MEDIUM, ("deletes",)),
+        (Access("file_ops.write_file", WRITE, OUTSIDE), Risk.HIGH, ("outside",)),
+        (
+            Access("file_ops.write_file", WRITE, (place("/opt/x.sh", Zone.OUTSIDE),)),
+            Risk.CRITICAL,
+            ("outside", "executable_extension"),
+        ),
+        (
+            Access(
+                "file_ops.read_file", READ, (place("/h/.ssh/id_rsa", Zone.OUTSIDE, secret=True),)
+            ),
+            Risk.CRITICAL,
+            ("outside", "secret"),
+        ),
+        (
+            Access("file_ops.write_file", WRITE, (place(is_link=True),)),
+            Risk.MEDIUM,
+            ("through_link",),
+        ),
+    ],
+)
+def test_the_risk_is_the_highest_of_operation_path_and_content(
+    access: Access, risk: Risk, reasons: tuple[str, ...]
+) -> None:
+    """Covers S4-66, S4-84; C18: a script is one level more, not forbidden."""
+    verdict = judge(access, STANDARD)
+    assert (verdict.risk, verdict.reasons) == (risk, reasons)

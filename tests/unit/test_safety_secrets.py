@@ -1,0 +1,133 @@
+"""Secrets stay out of logs, exports and error texts (promise 7)."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duckflow_tui.safety.secrets import (
+    REDACTED,
+    RedactingFilter,
+    Redactor,
+    env_secrets,
+    holds_secret,
+)
+
+KEY = "k9+/Zq\"w'x\\y z=日本"
+
+
+@given(st.text(min_size=8), st.text(), st.text())
+def test_a_known_secret_never_gets_through(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    assert secret not in redactor.redact(before + secret + after).replace(REDACTED, "")
+
+
+def test_a_secret_in_other_spellings() -> None:
+    """As a URL, a JSON text and a Python repr spell it."""
+    redactor = Redactor([KEY])
+    for text in (KEY, quote(KEY), quote(KEY, safe=""), json.dumps({"k": KEY}), repr(KEY)):
+        shown = redactor.redact(text)
+        assert "Zq" not in shown
+        assert REDACTED in shown
+
+
+def test_the_longer_of_two_secrets_goes_whole() -> None:
+    assert Redactor(["abcdefgh", "abcdefgh-ijkl"]).redact("<abcdefgh-ijkl>") == f"<{REDACTED}>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-proj-abcdefghijklmnop1234",
+        "ghp_" + "a1B2" * 9,
+        "AKIAIOSFODNN7EXAMPLE",
+        "xoxb-123456789012-abcdef",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijkl",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\n-----END OPENSSH PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\ncut off here",
+    ],
+)
+def test_what_looks_like_a_key(text: str) -> None:
+    assert holds_secret(text)
+    assert Redactor().redact(f"a {text} b").startswith(f"a {REDACTED}")
+
+
+def test_several_keys_in_one_text() -> None:
+    """Overlapping shapes too: what is inside another one goes with it."""
+    inner = "ghp_" + "a1B2" * 9
+    text = f"1 sk-{'x' * 20} 2 -----BEGIN PRIVATE KEY-----\n{inner}\n-----END PRIVATE KEY----- 3"
+    shown = Redactor().redact(text)
+    assert inner not in shown
+    assert shown.startswith(f"1 {REDACTED} 2 {REDACTED}")
+    assert shown.endswith(" 3")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Authorization: Bearer abcdef0123456789", f"Authorization: Bearer {REDACTED}"),
+        ("postgres://app:hunter2@db/x", f"postgres://{REDACTED}@db/x"),
+        ("https://example.org/a:b@c", "https://example.org/a:b@c"),
+        ("the task-sk-list of bearer tokens", "the task-sk-list of bearer tokens"),
+    ],
+)
+def test_keys_in_their_places(text: str, shown: str) -> None:
+    assert Redactor().redact(text) == shown
+
+
+def test_values_of_an_env_file() -> None:
+    text = (
+        "# a comment\n"
+        "DEBUG=true\nPORT=8080\nNODE_ENV=production\nHOST=localhost\n"
+        "API_KEY=abc12345\n"
+        'export DB_PASSWORD="p@ss word" # note\n'
+        "SHORT_TOKEN='x1y2'\r\n"
+        "NAME=short\n"
+        "LONG=some-long-value-here\n"
+        "URL=https://example.org/path\n"
+        "DATABASE_URL=postgres://app:hunter2@db/x\n"
+        "EMPTY=\n"
+    )
+    assert env_secrets(text) == (
+        "abc12345",
+        "p@ss word",
+        "x1y2",
+        "some-long-value-here",
+        "postgres://app:hunter2@db/x",
+        "hunter2",
+    )
+
+
+def test_short_secrets_only_as_whole_words() -> None:
+    redactor = Redactor()
+    redactor.learn_env("PASSWORD=test\n")
+    assert redactor.redact("tests/test.py: test") == f"tests/{REDACTED}.py: {REDACTED}"
+
+
+def test_the_log_gets_no_secret() -> None:
+    """Promise 7: not in the message, its arguments, a traceback or a stack."""
+    redactor = Redactor(["s3cret-value"])
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.addFilter(RedactingFilter(redactor))
+    log = logging.Logger("test")
+    log.addHandler(handler)
+    log.warning("key %s and %d%%", "s3cret-value", 5)
+    try:
+        raise ValueError("bad s3cret-value")
+    except ValueError:
+        log.exception("failed", stack_info=True)
+    redactor.learn(["another-one"])
+    log.error("another-one, no arguments: 100%")
+    text = out.getvalue()
+    assert "s3cret" not in text
+    assert "another" not in text
+    assert f"key {REDACTED} and 5%" in text
+    assert f"ValueError: bad {REDACTED}" in text
+    assert "Traceback" in text

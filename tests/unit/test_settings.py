@@ -1,0 +1,207 @@
+"""Settings from file and environment: each wrong key costs only itself, and is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.compose import Flags, Unusable, choose
+from duckflow_tui.places import Places, language_of, peek_ui
+from duckflow_tui.settings import load
+from duckflow_tui.state.operations import ApprovalMode
+
+FILE = """\
+[endpoints.local]
+base_url = "http://localhost:11434/v1"
+context = 32768
+
+[roles]
+main = "local/qwen"
+
+[execution]
+max_steps = 7
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+
+
+def write(places: Places, text: str | bytes) -> None:
+    places.config.mkdir(parents=True, exist_ok=True)
+    data = text.encode() if isinstance(text, str) else text
+    places.settings_file.write_bytes(data)
+
+
+def test_without_a_file_every_key_has_its_default(places: Places) -> None:
+    """Covers S4-76, S3-6."""
+    loaded = load(places, {})
+    assert loaded.problems == []
+    assert loaded.settings.execution.max_steps == 10
+    budget = loaded.settings.budget
+    assert (budget.base, budget.main, budget.specialized) == (500, 800, 1200)
+
+
+def test_the_file_wins_over_defaults_and_the_environment_over_the_file(places: Places) -> None:
+    write(places, FILE)
+    environ = {
+        "DUCKFLOW_EXECUTION__MAX_STEPS": "9",
+        "DUCKFLOW_ENDPOINTS__OTHER__BASE_URL": "http://localhost:8080/v1",
+        "DUCKFLOW_ROLES__FAST": "other/small",
+        "DUCKFLOW_HOME": "/nowhere",
+    }
+    loaded = load(places, environ)
+    assert loaded.problems == []
+    settings = loaded.settings
+    assert settings.execution.max_steps == 9
+    assert settings.endpoints["local"].context == 32768
+    assert settings.endpoints["other"].base_url == "http://localhost:8080/v1"
+    fast, creative = settings.roles.of("fast"), settings.roles.of("creative")
+    assert (str(fast), str(creative)) == ("other/small", "local/qwen")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        ("[execution]\nmax_steps = 'many'\n", 2, "execution.max_steps"),
+        ("[execution]\n\nmax_stepz = 3\n", 3, "execution.max_stepz"),
+        ("[execution]\nmax_steps = 0\n", 2, "execution.max_steps"),
+        ("# x\n[executoin]\nmax_steps = 3\n", 2, "executoin"),
+        ("execution = 3\n", 1, "execution"),
+        ("ui.language = 'fr'\n", 1, "ui.language"),
+        ("[endpoints.a]\ncontext = 5\n", 1, "endpoints.a.base_url"),
+        (
+            "[endpoints.a]\nbase_url = 'http://localhost/v1'\nprotocol = 'x'\n",
+            3,
+            "endpoints.a.protocol",
+        ),
+        ("[roles]\nmain = 'nothing'\n", 2, "roles.main"),
+    ],
+)
+def test_a_wrong_key_is_named_with_its_line_and_the_default_holds(
+    places: Places, text: str, line: int, key: str
+) -> None:
+    write(places, text)
+    loaded = load(places, {})
+    assert [(p.line, p.key) for p in loaded.problems] == [(line, key)]
+    assert str(places.settings_file) in str(loaded.problems[0])
+    assert loaded.settings.execution.max_steps == 10
+    assert places.settings_file.read_text() == text
+
+
+def test_one_wrong_key_does_not_cost_its_neighbours(places: Places) -> None:
+    write(places, "[execution]\nmax_steps = 'many'\nmax_model_calls = 5\n")
+    assert load(places, {}).settings.execution.max_model_calls == 5
+
+
+@pytest.mark.parametrize(
+    "data", [b"[execution\n", b"\xff\xfe broken", b"#" * 300_000, b"a = 1\na = 2\n"]
+)
+def test_an_unreadable_file_is_named_and_left_alone(places: Places, data: bytes) -> None:
+    write(places, data)
+    loaded = load(places, {})
+    assert len(loaded.problems) == 1
+    assert loaded.problems[0].source == str(places.settings_file)
+    assert loaded.settings.execution.max_steps == 10
+    assert places.settings_file.read_bytes() == data
+    assert peek_ui(places) == {}
+
+
+@pytest.mark.parametrize(
+    ("environ", "language"),
+    [
+        ({"LANG": "ja_JP.UTF-8"}, "ja"),
+        ({"LC_ALL": "en_GB.UTF-8", "LANG": "ja_JP.UTF-8"}, "en"),
+        ({}, "en"),
+    ],
+)
+def test_the_language_follows_the_system(environ: dict[str, str], language: str) -> None:
+    assert language_of("auto", environ) == language
+    assert language_of("ja", environ) == "ja"
+
+
+def test_flags_make_an_endpoint_of_their_own(places: Places, tmp_path: Path) -> None:
+    flags = Flags(
+        workspace=tmp_path, base_url="http://127.0.0.1:9/v1", model="org/m", protocol="json"
+    )
+    choice = choose(flags, places, "en", {})
+    main = choice.settings.roles.of("main")
+    assert main is not None
+    assert (main.endpoint, main.model) == ("cli", "org/m")
+    assert choice.settings.endpoints["cli"].protocol == "json"
+
+
+def test_without_an_endpoint_the_choice_says_so(places: Places, tmp_path: Path) -> None:
+    assert choose(Flags(workspace=tmp_path), places, "en", {}).endpoint_missing
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        ({"base_url": "http://127.0.0.1:9/v1"}, "--model"),
+        ({"base_url": "nonsense", "model": "m"}, "--base-url"),
+        ({"base_url": "http://example.com/v1", "model": "m"}, "example.com"),
+        ({"base_url": "http://192.168.0.9/v1", "model": "m", "headless": True}, "192.168.0.9"),
+    ],
+)
+def test_what_nothing_can_be_started_with_is_refused_in_words(
+    places: Places, tmp_path: Path, flags: dict[str, str], word: str
+) -> None:
+    """R11."""
+    with pytest.raises(Unusable, match=word):
+        choose(Flags(workspace=tmp_path, **flags), places, "en", {})  # type: ignore[arg-type]  # table of flags
+
+
+def test_a_private_address_over_plain_http_waits_for_the_user(
+    places: Places, tmp_path: Path
+) -> None:
+    """R11: confirmed once."""
+    from duckflow_tui.session.confirmed import ConfirmedOrigins
+
+    flags = Flags(workspace=tmp_path, base_url="http://192.168.0.9:8000/v1", model="m")
+    choice = choose(flags, places, "en", {})
+    assert choice.confirm_origin == "http://192.168.0.9:8000"
+    ConfirmedOrigins(places.data).add(choice.confirm_origin)
+    assert choose(flags, places, "en", {}).confirm_origin == ""
+    assert ConfirmedOrigins(places.data).path.stat().st_mode & 0o077 == 0
+
+
+def test_headless_consent_never_comes_from_settings(places: Places, tmp_path: Path) -> None:
+    """R19."""
+    write(places, FILE + "[approval]\nmode = 'trusted'\n")
+    app = choose(Flags(workspace=tmp_path), places, "en", {})
+    headless = choose(Flags(workspace=tmp_path, headless=True), places, "en", {})
+    asked = choose(Flags(workspace=tmp_path, headless=True, mode="trusted"), places, "en", {})
+    assert (app.mode, headless.mode, asked.mode) == (
+        ApprovalMode.TRUSTED,
+        ApprovalMode.STANDARD,
+        ApprovalMode.TRUSTED,
+    )
+
+
+def test_nothing_of_the_workspace_is_read_before_it_is_trusted(
+    places: Places, tmp_path: Path
+) -> None:
+    """R10."""
+    (tmp_path / ".duckflow").mkdir()
+    (tmp_path / ".duckflow" / "settings.toml").write_text("[approval]\nmode = 'trusted'\n")
+    (tmp_path / "settings.toml").write_text("[approval]\nmode = 'trusted'\n")
+    write(places, FILE)
+    assert choose(Flags(workspace=tmp_path), places, "en", {}).mode is ApprovalMode.STANDARD
+
+
+@pytest.mark.parametrize("text", [None, "edge = 3", "[[edge]]\nfrom = 'NOWHERE'\n", "\x00"])
+def test_a_table_of_phases_that_cannot_be_used_is_named_and_the_built_in_holds(
+    places: Places, tmp_path: Path, text: str | None
+) -> None:
+    """Covers S4-54."""
+    table = tmp_path / "phases.toml"
+    if text is not None:
+        table.write_text(text)
+    choice = choose(
+        Flags(workspace=tmp_path, demo=True), places, "en", {"DUCKFLOW_PHASES__TABLE": str(table)}
+    )
+    assert [p.key for p in choice.problems] == ["phases.table"]
+    assert choice.settings.phases.table == ""

@@ -1,0 +1,165 @@
+"""The Store: order, atomicity, watchers, recording."""
+
+from __future__ import annotations
+
+import pytest
+
+from duckflow_tui.state.agent import AgentState, SessionInfo
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.events import (
+    EVENT_KINDS,
+    BaseEvent,
+    LlmCallStarted,
+    MessageQueued,
+    ModeChanged,
+    QueueItemRemoved,
+    ReplyDelta,
+    SessionStarted,
+    StateError,
+    StatusChanged,
+    UserMessageAdded,
+    event_from_json,
+)
+from duckflow_tui.state.messages import QueuedMessage, UserMessage
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.phase import Status
+from duckflow_tui.state.store import MemoryRecorder, Record, Store
+
+
+def make_store() -> tuple[Store, MemoryRecorder]:
+    recorder = MemoryRecorder()
+    return Store(AgentState(), ManualClock(), recorder), recorder
+
+
+def said(text: str) -> UserMessageAdded:
+    return UserMessageAdded(message=UserMessage(message_id=f"msg_{text}", text=text, at=1.0))
+
+
+def test_an_event_changes_the_state_before_it_is_recorded_and_told() -> None:
+    """One owner of the state, told at once: Covers S4-33."""
+    store, recorder = make_store()
+    seen: list[tuple[ApprovalMode, int]] = []
+    store.watch(lambda state, record: seen.append((state.mode, len(recorder.records))))
+    store.dispatch(ModeChanged(mode=ApprovalMode.PLAN))
+    assert seen == [(ApprovalMode.PLAN, 1)]
+
+
+def test_a_refused_event_changes_and_records_nothing() -> None:
+    store, recorder = make_store()
+    with pytest.raises(StateError):
+        store.dispatch(QueueItemRemoved(message_id="msg_none"))
+    assert recorder.records == []
+    store.dispatch(said("a"))
+    assert [r.seq for r in recorder.records] == [1]
+
+
+def test_transient_events_are_told_but_not_recorded() -> None:
+    store, recorder = make_store()
+    told: list[Record] = []
+    store.watch(lambda state, record: told.append(record))
+    store.dispatch(LlmCallStarted(llm_id="llm_1", purpose="main", at=0.0))
+    store.dispatch(ReplyDelta(llm_id="llm_1", text="hel", at=0.1))
+    store.dispatch(said("a"))
+    assert [r.event.kind for r in recorder.records] == ["user_message"]
+    assert [r.seq for r in told] == [None, None, 1]
+    assert "".join(store.state.live["llm_1"].text) == "hel"
+
+
+def test_a_dispatch_from_a_watcher_waits_until_every_watcher_heard_the_first() -> None:
+    store, _ = make_store()
+    heard: list[str] = []
+
+    def first(state: AgentState, record: Record) -> None:
+        heard.append(f"first {record.event.kind}")
+        if isinstance(record.event, ModeChanged):
+            store.dispatch(StatusChanged(status=Status.ERROR))
+
+    store.watch(first)
+    store.watch(lambda state, record: heard.append(f"second {record.event.kind}"))
+    store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+    assert heard == [
+        "first mode_changed",
+        "second mode_changed",
+        "first status_changed",
+        "second status_changed",
+    ]
+
+
+def test_a_watcher_that_breaks_does_not_keep_others_from_hearing() -> None:
+    store, _ = make_store()
+    heard: list[str] = []
+
+    def broken(state: AgentState, record: Record) -> None:
+        raise RuntimeError("view")
+
+    store.watch(broken)
+    store.watch(lambda state, record: heard.append(record.event.kind))
+    store.dispatch(said("a"))
+    assert heard == ["user_message"]
+
+
+def test_a_refused_dispatch_from_a_watcher_does_not_reach_the_first_caller() -> None:
+    store, _ = make_store()
+
+    def nested(state: AgentState, record: Record) -> None:
+        if isinstance(record.event, UserMessageAdded):
+            store.dispatch(QueueItemRemoved(message_id="none"))
+            store.dispatch(StatusChanged(status=Status.ERROR))
+
+    store.watch(nested)
+    store.dispatch(said("a"))
+    assert store.state.status is Status.ERROR
+
+
+def test_select_fires_only_when_its_slice_was_replaced() -> None:
+    """A watcher never sees a stale slice: Covers S4-34."""
+    store, _ = make_store()
+    seen: list[int] = []
+    forget = store.select(lambda state: state.queue, lambda queue: seen.append(len(queue)))
+    store.dispatch(ModeChanged(mode=ApprovalMode.PLAN))
+    assert seen == []
+    queued = QueuedMessage(message_id="m", text="later", at=0.0)
+    store.dispatch(MessageQueued(message=queued))
+    assert seen == [1]
+    forget()
+    store.dispatch(QueueItemRemoved(message_id="m"))
+    assert seen == [1]
+
+
+async def test_commit_returns_only_after_the_recorder_has_flushed() -> None:
+    order: list[str] = []
+
+    class Slow(MemoryRecorder):
+        async def flushed(self, seq: int) -> None:
+            order.append(f"flushed {seq}")
+
+    store = Store(AgentState(), ManualClock(), Slow())
+    await store.commit(said("a"))
+    order.append("returned")
+    assert order == ["flushed 1", "returned"]
+
+
+def test_every_recorded_event_reads_back_as_itself() -> None:
+    store, recorder = make_store()
+    store.dispatch(
+        SessionStarted(
+            session=SessionInfo(session_id="session_1", workspace="/w", title="w"),
+            mode=ApprovalMode.STANDARD,
+        )
+    )
+    store.dispatch(said("日本語 \x1b]0;x"))
+    again = AgentState()
+    for record in recorder.records:
+        line = record.as_json()
+        fields = {k: v for k, v in line.items() if k not in ("seq", "at")}
+        event = event_from_json(fields)
+        assert event == record.event
+        event.apply(again)
+    assert again.messages == store.state.messages
+    assert again.session == store.state.session
+
+
+def test_kinds_are_unique_and_every_event_has_one() -> None:
+    kinds = [str(cls.model_fields["kind"].default) for cls in BaseEvent.__subclasses__()]
+    assert len(set(EVENT_KINDS)) == len(EVENT_KINDS)
+    assert sorted(kinds) == sorted(EVENT_KINDS)

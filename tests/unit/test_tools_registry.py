@@ -1,0 +1,152 @@
+"""The registry is the one source of names, schemas and effects."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import Field, ValidationError
+
+from duckflow_tui.safety.workspace import Place
+from duckflow_tui.state.operations import Effect
+from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, Work
+from duckflow_tui.tools.registry import DuplicateOperation, Registry, default_registry
+from duckflow_tui.tools.schema import argument_problems, model_schema, references
+
+
+class Part(Arguments):
+    """Words for programmers."""
+
+    size: int | None = Field(default=None, description="How\n    big.")
+
+
+class Sample(Arguments):
+    """Words for programmers."""
+
+    title: str = Field(description="A field of that name.")
+    parts: list[Part] = Field(min_length=1, description="Its parts.")
+
+
+async def prepare(args: Sample, places: tuple[Place, ...], context: ToolContext) -> Work:
+    async def run() -> Output:
+        return Output("")
+
+    return Work(run)
+
+
+def operation(name: str) -> Operation[Sample]:
+    return Operation(
+        name=name,
+        summary="Does it.",
+        effect=Effect.READ,
+        arguments=Sample,
+        paths=lambda args: (),
+        prepare=prepare,
+    )
+
+
+def test_a_name_is_registered_once() -> None:
+    """Covers S2-25."""
+    with pytest.raises(DuplicateOperation, match=r"sample\.do"):
+        Registry([operation("sample.do"), operation("sample.do")])
+
+
+def test_specs_hold_what_the_registry_holds_in_its_order() -> None:
+    """Covers S2-25."""
+    registry = default_registry()
+    names = [spec.name for spec in registry.specs()]
+    assert names == [
+        "file_ops.read_file",
+        "file_ops.list_dir",
+        "file_ops.find_files",
+        "file_ops.search_text",
+        "file_ops.write_file",
+        "file_ops.edit_file",
+        "file_ops.move_file",
+        "file_ops.delete_file",
+    ]
+    registry.add(operation("sample.do"))
+    assert [spec.name for spec in registry.specs()] == [*names, "sample.do"]
+
+
+def test_effects_say_which_operations_change_something() -> None:
+    changing = [spec.name for spec in default_registry().specs() if spec.has_side_effects]
+    assert changing == [
+        "file_ops.write_file",
+        "file_ops.edit_file",
+        "file_ops.move_file",
+        "file_ops.delete_file",
+    ]
+
+
+def test_every_argument_is_described_and_no_schema_refers_or_has_titles() -> None:
+    for spec in default_registry().specs():
+        text = json.dumps(spec.parameters)
+        assert "$ref" not in text
+        assert '"title"' not in text
+        assert spec.parameters["additionalProperties"] is False
+        assert all(field["description"] for field in spec.parameters["properties"].values())
+
+
+def test_a_schema_is_flat_and_keeps_a_field_called_title() -> None:
+    schema = model_schema(Sample)
+    assert schema == {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["title", "parts"],
+        "properties": {
+            "title": {"type": "string", "description": "A field of that name."},
+            "parts": {
+                "type": "array",
+                "minItems": 1,
+                "description": "Its parts.",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"size": {"type": "integer", "description": "How big."}},
+                },
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("file_ops.write", "file_ops.write_file"),
+        ("read_file", "file_ops.read_file"),
+        ("fs.edit_file", "file_ops.edit_file"),
+    ],
+)
+def test_nearest_names(name: str, first: str) -> None:
+    assert default_registry().nearest(name)[0] == first
+
+
+def test_wrong_arguments_are_named_one_by_one() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Sample.model_validate({"parts": [{"size": "3"}], "colour": 1})
+    words = argument_problems(caught.value)
+    assert "title: is required" in words
+    assert "parts.0.size: input should be a valid integer (given: '3')" in words
+    assert "colour: there is no such argument" in words
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["{{previous_result}}", "src/{{ task_1.path }}", "ref:task_2", "${previous.path}"],
+)
+def test_references_are_found_in_any_depth(value: str) -> None:
+    """Covers S3-18."""
+    assert references({"a": [{"b": value}]}, frozenset()) != []
+
+
+@pytest.mark.parametrize("value", ["Tokyo", "150", "a{b}c", "$HOME/x", "refs/heads", "{}", "{x}"])
+def test_values_are_no_references(value: str) -> None:
+    """Covers S3-18."""
+    assert references({"a": value}, frozenset()) == []
+
+
+def test_content_of_files_may_say_anything() -> None:
+    """Covers S3-18."""
+    args = {"edits": [{"old": "{{ name }}", "new": "{{previous_result}}"}]}
+    assert references(args, frozenset({"old", "new"})) == []
