@@ -46,7 +46,7 @@ def _fast(runs: int) -> list[Row]:
             ours.append(_read_by_app(server, filled, 2 * run + 1)[0])
             to_rest(filled.terminal)
             cpu.append(cpu_s(filled.terminal.pid) - before)
-            bare.append(_read_by_client(server))
+            bare.append(_read_by_client(server)[0])
     return [
         row(
             "64 KB of markdown as fast as it comes, behind a bare client",
@@ -68,10 +68,13 @@ def _paced(size: int) -> list[Row]:
         before = cpu_s(filled.terminal.pid)
         took, behind = _read_by_app(server, filled, 1)
         cpu = cpu_s(filled.terminal.pid) - before
+        _, client = _read_by_client(server)
     name = f"{size // 1024} KB of markdown at 2,000 characters/s"
     return [
         row(f"{name}, behind at the end", behind * 1000, PACED_MS, "ms"),
-        row(f"{name}, CPU", cpu, CPU_S * part, "s", beside={"seconds": took}),
+        row(
+            f"{name}, CPU", cpu, CPU_S * part, "s", beside={"seconds": took, "bare client": client}
+        ),
     ]
 
 
@@ -86,8 +89,8 @@ def _read_by_app(server: ModelServer, filled: Filled, number: int) -> tuple[floa
     return seen - came, seen - sent
 
 
-def _read_by_client(server: ModelServer) -> float:
-    """Seconds from the request to the last piece in the hands of a bare client."""
+def _read_by_client(server: ModelServer) -> tuple[float, float]:
+    """Seconds from the request to the last piece in the hands of a bare client; of CPU."""
     done = subprocess.run(
         [PYTHON, str(PROGRAMS / "bare_client.py"), server.base_url, "1"],
         capture_output=True,
@@ -98,4 +101,4 @@ def _read_by_client(server: ModelServer) -> float:
     times = json.loads(done.stdout)
     came = server.reports.next("came")
     server.reports.next("sent")
-    return times["last"] - came
+    return times["last"] - came, times["cpu"]

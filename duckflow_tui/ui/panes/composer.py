@@ -11,8 +11,10 @@ from textual.actions import SkipAction
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
+from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.worker import Worker
 
@@ -57,6 +59,7 @@ class Composer(TextArea, inherit_bindings=False):
     words: var[Catalogue] = var(Catalogue)
     busy: var[bool] = var(False)  # work runs: Tab queues
     suggested: var[str] = var("")  # a first request: Tab or Enter takes it, typing ignores it
+    _coloured: object | None = None  # the theme whose colours are worked out
 
     class Submitted(Message):
         """The user sent the text; pastes are whole in it. ``later``: for the next turn (Tab)."""
@@ -180,6 +183,20 @@ class Composer(TextArea, inherit_bindings=False):
 
     def on_text_area_changed(self) -> None:
         self._complete()
+
+    # drawing
+
+    def notify_style_update(self) -> None:
+        self._coloured = None
+        super().notify_style_update()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # The stock widget works out the colours of all its parts for every key, though they
+        # change with the theme and the focus only: a quarter of what a key costs.
+        if self._coloured is self._theme:
+            return super(TextArea, self).render_lines(crop)
+        self._coloured = self._theme
+        return super().render_lines(crop)
 
     # keys
 
