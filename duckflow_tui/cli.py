@@ -1,61 +1,92 @@
 """Arguments → settings → the app or a headless run. The only place that knows all rooms.
 
-Nothing heavy is imported at the top: in a terminal the first frame is drawn before.
+At the top nothing is imported that Python has not loaded by itself: the first frame is drawn
+before, and it waits even for ``argparse`` and ``pathlib``.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
 
-from duckflow_tui import __version__
-from duckflow_tui.places import Places, language_of, peek_ui
-from duckflow_tui.ui.i18n import LANGUAGES, Catalogue
+from duckflow_tui.glance import LANGUAGES, MODES, PROTOCOLS, THEMES, glance, language_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import Final, NoReturn
+
     from duckflow_tui.compose import Choice
+    from duckflow_tui.places import Places
+    from duckflow_tui.setting_problems import SettingProblem
     from duckflow_tui.ui.first_frame import FirstFrame
+    from duckflow_tui.ui.i18n import Catalogue
 
 USAGE_ERROR: Final = 2  # also wrong settings
+INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
 NO_TEXT: Final = ""  # -p without a text
-MODES: Final = ("plan", "strict", "standard", "trusted")
-THEMES: Final = ("duck-dark", "duck-light", "duck-contrast")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    places = Places.find()
-    ui = peek_ui(places)
-    language = _language(arguments, ui)
-    # To look for plug-ins of pydantic, it would read the metadata of every installed package.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    args = parser(_help_words(arguments, language)).parse_args(arguments)
-    headless = args.prompt is not None
-    if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return _refuse(Catalogue(language)("cli.no_terminal"))
-    workspace = Path(args.dir).expanduser()
-    if headless:
-        return _headless(args, places, workspace, language)
-    from duckflow_tui.ui.first_frame import enter
-
-    theme = args.theme or ui.get("theme", "duck-dark")
-    frame = enter(language, _title(workspace, args.demo), theme=theme)
+    frame = _first_frame(arguments)
     try:
-        status = _interactive(args, places, workspace, language, frame)
+        status, drawn = _run(arguments, frame)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     finally:
         if frame is not None:
             frame.restore()
-    return _leave(status)
+    return _leave(status) if drawn else status
+
+
+def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
+    """The frame where a glance says that the app starts in a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    look = glance(arguments)
+    if look is None:
+        return None
+    from duckflow_tui.ui.first_frame import enter
+
+    return enter(look.language, look.title, theme=look.theme, demo=look.demo)
+
+
+def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]:
+    """The exit status, and whether the app was on the screen."""
+    from pathlib import Path
+
+    from duckflow_tui.places import Places, peek_ui
+
+    places = Places.find()
+    language = _language(arguments, peek_ui(places))
+    # To look for plug-ins of pydantic, it would read the metadata of every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    args = parser(_help_words(arguments, language)).parse_args(arguments)
+    if args.max_calls is not None and _count(args.max_calls) is None:
+        return _refuse(_words(language)("cli.bad_max_calls", given=args.max_calls)), False
+    workspace = Path(args.dir).expanduser()
+    if args.prompt is not None:
+        return _headless(args, places, workspace, language), False
+    if args.allow:
+        return _refuse(_words(language)("cli.allow_needs_prompt")), False
+    if args.json or args.stream:
+        return _refuse(_words(language)("cli.json_needs_prompt")), False
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return _refuse(_words(language)("cli.no_terminal")), False
+    return _interactive(args, places, workspace, language, frame), True
 
 
 def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     """The command line; only what exists is on it."""
+    import argparse
+
+    from duckflow_tui import __version__
+
     made = argparse.ArgumentParser(
         prog="duckflow-tui", description=say("cli.description"), add_help=False, allow_abbrev=False
     )
@@ -72,9 +103,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     made.add_argument("--base-url", metavar="U", help=say("cli.help.base_url"))
     made.add_argument("--model", metavar="N", help=say("cli.help.model"))
     made.add_argument("--api-key-env", metavar="V", help=say("cli.help.api_key_env"))
-    made.add_argument(
-        "--protocol", choices=("auto", "tools", "json"), help=say("cli.help.protocol")
-    )
+    made.add_argument("--protocol", choices=PROTOCOLS, help=say("cli.help.protocol"))
     made.add_argument("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
     made.add_argument("--theme", choices=THEMES, help=say("cli.help.theme"))
     made.add_argument("--no-animation", action="store_true", help=say("cli.help.no_animation"))
@@ -84,15 +113,16 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     )
     headless.add_argument("--json", action="store_true", help=say("cli.help.json"))
     headless.add_argument("--stream", action="store_true", help=say("cli.help.stream"))
-    headless.add_argument("--max-calls", type=_count, metavar="N", help=say("cli.help.max_calls"))
+    headless.add_argument(
+        "--allow", action="append", default=[], metavar="ARGV", help=say("cli.help.allow")
+    )
+    headless.add_argument("--max-calls", metavar="N", help=say("cli.help.max_calls"))
     return made
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
+def _count(text: str) -> int | None:
+    """A whole number from 1 on; None where the text is none."""
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) > 0 else None
 
 
 def _language(arguments: Sequence[str], ui: dict[str, str]) -> str:
@@ -106,13 +136,19 @@ def _language(arguments: Sequence[str], ui: dict[str, str]) -> str:
         if value in LANGUAGES:
             return value
     setting = os.environ.get("DUCKFLOW_UI__LANGUAGE") or ui.get("language", "auto")
-    return language_of(setting if setting in LANGUAGES else "auto")
+    return language_of(setting)
 
 
 def _help_words(arguments: Sequence[str], language: str) -> Callable[[str], str]:
     """The words of the help where it is asked for; the first frame does not wait for them."""
     if {"-h", "--help"}.isdisjoint(arguments):
         return str
+    return _words(language)
+
+
+def _words(language: str) -> Catalogue:
+    from duckflow_tui.ui.i18n import Catalogue
+
     return Catalogue(language)
 
 
@@ -137,6 +173,11 @@ def _refuse(message: str) -> int:
     return USAGE_ERROR
 
 
+def _say_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
+    for problem in problems:
+        print(say("settings.problem", problem=problem.words(say)), file=sys.stderr)
+
+
 def _choose(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> Choice:
     from duckflow_tui.compose import Flags, choose, secrets_of
     from duckflow_tui.session.log import open_log
@@ -150,7 +191,8 @@ def _choose(args: argparse.Namespace, places: Places, workspace: Path, language:
             model=args.model,
             api_key_env=args.api_key_env,
             protocol=args.protocol,
-            max_calls=args.max_calls,
+            max_calls=_count(args.max_calls or ""),
+            allow=tuple(args.allow),
             theme=args.theme,
             animation=False if args.no_animation else None,
             headless=args.prompt is not None,
@@ -163,7 +205,7 @@ def _choose(args: argparse.Namespace, places: Places, workspace: Path, language:
 
 
 def _headless(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> int:
-    say = Catalogue(language)
+    say = _words(language)
     text: str = args.prompt
     if text == "-" or (text == NO_TEXT and not args.demo and not sys.stdin.isatty()):
         text = sys.stdin.read()
@@ -178,17 +220,17 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
 
     try:
         choice = _choose(args, places, workspace, language)
-    except Unusable as problem:
-        return _refuse(str(problem))
-    for trouble in choice.problems:
-        print(say("settings.problem", problem=trouble), file=sys.stderr)
+    except Unusable as refused:
+        _say_problems(refused.problems, say)
+        return _refuse(str(refused))
+    _say_problems(choice.problems, say)
     if choice.endpoint_missing:
         return _refuse(say("cli.no_endpoint", path=places.settings_file))
     options = HeadlessOptions(text=text, as_json=args.json, stream=args.stream)
     ending = Ending()
     status = asyncio.run(run(lambda spawn: open_session(choice, spawn, ending), options, say))
     if ending.kept is not None:
-        print(say("cli.demo_kept", path=ending.kept), file=sys.stderr)
+        print(say("cli.demo_kept", path=str(ending.kept)), file=sys.stderr)
     return status
 
 
@@ -208,14 +250,14 @@ def _interactive(
 
     try:
         choice = _choose(args, places, workspace, language)
-    except Unusable as problem:
+    except Unusable as refused:
         if frame is not None:
             frame.restore()
-        return _refuse(str(problem))
+        _say_problems(refused.problems, _words(language))
+        return _refuse(str(refused))
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.session_host import AppOptions
 
-    sessions = Sessions(choice)
     options = AppOptions(
         language=language,
         theme=choice.settings.ui.theme,
@@ -223,10 +265,12 @@ def _interactive(
         notifications=choice.settings.ui.notifications,
         title=_title(workspace, args.demo),
         settings_path=str(places.settings_file),
-        problems=tuple(str(problem) for problem in choice.problems),
+        demo=args.demo,
+        problems=choice.problems,
         data_dir=places.data,
     )
+    sessions = Sessions(choice)
     status = DuckflowApp(sessions, options, frame=frame).run_to_end()
     if sessions.ending.kept is not None:
-        print(Catalogue(language)("cli.demo_kept", path=sessions.ending.kept))
+        print(_words(language)("cli.demo_kept", path=str(sessions.ending.kept)))
     return status

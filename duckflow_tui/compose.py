@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,25 +18,44 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from duckflow_tui.llm.endpoints import CLI_ENDPOINT, Endpoint, ModelRef, Roles, needs, resolve_key
+from duckflow_tui.llm.endpoints import (
+    CLI_ENDPOINT,
+    Endpoint,
+    ModelRef,
+    Roles,
+    needs,
+    resolve_key,
+    setting_of,
+)
 from duckflow_tui.places import Places
+from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.confirmed import ConfirmedOrigins
-from duckflow_tui.settings import Loaded, SettingProblem, Settings, load
+from duckflow_tui.setting_problems import SettingProblem, fault_of
+from duckflow_tui.settings import Loaded, McpSettings, Settings, load
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase_machine import PhaseTable
+from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.ui.i18n import Catalogue
 
 if TYPE_CHECKING:
-    from duckflow_tui.loops.chat_loop import Spawn
+    from duckflow_tui.demo.stage import Stage
     from duckflow_tui.loops.engine import Engine
+    from duckflow_tui.loops.spawning import Spawn
     from duckflow_tui.safety.workspace import Workspace
 
     Build = Callable[["Choice", Spawn, str], tuple[Engine, Workspace]]
 
 
 class Unusable(Exception):
-    """Flags or settings that nothing can be started with; the text is for the user."""
+    """Flags or settings that nothing can be started with; the text is for the user.
+
+    ``problems`` are what else does not count in the settings.
+    """
+
+    def __init__(self, text: str, problems: tuple[SettingProblem, ...] = ()) -> None:
+        super().__init__(text)
+        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +70,7 @@ class Flags:
     api_key_env: str | None = None
     protocol: str | None = None
     max_calls: int | None = None
+    allow: tuple[str, ...] = ()  # exact commands, operations of servers; headless only (R19)
     theme: str | None = None
     animation: bool | None = None
     headless: bool = False
@@ -69,6 +90,8 @@ class Choice:
     problems: tuple[SettingProblem, ...] = ()
     endpoint_missing: bool = False
     confirm_origin: str = ""  # plain http to a private address that was not confirmed yet
+    allowed: tuple[str, ...] = ()  # what ``--allow`` named, and the demo's own test command
+    approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
 
 
 def choose(
@@ -89,11 +112,30 @@ def choose(
         mode=_mode(flags, settings),
         headless=flags.headless,
         demo=flags.demo,
+        allowed=_allowed(flags, say),
     )
-    if not flags.demo:
-        choice = _with_models(choice, flags, loaded, say, environ)
     _check_phases(loaded)
-    return replace(choice, problems=tuple(loaded.problems))
+    problems = tuple(loaded.problems)
+    if not flags.demo:
+        try:
+            choice = _with_models(choice, flags, settings, say, environ)
+        except Unusable as refused:
+            raise Unusable(str(refused), problems) from refused
+    return replace(choice, problems=problems)
+
+
+def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
+    """The rules of this command line; one that would not say exactly what runs is refused."""
+    if not flags.allow:
+        return ()
+    from duckflow_tui.safety.command_rules import NamedRules, RuleRefused
+
+    try:
+        NamedRules.of(flags.allow)
+    except RuleRefused as refused:
+        why = say(f"cli.allow_why.{refused.code}")
+        raise Unusable(say("cli.bad_allow", rule=visible(refused.rule), why=why)) from None
+    return flags.allow
 
 
 def _check_phases(loaded: Loaded) -> None:
@@ -104,15 +146,19 @@ def _check_phases(loaded: Loaded) -> None:
     try:
         PhaseTable.load(Path(phases.table).expanduser())
     except (OSError, ValueError) as error:  # also what is not TOML, and what is no table
-        reason = f"cannot be used, the built-in one holds: {one_line(str(error), 200)}"
-        loaded.problems.append(SettingProblem(phases.table, 0, "phases.table", reason))
+        detail = {"detail": one_line(str(error), 200)}
+        loaded.problems.append(
+            SettingProblem(phases.table, 0, "phases.table", "phase_table", detail)
+        )
         phases.table = ""
 
 
 def secrets_of(choice: Choice, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The keys of all endpoints: what no log may hold."""
-    keys = [resolve_key(endpoint, environ) for endpoint in choice.settings.endpoints.values()]
-    return [key for key in keys if key]
+    """The keys of all endpoints and servers: what no log may hold."""
+    settings = choice.settings
+    keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
+    given = [secret for server in settings.mcp.servers.values() for secret in server.secrets]
+    return [key for key in (*keys, *given) if key]
 
 
 def _mode(flags: Flags, settings: Settings) -> ApprovalMode:
@@ -131,9 +177,8 @@ def _apply(flags: Flags, settings: Settings) -> None:
 
 
 def _with_models(
-    choice: Choice, flags: Flags, loaded: Loaded, say: Catalogue, environ: Mapping[str, str]
+    choice: Choice, flags: Flags, settings: Settings, say: Catalogue, environ: Mapping[str, str]
 ) -> Choice:
-    settings = loaded.settings
     path = str(choice.places.settings_file)
     overrides: dict[str, str] = {}
     if flags.api_key_env:
@@ -147,25 +192,24 @@ def _with_models(
         try:
             settings.endpoints[CLI_ENDPOINT] = Endpoint.model_validate(fields)
         except ValidationError as error:
-            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise Unusable(say("cli.bad_url", reason=reason)) from error
+            code, _ = fault_of(error, Endpoint)
+            raise Unusable(say("cli.bad_url", reason=say(f"settings.why.{code}"))) from error
         settings.roles = Roles(main=f"{CLI_ENDPOINT}/{flags.model}")
     elif flags.model:
         settings.roles = _roles_with(settings, flags.model, say, path)
     main = settings.roles.of("main")
     if main is None:
-        if settings.endpoints:
+        if settings.endpoints and flags.headless:
             raise Unusable(say("cli.no_model", path=path))
         return replace(choice, endpoint_missing=True)
-    endpoint = settings.endpoints.get(main.endpoint)
-    if endpoint is None:
-        raise Unusable(say("cli.no_such_endpoint", endpoint=main.endpoint, path=path))
+    endpoint = settings.endpoints[main.endpoint]
     if flags.base_url is None and overrides:
         endpoint = Endpoint.model_validate({**endpoint.model_dump(), **overrides})
         settings.endpoints[main.endpoint] = endpoint
     need = needs(endpoint, environ)
     if need == "refused":
-        raise Unusable(say("llm.error.refused_url", detail=endpoint.base_url, setting="base_url"))
+        setting = setting_of(endpoint.name, "base_url")
+        raise Unusable(say("llm.error.refused_url", detail=endpoint.base_url, setting=setting))
     if need == "confirmation" and not ConfirmedOrigins(choice.places.data).has(endpoint.origin):
         if choice.headless:
             raise Unusable(say("cli.not_confirmed", origin=endpoint.origin))
@@ -188,15 +232,22 @@ def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Ro
     return settings.roles.model_copy(update={"main": str(ModelRef(name, model))})
 
 
-@dataclass(slots=True)
 class Ending:
-    """What is left to say once a session was taken down."""
+    """What is left to say once sessions are over."""
 
-    kept: Path | None = None  # the demo's project, when something in it changed
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+
+    @property
+    def kept(self) -> Path | None:
+        """The demo's project, when something in it changed and it therefore stays."""
+        return next((stage.kept for stage in self.stages if stage.kept is not None), None)
 
 
 @asynccontextmanager
-async def open_session(choice: Choice, spawn: Spawn, ending: Ending) -> AsyncGenerator[Engine]:
+async def open_session(
+    choice: Choice, spawn: Spawn, ending: Ending | None = None
+) -> AsyncGenerator[Engine]:
     """Build one session's engine and take it down again; the loops are started by the caller.
 
     Raises WorkspaceGone when the folder cannot be opened, OSError when the demo finds no room.
@@ -205,19 +256,16 @@ async def open_session(choice: Choice, spawn: Spawn, ending: Ending) -> AsyncGen
     async with AsyncExitStack() as stack:
         suggestion = ""
         if choice.demo:
-            from duckflow_tui.demo.stage import Stage, open_stage
+            from duckflow_tui.demo.stage import open_stage
 
-            stages: list[Stage] = []
-
-            def note() -> None:
-                ending.kept = next((stage.kept for stage in stages), None)
-
-            stack.callback(note)  # runs after the stage was taken down
             stage = await stack.enter_async_context(
                 open_stage(choice.language, fast=choice.headless)
             )
-            stages.append(stage)
-            choice = _on_stage(choice, stage.base_url, stage.model, stage.workspace)
+            if ending is not None:
+                ending.stages.append(stage)
+            choice = _on_stage(choice, stage)
+            if stage.test_command:
+                choice = replace(choice, allowed=(*choice.allowed, stage.test_command))
             suggestion = stage.request
         engine, workspace = build(choice, spawn, suggestion)
         stack.callback(workspace.close)
@@ -267,11 +315,31 @@ class Sessions:
         await self._stack.aclose()
 
 
-def _on_stage(choice: Choice, base_url: str, model: str, workspace: Path) -> Choice:
+def _on_stage(choice: Choice, stage: Stage) -> Choice:
+    from duckflow_tui.demo.servers import SERVERS
+
+    servers = {
+        server.name: McpServerConfig(
+            name=server.name,
+            command=sys.executable,
+            args=server.args,
+            schema_tool=server.schema_tool,
+            query_tool=server.query_tool,
+        )
+        for server in SERVERS
+    }
     settings = choice.settings.model_copy(
         update={
-            "endpoints": {"demo": Endpoint(name="demo", base_url=base_url, context=200_000)},
-            "roles": Roles(main=f"demo/{model}"),
+            "endpoints": {"demo": Endpoint(name="demo", base_url=stage.base_url, context=200_000)},
+            "roles": Roles(main=f"demo/{stage.model}"),
+            "mcp": McpSettings(servers=servers),
         }
     )
-    return replace(choice, settings=settings, workspace=workspace)
+    approved = tuple(f"mcp.{name}.*" for name in servers)
+    return replace(
+        choice,
+        settings=settings,
+        workspace=stage.workspace,
+        places=choice.places._replace(state=stage.own_state),  # goes with the stage
+        approved=approved,
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -13,15 +15,20 @@ from typing import Any, Final, TextIO
 
 from duckflow_tui.loops.engine import Engine
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.state.agent import AgentState, TurnOutcome
+from duckflow_tui.state.agent import AgentState, TurnOutcome, Waiting
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.events import (
     AssistantReplied,
+    LlmWaiting,
     NoticeAdded,
     OperationFinished,
+    ReportAdded,
+    StepChanged,
     TurnFinished,
 )
 from duckflow_tui.state.messages import Level
 from duckflow_tui.state.store import Record
+from duckflow_tui.state.work import WorkStatus
 from duckflow_tui.ui.i18n import Catalogue
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
@@ -92,34 +99,65 @@ async def _one_turn(
     err: TextIO,
 ) -> int:
     loop = asyncio.get_running_loop()
-    finished: asyncio.Future[TurnFinished] = loop.create_future()
+    finished: asyncio.Future[TurnOutcome] = loop.create_future()
     printer = _JsonLines(options.stream, out) if options.as_json else _Words(catalogue, out, err)
+    lost: list[OSError] = []  # the output, which nobody reads any more
+    ended_by: list[int] = []
+    stopping = False
 
     def follow(state: AgentState, record: Record) -> None:
-        printer.show(record)
+        nonlocal stopping
         if isinstance(record.event, TurnFinished) and not finished.done():
-            finished.set_result(record.event)
+            finished.set_result(record.event.outcome)
+        if not lost:
+            try:
+                printer.show(record, state)
+            except OSError as error:
+                lost.append(error)
+        if lost and not stopping and state.turn is not None:
+            stopping = True
+            engine.stop()
 
+    for record in engine.begun:
+        follow(engine.store.state, record)
     engine.store.watch(follow)
-    ended_by: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
 
         def stop(number: int = number) -> None:
             ended_by.append(number)
             engine.stop()
+            if engine.store.state.turn is None and not finished.done():
+                finished.set_result("stopped")  # there is no turn yet that could say so
 
         loop.add_signal_handler(number, stop)
     spawn(engine.chat_loop(), "chat")
     try:
         await engine.send(options.text or engine.suggestion)
-        end = await finished
+        outcome = await finished
     finally:
         await spawn.end()
     if spawn.broken is not None:
         print(catalogue("headless.broken", error=repr(spawn.broken)), file=err)
     if ended_by:
         return 128 + ended_by[0]
-    return EXIT_STATUS[end.outcome]
+    if lost:
+        _say_lost(lost[0], catalogue, out, err)
+        return EXIT_STATUS["failed"]
+    return EXIT_STATUS[outcome]
+
+
+def _say_lost(error: OSError, catalogue: Catalogue, out: TextIO, err: TextIO) -> None:
+    """Say that the output is lost; a reader that has read enough, as ``head`` does, knows it."""
+    if not isinstance(error, BrokenPipeError):
+        with contextlib.suppress(OSError):
+            print(catalogue("headless.unwritten", error=error.strerror or str(error)), file=err)
+    try:
+        out.flush()
+    except OSError:
+        # What is left in the buffer would fail once more when Python ends, with a traceback.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, out.fileno())
+        os.close(nowhere)
 
 
 class _JsonLines:
@@ -129,7 +167,7 @@ class _JsonLines:
         self._stream = stream
         self._out = out
 
-    def show(self, record: Record) -> None:
+    def show(self, record: Record, state: AgentState) -> None:
         if record.seq is None and not self._stream:
             return
         self._out.write(json.dumps(record.as_json(), ensure_ascii=True) + "\n")
@@ -137,25 +175,34 @@ class _JsonLines:
 
 
 class _Words:
-    """The reply on standard output, everything else on standard error."""
+    """The turn's last reply on standard output, everything else on standard error."""
 
     def __init__(self, catalogue: Catalogue, out: TextIO, err: TextIO) -> None:
         self._say = catalogue
         self._out = out
         self._err = err
+        self._held = ""  # a reply that may be the turn's last
 
-    def show(self, record: Record) -> None:
-        match record.event:
+    def show(self, record: Record, state: AgentState) -> None:
+        event = record.event
+        match event:
             case AssistantReplied(message=message) if message.text:
-                print(visible(message.text), file=self._out, flush=True)
+                self._narrate()
+                self._held = message.text
+                acts = message.decision is not None and bool(message.decision.actions)
+                if acts or message.step_id or message.aside:
+                    self._narrate()
+            case LlmWaiting(waiting=Waiting() as waiting):
+                print(f"· {self._waiting(waiting, record.at)}", file=self._err, flush=True)
             case OperationFinished(message=message):
                 result = message.result
-                target = message.args.get("path") or message.args.get("source") or ""
+                named = (message.args.get(name) for name in ("path", "source", "command"))
+                target = visible(one_line(str(next((n for n in named if n), "")), 100))
                 print(
                     self._say(
                         "headless.operation",
                         operation=message.operation,
-                        target=str(target),
+                        target=target,
                         outcome=self._say(f"transcript.outcome.{result.outcome}"),
                         summary=result.summary,
                     ),
@@ -164,7 +211,41 @@ class _Words:
             case NoticeAdded(message=notice):
                 sign = {Level.INFO: "·", Level.WARNING: "!", Level.ERROR: "✗"}[notice.level]
                 print(f"{sign} {self._say(notice.key, **notice.params)}", file=self._err)
-            case TurnFinished(outcome=outcome) if outcome != "done":
-                print(self._say(f"headless.outcome.{outcome}"), file=self._err)
+            case StepChanged(status=WorkStatus.IN_PROGRESS):
+                print(f"▶ {visible(_step_name(state, event))}", file=self._err)
+            case ReportAdded(message=message):
+                report = message.report
+                sign = "✓" if report.status == "completed" else "✗"
+                words = visible(" ".join((report.cause or report.summary).split()))
+                print(f"{sign} {visible(report.step_name)}: {words}", file=self._err)
+            case TurnFinished(outcome=outcome, reply=reply, llm_calls=calls, tokens=tokens):
+                if self._held != reply:
+                    self._narrate()
+                if reply:
+                    print(visible(reply), file=self._out, flush=True)
+                if outcome != "done":
+                    print(self._say(f"headless.outcome.{outcome}"), file=self._err)
+                said = self._say("headless.calls", calls=str(calls), tokens=f"{tokens:,}")
+                print(said, file=self._err)
             case _:
                 pass
+
+    def _narrate(self) -> None:
+        text, self._held = self._held, ""
+        if text:
+            print(f"{visible(text)}\n", file=self._err, flush=True)
+
+    def _waiting(self, waiting: Waiting, now: float) -> str:
+        key = f"llm.waiting.{waiting.reason}"
+        reason = self._say(key) if self._say.has(key) else waiting.reason
+        if waiting.until is None:
+            seconds = self._say("transcript.seconds", count=round(now - waiting.since))
+            return self._say("transcript.waits_since", reason=reason, time=seconds)
+        seconds = self._say("transcript.seconds", count=max(1, round(waiting.until - now)))
+        return self._say("transcript.tries_again", reason=reason, time=seconds)
+
+
+def _step_name(state: AgentState, event: StepChanged) -> str:
+    plan = next(p for p in state.plans if p.plan_id == event.plan_id)
+    step = plan.step(event.step_id)
+    return step.name if step else event.step_id

@@ -1,7 +1,4 @@
-"""Where the app keeps its own files, and the little that the first paint needs to know of them.
-
-Imports nothing heavy: the first frame waits for this module.
-"""
+"""Where the app keeps its own files, and what they say of the screen before they are checked."""
 
 from __future__ import annotations
 
@@ -10,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from duckflow_tui.glance import MAX_SETTINGS
+
 APP: Final = "duckflow"
 FILE_NAME: Final = "settings.toml"
-MAX_FILE_BYTES: Final = 256 * 1024  # R18
 
 
 class Places(NamedTuple):
@@ -51,11 +49,11 @@ class Places(NamedTuple):
 def peek_ui(places: Places) -> dict[str, str]:
     """The texts of ``[ui]`` without checking them; empty where the file cannot be read.
 
-    Only for the first frame; what counts is read and checked by ``settings.load``.
+    For the language of a mistake on the command line; what counts is checked by ``settings.load``.
     """
     try:
         with places.settings_file.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES)
+            data = file.read(MAX_SETTINGS)
     except OSError:
         return {}
     import tomllib
@@ -69,14 +67,3 @@ def peek_ui(places: Places) -> dict[str, str]:
         return {}
     entries = cast("dict[str, Any]", section)
     return {key: value for key, value in entries.items() if isinstance(value, str)}
-
-
-def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
-    """``en`` or ``ja``; ``auto`` follows LC_ALL, LC_MESSAGES, LANG in that order."""
-    if setting != "auto":
-        return setting
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        value = environ.get(name, "")
-        if value:
-            return "ja" if value.lower().startswith("ja") else "en"
-    return "en"

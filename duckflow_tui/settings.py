@@ -16,11 +16,16 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.places import MAX_FILE_BYTES, Places
+from duckflow_tui.glance import MAX_SETTINGS
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Roles
+from duckflow_tui.places import Places
+from duckflow_tui.setting_problems import SettingProblem, fault_of
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.tools.mcp.config import SERVER_NAME, McpServerConfig
 
 ENV_PREFIX: Final = "DUCKFLOW_"
+#: Keys without which an endpoint or a server does not exist: they come before its other ones.
+_MAKERS: Final = ("__BASE_URL", "__COMMAND", "__URL")
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -30,10 +35,14 @@ class _Section(BaseModel):
 
 
 class ExecutionSettings(_Section):
-    """How far one request may go."""
+    """How work is done, and how far one request may go."""
 
+    mode: Literal["auto", "adaptive", "tasklist"] = "auto"
+    """One action after each result, a list of tasks beforehand, or whichever fits (S3-7)."""
     max_steps: int = Field(default=10, ge=1, le=100)
     """Model decisions in one turn (S3-6)."""
+    max_attempts: int = Field(default=3, ge=1, le=10)
+    """Runs at one objective before the user is asked how to go on."""
     max_model_calls: int = Field(default=60, ge=1, le=1000)
     """Calls to models in one turn, repairs included."""
 
@@ -63,11 +72,29 @@ class FileSettings(_Section):
     """Largest file a model may write (S4-87)."""
 
 
+class ShellSettings(_Section):
+    """How commands run."""
+
+    timeout_s: float = Field(default=120, ge=1, le=86_400)
+    """Seconds after which a command is ended, unless its call says otherwise."""
+    max_timeout_s: float = Field(default=1_800, ge=1, le=86_400)
+    """Most seconds a call may ask for."""
+    max_output_bytes: int = Field(default=64_000_000, ge=1_000_000, le=1_000_000_000)
+    """Most bytes of one command's output that are kept on disk; what comes then is only counted."""
+
+
 class PhaseSettings(_Section):
     """Where the table of phases comes from."""
 
     table: str = ""
     """Path of a TOML file that replaces the built-in table (S4-54); empty for the built-in."""
+
+
+class McpSettings(_Section):
+    """Servers of tools that are started with a session; only the user's own settings name any."""
+
+    servers: dict[str, McpServerConfig] = Field(default_factory=dict[str, McpServerConfig])
+    """By name: at most 24 letters, digits, ``_`` and ``-``."""
 
 
 class UiSettings(_Section):
@@ -94,22 +121,10 @@ class Settings(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     approval: ApprovalSettings = Field(default_factory=ApprovalSettings)
     files: FileSettings = Field(default_factory=FileSettings)
+    shell: ShellSettings = Field(default_factory=ShellSettings)
     phases: PhaseSettings = Field(default_factory=PhaseSettings)
+    mcp: McpSettings = Field(default_factory=McpSettings)
     ui: UiSettings = Field(default_factory=UiSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class SettingProblem:
-    """Something in a settings source that does not count. ``line`` is 0 where there is none."""
-
-    source: str  # a path, or the name of an environment variable
-    line: int
-    key: str
-    message: str
-
-    def __str__(self) -> str:
-        where = f"{self.source}:{self.line}" if self.line else self.source
-        return f"{where}: {self.key}: {self.message}" if self.key else f"{where}: {self.message}"
 
 
 @dataclass(slots=True)
@@ -123,6 +138,7 @@ class Loaded:
 def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
     """Defaults, then the user's file, then the environment. Never raises for their content."""
     loaded = Loaded(Settings())
+    roles_from: dict[str, _Layer] = {}
     path = places.settings_file
     text = _read(path, loaded)
     if text:
@@ -130,10 +146,10 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             line = int(found.group(1)) if (found := re.search(r"line (\d+)", str(error))) else 0
-            loaded.problems.append(SettingProblem(str(path), line, "", f"not TOML: {error}"))
+            _unread(loaded, path, "not_toml", line, detail=str(error))
         else:
-            _Layer(loaded, str(path), text).merge(table)
-    for name in sorted(environ):
+            _Layer(loaded, str(path), text, roles_from).merge(table)
+    for name in sorted(environ, key=lambda name: (not name.endswith(_MAKERS), name)):
         tail = name.removeprefix(ENV_PREFIX)
         if tail == name or "__" not in tail:
             continue
@@ -143,30 +159,42 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
         inner[keys[-1]] = _env_value(environ[name])
-        _Layer(loaded, name, "").merge(table)
+        _Layer(loaded, name, "", roles_from).merge(table)
+    _check_roles(loaded.settings, roles_from)
     return loaded
+
+
+def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:
+    """A role on an endpoint that does not exist counts as not set."""
+    for role, layer in roles_from.items():
+        text: str = getattr(settings.roles, role)
+        if not text or (name := ModelRef.parse(text).endpoint) in settings.endpoints:
+            continue
+        layer.problem(("roles", role), "no_endpoint", endpoint=name)
+        settings.roles = settings.roles.model_copy(update={role: ""})
 
 
 def _read(path: Path, loaded: Loaded) -> str:
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_FILE_BYTES + 1)
+            raw = file.read(MAX_SETTINGS + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        loaded.problems.append(SettingProblem(str(path), 0, "", f"cannot be read: {error}"))
+        _unread(loaded, path, "unreadable", detail=error.strerror or "")
         return ""
-    if len(raw) > MAX_FILE_BYTES:
-        loaded.problems.append(
-            SettingProblem(str(path), 0, "", f"is over {MAX_FILE_BYTES // 1024} KB, not read")
-        )
+    if len(raw) > MAX_SETTINGS:
+        _unread(loaded, path, "too_large", limit=str(MAX_SETTINGS // 1024))
         return ""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        loaded.problems.append(SettingProblem(str(path), line, "", "is not UTF-8"))
+        _unread(loaded, path, "not_utf8", raw.count(b"\n", 0, error.start) + 1)
         return ""
+
+
+def _unread(loaded: Loaded, path: Path, code: str, line: int = 0, **params: str) -> None:
+    loaded.problems.append(SettingProblem(str(path), line, "", code, params))
 
 
 def _env_value(text: str) -> object:
@@ -180,32 +208,55 @@ def _env_value(text: str) -> object:
 class _Layer:
     """One source of settings, merged key by key so that one wrong key costs only itself."""
 
-    def __init__(self, loaded: Loaded, source: str, text: str) -> None:
+    def __init__(
+        self, loaded: Loaded, source: str, text: str, roles_from: dict[str, _Layer]
+    ) -> None:
+        """``roles_from`` notes which source set a role last."""
         self._loaded = loaded
         self._source = source
         self._text = text
+        self._roles_from = roles_from
 
     def merge(self, table: dict[str, Any]) -> None:
         settings = self._loaded.settings
         for name, value in table.items():
             if name not in Settings.model_fields:
-                self._problem((name,), "no such section")
+                self.problem((name,), "no_section")
             elif not isinstance(value, dict):
-                self._problem((name,), "must be a table")
+                self.problem((name,), "table")
             elif name == "endpoints":
                 self._endpoints(cast("dict[str, Any]", value))
+            elif name == "mcp":
+                self._mcp(cast("dict[str, Any]", value))
             elif name == "roles":
-                section = self._fields((name,), settings.roles, cast("dict[str, Any]", value))
-                settings.roles = section
+                before = settings.roles
+                settings.roles = self._fields((name,), before, cast("dict[str, Any]", value))
+                for role in Roles.model_fields:
+                    if getattr(settings.roles, role) != getattr(before, role):
+                        self._roles_from[role] = self
             else:
                 section = getattr(settings, name)
-                merged = self._fields((name,), section, cast("dict[str, Any]", value))
+                fields = cast("dict[str, Any]", value)
+                if name == "execution":
+                    fields = self._execution(fields)
+                merged = self._fields((name,), section, fields)
                 setattr(settings, name, merged)
+
+    def _execution(self, table: dict[str, Any]) -> dict[str, Any]:
+        """``adaptive_mode = true|false`` is another way to say the mode (S3-5)."""
+        if "adaptive_mode" not in table:
+            return table
+        rest = {key: value for key, value in table.items() if key != "adaptive_mode"}
+        wanted = table["adaptive_mode"]
+        if not isinstance(wanted, bool):
+            self.problem(("execution", "adaptive_mode"), "truth")
+            return rest
+        return {"mode": "adaptive" if wanted else "tasklist", **rest}
 
     def _endpoints(self, table: dict[str, Any]) -> None:
         for name, value in table.items():
             if not isinstance(value, dict):
-                self._problem(("endpoints", name), "must be a table")
+                self.problem(("endpoints", name), "table")
                 continue
             fields = cast("dict[str, Any]", value)
             old = self._loaded.settings.endpoints.get(name)
@@ -214,33 +265,66 @@ class _Layer:
                 try:
                     old = Endpoint(name=name, base_url=cast("str", base_url))
                 except ValidationError as error:
-                    self._problem(("endpoints", name, "base_url"), _words(error))
+                    self._fault(("endpoints", name, "base_url"), error, Endpoint)
                     continue
             merged = self._fields(("endpoints", name), old, fields)
             self._loaded.settings.endpoints[name] = merged
+
+    def _mcp(self, table: dict[str, Any]) -> None:
+        for name, value in table.items():
+            if name != "servers":
+                self.problem(("mcp", name), "no_key")
+            elif not isinstance(value, dict):
+                self.problem(("mcp", name), "table")
+            else:
+                for server, fields in cast("dict[str, Any]", value).items():
+                    self._server(server, fields)
+
+    def _server(self, name: str, value: object) -> None:
+        path = ("mcp", "servers", name)
+        servers = self._loaded.settings.mcp.servers
+        if not isinstance(value, dict):
+            self.problem(path, "table")
+            return
+        if not SERVER_NAME.fullmatch(name):
+            self.problem(path, "server_name")
+            return
+        fields = cast("dict[str, Any]", value)
+        server = servers.get(name)
+        if server is None:
+            way = "url" if "url" in fields and "command" not in fields else "command"
+            try:
+                server = McpServerConfig.model_validate({"name": name, way: fields.get(way, "")})
+            except ValidationError as error:
+                where = (*path, way) if way in fields else path
+                self._fault(where, error, McpServerConfig)
+                return
+        server = servers[name] = self._fields(path, server, fields)
+        if bool(server.schema_tool) != bool(server.query_tool):
+            self.problem(path, "query_pair")
 
     def _fields(self, path: tuple[str, ...], section: _M, table: dict[str, Any]) -> _M:
         for key, value in table.items():
             where = (*path, key)
             if key not in type(section).model_fields or key == "name":
-                self._problem(where, "no such key")
+                self.problem(where, "no_key")
                 continue
             try:
                 section = type(section).model_validate({**section.model_dump(), key: value})
             except ValidationError as error:
-                self._problem(where, _words(error))
+                self._fault(where, error, type(section))
         return section
 
-    def _problem(self, key: tuple[str, ...], message: str) -> None:
+    def _fault(self, key: tuple[str, ...], error: ValidationError, model: type[BaseModel]) -> None:
+        code, params = fault_of(error, model)
+        self.problem(key, code, **params)
+
+    def problem(self, key: tuple[str, ...], code: str, **params: str) -> None:
+        """Name a key of this source that does not count, with its line."""
         line = _line_of(self._text, key)
         self._loaded.problems.append(
-            SettingProblem(self._source, line, ".".join(key), f"{message}; the default holds")
+            SettingProblem(self._source, line, ".".join(key), code, params)
         )
-
-
-def _words(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    return str(first["msg"]).removeprefix("Value error, ")
 
 
 def _line_of(text: str, key: tuple[str, ...]) -> int:

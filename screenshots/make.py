@@ -7,6 +7,7 @@ Two runs differ in seconds and token counts at most. Look at every picture that 
 from __future__ import annotations
 
 import asyncio
+import html
 import os
 import re
 import sys
@@ -20,15 +21,20 @@ from unittest.mock import patch
 os.environ.pop("NO_COLOR", None)
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ["COLORTERM"] = "truecolor"
+# The Python that runs this is found as ``python3``, as it is for most users.
+os.environ["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
 
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply
-from duckflow_tui.demo.story import Story
+from duckflow_tui.demo.story import Story, plan_request
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.messages import AssistantMessage
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 
@@ -38,9 +44,13 @@ LANGUAGES: Final = ("en", "ja")
 DEADLINE_S: Final = 30.0
 SETTLED_S: Final = 0.4  # a gate ignores keys for 0.3 s after it got the focus
 
+QUESTIONS: Final = {"en": "How far are you?", "ja": "どこまで進みましたか?"}
+WISHES: Final = {"en": "Skip the receipt, please.", "ja": "レシートは飛ばしてください。"}
 REASONS: Final = {"en": "keep it to one line, please", "ja": "一行で済ませてください"}
 FONTS: Final = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, Noto Sans Mono CJK JP, monospace"
 _FONT_FACE: Final = re.compile(r"@font-face \{.*?\n    \}", re.S)
+_TEXT: Final = re.compile(r'textLength="[^"]*"([^>]*>)([^<]*)(?=</text>)')
+_CELL: Final = 12.2  # width of a cell in the picture
 _SUFFIX: Final = re.compile(r"(duckflow-demo-)[a-z0-9_]{8}")
 
 
@@ -51,6 +61,13 @@ class HeldStory(Story):
         """The reply, held after some words."""
         reply = super().reply(request)
         return reply and reply.model_copy(update={"hold": "picture", "hold_after": 24})
+
+
+class QuickStory(Story):
+    """Without the pauses of a real model."""
+
+    def __init__(self, workspace: Path, command: str, *, fast: bool = False) -> None:
+        super().__init__(workspace, command, fast=True)
 
 
 class Camera:
@@ -69,10 +86,37 @@ class Camera:
         await self._pilot.pause(0.15)
 
     async def ask(self) -> None:
-        """Take the request that the demo suggests, and send it."""
+        """Send the request that the demo suggests."""
         await self.until(lambda _: bool(self._app.bench.composer.suggested))
         await self._pilot.press("enter")
+
+    async def say(self, text: str) -> None:
+        """Send a message."""
+        await self.until(lambda _: bool(self._app.bench.composer))
+        self._app.bench.composer.write(text)
         await self._pilot.press("enter")
+
+    async def card(self, kind: CardKind) -> None:
+        """Wait for a card of this kind and go to it."""
+        await self.until(lambda state: any(card.kind is kind for card in state.cards))
+        await self._pilot.press("enter")
+        await self._pilot.pause(SETTLED_S)
+
+    async def answer(self, key: str) -> None:
+        """Press a key until all of the card was on screen and it is answered."""
+        card = self._state.cards[0].card_id
+        for _ in range(9):
+            if all(open_card.card_id != card for open_card in self._state.cards):
+                return
+            await self._pilot.press(key)
+            await self._pilot.pause(SETTLED_S)
+        raise TimeoutError("the card did not close")
+
+    async def approved(self, count: int) -> None:
+        """Go to this many gates, one after the other, and approve each."""
+        for _ in range(count):
+            await self.decide()
+            await self.approve()
 
     async def decide(self, *keys: str) -> None:
         """Go to the gate that opens and press keys there."""
@@ -124,9 +168,16 @@ def plain(svg: str) -> str:
     svg = svg.replace("font-family: Fira Code, monospace;", f"font-family: {FONTS};")
     svg = svg.replace("font-variant-east-asian: full-width;", "")
     svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
+    svg = _TEXT.sub(_in_cells, svg)
     svg = _SUFFIX.sub(r"\g<1>k3x9a2qd", svg)
     lines = (line.rstrip(" \t") for line in svg.split("\n"))
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def _in_cells(text: re.Match[str]) -> str:
+    """A run of text as wide as its cells; the export counts characters, and squeezes wide ones."""
+    width = cell_len(html.unescape(text[2])) * _CELL
+    return f'textLength="{width:g}"{text[1]}{text[2]}'
 
 
 @asynccontextmanager
@@ -199,17 +250,61 @@ async def refused(language: str) -> None:
         shot.take("plan-mode")
 
 
+async def plan(language: str) -> None:
+    """A plan, its step with the red test, a question and a wish while it runs, and its end."""
+    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+        async with camera(language) as shot:
+            await shot.say(plan_request(language))
+            await shot.card(CardKind.PLAN)
+            shot.take("plan")
+            await shot.answer("y")
+            await shot.until(lambda state: bool(state.gates))
+            await shot.say(QUESTIONS[language])
+            await shot.until(lambda state: _answers(state) == 1)
+            await shot.say(WISHES[language])
+            await shot.until(lambda state: bool(state.cards))
+            shot.take("aside")
+            await shot.approved(1)  # it is asked first, because it waited first
+            await shot.card(CardKind.PLAN_CHANGE)
+            shot.take("plan-change")
+            await shot.answer("y")
+            await shot.approved(1)
+            await shot.until(lambda state: bool(state.gates))
+            shot.take("plan-running")
+            await shot.approved(2)
+            await shot.end()
+            shot.take("plan-done")
+
+
+async def report(language: str) -> None:
+    """Step by step: what came of a step, and how to go on."""
+    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+        async with camera(language) as shot:
+            await shot.say(plan_request(language))
+            await shot.card(CardKind.PLAN)
+            await shot.press("o")
+            await shot.approved(1)
+            await shot.card(CardKind.REPORT)
+            shot.take("report")
+
+
+def _answers(state: AgentState) -> int:
+    return sum(isinstance(m, AssistantMessage) and m.aside for m in state.messages)
+
+
 SCENES: Final[dict[str, Callable[[str], Awaitable[None]]]] = {
     "first-screen": welcome,
     "streaming": streaming,
     "gate": gate,
     "rejected": rejected,
     "plan-mode": refused,
+    "plan": plan,
+    "report": report,
 }
 
 
 async def main(names: list[str]) -> None:
-    """Take these pictures, or all; ``done`` comes with ``gate``."""
+    """Take these pictures, or all; ``done`` comes with ``gate``, those of a plan with ``plan``."""
     for language in LANGUAGES:
         for name in names or SCENES:
             await SCENES[name](language)

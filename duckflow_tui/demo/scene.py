@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from duckflow_tui.llm.names import DECIDE
 from duckflow_tui.state.base import JsonObject
+
+#: The rationale of every answer beside the work. By it a later request knows such an answer, and
+#: the message it answers, from the conversation of the work itself.
+BESIDE: Final = frozenset({"an answer beside the work", "作業の横で答える"})
 
 _RESULTS: Final = "Results of your actions:"
 _RESULT: Final = re.compile(
@@ -15,17 +21,17 @@ _RESULT: Final = re.compile(
 )
 _LATE_RESULT: Final = re.compile(r"Result of ([\w.]+): \[(\w+)\] ?(.*)", re.S)
 _NATIVE_RESULT: Final = re.compile(r"\[(\w+)\] ?(.*)", re.S)
+_ASIDE: Final = re.compile(r"^# (?:Going on now|進行中)$", re.M)
 
 #: How the app's own words to the model begin; they come as the user's, and are not.
 _OUTSIDE: Final = "Changed outside since you read them:"
-_FROM_THE_APP: Final = (
-    _OUTSIDE,
-    "Your last reply could not be used",
-    "Your goal_consistency was no",
-    "Your constraint_check was no",
-    "You said continue but asked for no action",
-    "The user stopped the work here",
-    "The user undid",
+_STOPPED: Final = "The user stopped the work"
+_PROGRESS: Final = re.compile(r"\d+ of \d+ steps are done;")
+_FROM_THE_APP: Final = re.compile(
+    rf"{_OUTSIDE}|{_STOPPED}|{_PROGRESS.pattern}|\[Written by the app|\[アプリが書いた"
+    "|Your last reply could not be used|Your goal_consistency was no|Your constraint_check was no"
+    "|You said continue but asked for no action|You ended the work without a word|The user undid"
+    "|The user ran this themselves|The work broke|The background process |Report on step "
 )
 
 
@@ -40,25 +46,40 @@ class Result:
 
 @dataclass(slots=True)
 class Scene:
-    """The turn as a model sees it: what the user said last, and all that came of it."""
+    """The turn, or the step, as a model sees it: what was said last, and all that came of it."""
 
     said: str = ""
     results: list[Result] = field(default_factory=list[Result])  # since the user spoke
     latest: list[Result] = field(default_factory=list[Result])  # since the last reply
     changed_outside: bool = False  # told since the last reply
+    progress: str = ""  # what the app said of the plan's run since the last reply
+
+    def last(self, operation: str) -> Result | None:
+        """The newest result of an operation since the user spoke."""
+        return next((r for r in reversed(self.results) if r.operation == operation), None)
 
 
-def scene_of(body: JsonObject) -> Scene:
-    """Read a request. Its last message is the volatile tail and says nothing of the story."""
+def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
+    """Read a request. Its last message is the volatile tail and says nothing of the story.
+
+    What was said and answered beside the work is left out, but for the request that is such an
+    answer itself. A message that came in mid-work and has no answer yet redirects the work when
+    it is ``about`` something the story knows; else it waits for an answer beside the work.
+    """
+    messages = _messages(body)[:-1]
+    left_out = frozenset[int]() if is_aside(body) else _beside(messages, about)
     scene = Scene()
     names: dict[str, str] = {}
-    for message in _messages(body)[:-1]:
+    for place, message in enumerate(messages):
         text = message.get("content")
         words = text if isinstance(text, str) else ""
         match message.get("role"):
             case "assistant":
                 names = _calls(message)
-                scene.latest, scene.changed_outside = [], False
+                if place not in left_out:
+                    scene.latest, scene.changed_outside, scene.progress = [], False, ""
+            case _ if place in left_out:
+                pass
             case "tool":
                 operation = names.get(str(message.get("tool_call_id")), "")
                 if found := _NATIVE_RESULT.fullmatch(words):
@@ -70,23 +91,101 @@ def scene_of(body: JsonObject) -> Scene:
     return scene
 
 
+def tail_of(body: JsonObject) -> str:
+    """The volatile tail: where things stand."""
+    messages = _messages(body)
+    text = messages[-1].get("content") if messages else ""
+    return text if isinstance(text, str) else ""
+
+
+def is_aside(body: JsonObject) -> bool:
+    """Whether the request wants an answer beside running work."""
+    return _ASIDE.search(tail_of(body)) is not None
+
+
+def from_the_app(words: str) -> bool:
+    """Whether a message with the user's role is the app's own."""
+    return _FROM_THE_APP.match(words) is not None
+
+
 def _hear(scene: Scene, words: str) -> None:
     if words.startswith(_RESULTS):
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
         _add(scene, (Result(match[1], match[2], match[3]) for match in found))
     elif late := _LATE_RESULT.fullmatch(words):
         _add(scene, [Result(late[1], late[2], late[3])])
-    elif words.startswith(_FROM_THE_APP):
+    elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
+        if _PROGRESS.match(words):
+            scene.progress = words
     else:
         scene.said = words
-        scene.results, scene.latest = [], []
+        scene.results, scene.latest, scene.progress = [], [], ""
 
 
 def _add(scene: Scene, results: Iterable[Result]) -> None:
     found = list(results)
     scene.results.extend(found)
     scene.latest.extend(found)
+
+
+# --- what is beside the work -------------------------------------------------------------------
+
+
+def _beside(messages: list[JsonObject], about: re.Pattern[str] | None) -> frozenset[int]:
+    """Places of messages that were said, answered and found out beside the work."""
+    out: set[int] = set()
+    open_words: list[int] = []  # said in mid-work, not answered yet
+    goes_on = beside = False
+    for place, message in enumerate(messages):
+        text = message.get("content")
+        words = text if isinstance(text, str) else ""
+        match message.get("role"):
+            case "assistant":
+                judgement = _judgement(message)
+                beside = judgement.get("rationale") in BESIDE
+                if beside:
+                    out.add(place)
+                    out.update(open_words[-1:])
+                    del open_words[-1:]
+                else:
+                    goes_on = judgement.get("next_step") == "continue"
+            case "user" if words.startswith((_RESULTS, "Result of ")):
+                if beside:
+                    out.add(place)
+            case "user" if not from_the_app(words):
+                if goes_on:
+                    open_words.append(place)
+                elif open_words:
+                    open_words.clear()
+            case "user" if words.startswith(_STOPPED):
+                goes_on = False
+            case "tool" if beside:
+                out.add(place)
+            case _:
+                pass
+    for place in open_words:
+        if about is None or not about.search(str(messages[place].get("content"))):
+            out.add(place)
+    return frozenset(out)
+
+
+def _judgement(message: JsonObject) -> JsonObject:
+    """The fields of a reply's decision in either protocol; empty where it holds none."""
+    content = message.get("content")
+    sources = [content if isinstance(content, str) else ""]
+    for call in cast("list[JsonObject]", message.get("tool_calls") or []):
+        function = cast("JsonObject", call.get("function") or {})
+        if function.get("name") == DECIDE:
+            sources.insert(0, str(function.get("arguments", "")))
+    for source in sources:
+        try:
+            value: object = json.loads(source)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            return cast("JsonObject", value)
+    return {}
 
 
 def _calls(message: JsonObject) -> dict[str, str]:

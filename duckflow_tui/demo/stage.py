@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -31,7 +33,9 @@ class Stage:
     workspace: Path
     model: str
     request: str  # what the demo suggests to ask for, and asks for itself without a screen
+    own_state: Path  # for what the session keeps beside its project
     kept: Path | None = None  # the project that stays because something in it changed
+    test_command: str = ""  # the one command that may run in its workspace without a question
 
 
 @contextlib.asynccontextmanager
@@ -41,9 +45,9 @@ async def open_stage(
     """Copy the project to a new folder and serve the script on loopback.
 
     ``fast`` sends the replies without the pauses of a real model; ``folder`` must not exist yet
-    and is a temporary one by default. Afterwards the folder is removed, unless a file in it
-    changed: then it stays, and ``kept`` says where. Raises OSError when there is no room for the
-    copy or no port to listen on.
+    and is a temporary one by default. Afterwards it is removed, unless a file of the project
+    changed: then the project stays, and ``kept`` says where. Raises OSError when there is no room
+    for the copy or no port to listen on.
     """
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="duckflow-demo-"))
@@ -58,13 +62,24 @@ async def open_stage(
             shutil.copytree, _SAMPLES / PROJECT, workspace, ignore=shutil.ignore_patterns(*_LITTER)
         )
         before = _contents(workspace)
-        story = Story(workspace, fast=fast)
+        command = f"{_python()} -m unittest -q"
+        story = Story(workspace, command, fast=fast)
         async with ScriptedEndpoint(Script(models=(MODEL,)), author=story.reply) as server:
-            stage = Stage(server.base_url, workspace, MODEL, request_text(language))
+            stage = Stage(
+                base_url=server.base_url,
+                workspace=workspace,
+                model=MODEL,
+                request=request_text(language),
+                own_state=folder / "state",
+                test_command=command,
+            )
             yield stage
     finally:
         if stage is not None and _changed(workspace, before):
             stage.kept = workspace
+            for other in folder.iterdir():
+                if other != workspace:
+                    shutil.rmtree(other, ignore_errors=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -97,3 +112,13 @@ def _changed(workspace: Path, before: dict[str, str]) -> bool:
         return any(_content(path) != before[str(path.relative_to(workspace))] for path in now)
     except OSError:
         return True
+
+
+def _python() -> str:
+    """How the project's tests are started: by ``python3`` where that is the Python that runs this
+    program, else by its path; another one may be too old, or a stub that offers to install it.
+    """
+    found = shutil.which("python3")
+    if found is not None and Path(found).resolve() == Path(sys.executable).resolve():
+        return "python3"
+    return shlex.quote(sys.executable)

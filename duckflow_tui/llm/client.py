@@ -33,7 +33,7 @@ from duckflow_tui.llm.transport import (
     open_http,
     resolves_privately,
 )
-from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, WireChunk, WireModels
+from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, WireModels, read_chunk
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.clock import Clock
 
@@ -273,7 +273,7 @@ class _Answer:
 
     def _take(self, event: bytes) -> None:
         try:
-            chunk = WireChunk.model_validate_json(event)
+            chunk = read_chunk(event)
         except ValidationError as error:
             reason = error.errors(include_url=False, include_input=False)[0]["msg"]
             detail = f"{reason}: ".encode() + event[:_SHOWN]

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.halves import wire_text
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
+from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage, UserMessage
 from duckflow_tui.state.prompt import Prompt
 
 CUT_OFF: Final = " [cut off]"
@@ -22,6 +23,10 @@ CUT_BY_LIMIT: Final = (
 CUT_BY_CONNECTION: Final = (
     "the connection broke in the middle of your calls, so nothing of them was carried out; "
     "send them again"
+)
+CUT_BY_SERVER: Final = (
+    "what came in the middle of your calls could not be read ({what}), so nothing of them was "
+    "carried out; send them again"
 )
 
 
@@ -65,13 +70,6 @@ class Decoder(Protocol):
 
 
 Show = Callable[[str], None]
-
-
-def wire_text(text: str) -> str:
-    """The text as UTF-8 can carry it: lone surrogates become the replacement character."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def user(text: str) -> JsonObject:
@@ -133,9 +131,35 @@ def extras_of(action: Action) -> JsonObject:
 
 def result_text(message: OperationMessage) -> str:
     """A result for the model: how it ended, then the text."""
+    if message.by_user:
+        return f"The user ran this themselves:\n{message.result.text}".rstrip()
     return f"[{message.result.outcome.value}] {message.result.text}".rstrip()
 
 
 def said_to_model(history: Sequence[Message]) -> list[Message]:
-    """History without notices that are for the screen alone."""
-    return [item for item in history if item.kind != "notice" or item.for_model]
+    """History as the model reads it: without what is for the screen alone, and each result right
+    behind the reply that asked for it, wherever it came in between.
+    """
+    results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
+    items: list[Message] = []
+    for item in history:
+        if isinstance(item, OperationMessage):
+            if item.call_id in results:  # of no reply that travels
+                items.append(item)
+        elif isinstance(item, AssistantMessage):
+            items.append(item)
+            if item.decision is not None and item.complete:
+                for action in item.decision.actions:
+                    if (result := results.pop(action.call_id, None)) is not None:
+                        items.append(result)
+        elif item.kind == "user" or item.for_model:
+            items.append(item)
+    return items
+
+
+def told(item: Message) -> str:
+    """What a message that is neither a reply nor a result says to the model."""
+    if isinstance(item, UserMessage):
+        return item.text
+    assert not isinstance(item, AssistantMessage | OperationMessage)
+    return item.for_model

@@ -16,10 +16,12 @@ from duckflow_tui.llm.codec import (
     result_text,
     said_to_model,
     system_of,
+    told,
     unread,
     user,
 )
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.halves import wire_text
 from duckflow_tui.llm.preview import ReplyPreview
 from duckflow_tui.llm.reading import DecisionReader
 from duckflow_tui.llm.schema import decision_schema
@@ -71,7 +73,7 @@ def _history(history: tuple[Message, ...]) -> list[JsonObject]:
     messages: list[JsonObject] = []
     results: list[OperationMessage] = []
     for item in said_to_model(history):
-        if isinstance(item, OperationMessage):
+        if isinstance(item, OperationMessage) and not item.by_user:
             results.append(item)
             continue
         if results:
@@ -79,8 +81,10 @@ def _history(history: tuple[Message, ...]) -> list[JsonObject]:
             results = []
         if isinstance(item, AssistantMessage):
             messages.append(_assistant(item))
+        elif isinstance(item, OperationMessage):
+            messages.append(user(result_text(item)))
         else:
-            messages.append(user(item.text if item.kind == "user" else item.for_model))
+            messages.append(user(told(item)))
     if results:
         messages.append(_results(results))
     return messages
@@ -125,7 +129,8 @@ class JsonDecoder:
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
         """The decision of the object; prose that holds none is a problem, and its text is kept."""
-        raw = completion.text
+        said = completion.text
+        raw = wire_text(said)
         shown = "".join(self._shown)
         if completion.finish == "length":
             return Decoded(None, shown, raw, (CUT_BY_LIMIT,))
@@ -133,7 +138,7 @@ class JsonDecoder:
         if completion.calls:
             reader.warnings.append("native calls in a JSON reply are left out")
         try:
-            found = find_object(raw)
+            found = find_object(said)
         except NotStrict as error:
             is_prose = not shown and "{" not in raw
             return Decoded(None, raw if is_prose else shown, raw, (str(error),))

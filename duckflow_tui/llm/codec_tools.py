@@ -15,11 +15,12 @@ from duckflow_tui.llm.codec import (
     result_text,
     said_to_model,
     system_of,
+    told,
     unread,
     user,
-    wire_text,
 )
 from duckflow_tui.llm.completion import Completion, NativeCall
+from duckflow_tui.llm.halves import wire_text
 from duckflow_tui.llm.names import DECIDE, wire_name, wire_names
 from duckflow_tui.llm.reading import DecisionReader
 from duckflow_tui.llm.schema import EXTRAS, decide_function, extra_name, operation_function
@@ -50,24 +51,27 @@ def encode(prompt: Prompt) -> WireRequest:
 
 
 def _history(history: tuple[Message, ...], specs: dict[str, OperationSpec]) -> list[JsonObject]:
-    """Each call gets its result right behind the assistant's message, wherever it came."""
+    """Each call gets its result right behind the assistant's message."""
     items = said_to_model(history)
+    results = {item.call_id: item for item in items if isinstance(item, OperationMessage)}
     messages: list[JsonObject] = []
     answered: set[str] = set()
-    for at, item in enumerate(items):
+    for item in items:
         if isinstance(item, AssistantMessage):
-            messages.extend(_assistant(item, items[at + 1 :], specs, answered))
+            messages.extend(_assistant(item, results, specs, answered))
         elif isinstance(item, OperationMessage):
-            if item.call_id not in answered:
+            if item.by_user:
+                messages.append(user(result_text(item)))
+            elif item.call_id not in answered:
                 messages.append(user(f"Result of {item.operation}: {result_text(item)}"))
         else:
-            messages.append(user(item.text if item.kind == "user" else item.for_model))
+            messages.append(user(told(item)))
     return messages
 
 
 def _assistant(
     message: AssistantMessage,
-    later: list[Message],
+    found: dict[str, OperationMessage],
     specs: dict[str, OperationSpec],
     answered: set[str],
 ) -> list[JsonObject]:
@@ -80,7 +84,6 @@ def _assistant(
         wire_id = f"decide_{decision.decision_id}"
         calls.append(_call(wire_id, DECIDE, judgement_of(decision)))
         results.append(_tool(wire_id, NOTED))
-    found = _results_until_next(later)
     for action in decision.actions:
         wire_id = action.wire_id or action.call_id
         calls.append(_call(wire_id, wire_name(action.operation), _arguments(action, specs)))
@@ -92,16 +95,6 @@ def _assistant(
         return [assistant(decision.reply)]
     text = wire_text(decision.reply)
     return [{"role": "assistant", "content": text, "tool_calls": calls}, *results]
-
-
-def _results_until_next(later: list[Message]) -> dict[str, OperationMessage]:
-    found: dict[str, OperationMessage] = {}
-    for item in later:
-        if isinstance(item, AssistantMessage):
-            break
-        if isinstance(item, OperationMessage):
-            found[item.call_id] = item
-    return found
 
 
 def _is_stated(decision: TurnDecision) -> bool:
@@ -154,7 +147,7 @@ class ToolsDecoder:
         alone: done.
         """
         raw = _raw(completion)
-        text = completion.text.strip()
+        text = wire_text(completion.text).strip()
         if completion.finish == "length":
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
         reader = DecisionReader(prompt.operations, ids)
@@ -233,4 +226,4 @@ def _looks_like_calls(text: str) -> bool:
 def _raw(completion: Completion) -> str:
     parts = [completion.text.strip()]
     parts += [f"{call.name}({call.argument_text})" for call in completion.calls]
-    return "\n".join(part for part in parts if part)
+    return wire_text("\n".join(part for part in parts if part))

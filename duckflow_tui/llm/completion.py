@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
+from duckflow_tui.llm.halves import PieceJoiner, paired, wire_text
 from duckflow_tui.llm.wire import WireCall, WireChunk, WireMessage, WireUsage
 from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.clock import Clock
@@ -38,8 +39,8 @@ class NativeCall:
 
     @property
     def argument_text(self) -> str:
-        """The arguments, a JSON text once the stream has ended."""
-        return "".join(self.arguments)
+        """The arguments, a JSON text once the stream has ended; lone surrogates stay."""
+        return paired("".join(self.arguments))
 
 
 class Completion:
@@ -51,6 +52,8 @@ class Completion:
         self._think = _ThinkSplitter(self._content, self._reasoning)
         self._by_index: dict[int, NativeCall] = {}
         self._content_parts: list[str] = []
+        self._content_shown = PieceJoiner()
+        self._reasoning_shown = PieceJoiner()
         self._reasoning_parts: list[str] = []
         self._reasoning_from: float | None = None
         self._reasoning_to: float | None = None
@@ -63,8 +66,8 @@ class Completion:
 
     @property
     def text(self) -> str:
-        """The content without reasoning."""
-        return "".join(self._content_parts)
+        """The content without reasoning; lone surrogates stay, because it may hold calls."""
+        return paired("".join(self._content_parts))
 
     @property
     def reasoning(self) -> str:
@@ -112,6 +115,8 @@ class Completion:
     def close(self) -> None:
         """Nothing more comes: what was held back to look for a tag is given out."""
         self._think.close()
+        self._show_content(self._content_shown.rest())
+        self._show_reasoning(self._reasoning_shown.rest())
         if self._reasoning_from is not None and self._reasoning_to is None:
             self._reasoning_to = self._clock.monotonic()
 
@@ -137,8 +142,8 @@ class Completion:
         function = piece.function
         name = (function and function.name) or ""
         call = self._call_for(piece, name)
-        call.wire_id = call.wire_id or piece.id or ""
-        call.name = call.name or name
+        call.wire_id = call.wire_id or wire_text(piece.id or "")
+        call.name = call.name or wire_text(name)
         arguments = function.arguments if function else None
         if isinstance(arguments, dict):
             call.arguments.append(canonical_json(arguments))
@@ -169,13 +174,21 @@ class Completion:
     def _content(self, text: str) -> None:
         self._end_reasoning()
         self._content_parts.append(text)
-        self._sink.content(text)
+        self._show_content(self._content_shown.feed(text))
 
     def _reasoning(self, text: str) -> None:
         if self._reasoning_from is None:
             self._reasoning_from = self._clock.monotonic()
-        self._reasoning_parts.append(text)
-        self._sink.reasoning(text)
+        self._show_reasoning(self._reasoning_shown.feed(text))
+
+    def _show_content(self, text: str) -> None:
+        if text:
+            self._sink.content(text)
+
+    def _show_reasoning(self, text: str) -> None:
+        if text:
+            self._reasoning_parts.append(text)
+            self._sink.reasoning(text)
 
     def _end_reasoning(self) -> None:
         if self._reasoning_from is not None and self._reasoning_to is None:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.usage import Role
@@ -18,6 +19,7 @@ from duckflow_tui.state.usage import Role
 Protocol = Literal["auto", "tools", "json"]
 
 CLI_ENDPOINT: Final = "cli"  # the one that --base-url makes
+_FLAGS: Final = {"base_url": "--base-url", "api_key_env": "--api-key-env"}
 OPENAI_ORIGIN: Final = "https://api.openai.com:443"
 PRIVATE_SUFFIXES: Final = (".local", ".lan", ".home.arpa", ".internal", ".localdomain")
 #: Headers that are a credential in themselves, and go only where a key may go.
@@ -67,21 +69,27 @@ class Endpoint(BaseModel):
     @classmethod
     def _address(cls, value: object) -> object:
         if not isinstance(value, str) or not value.strip():
-            raise ValueError("an address such as http://localhost:11434/v1 is needed")
+            raise PydanticCustomError(
+                "address_needed", "an address such as http://localhost:11434/v1 is needed"
+            )
         url = value.strip().rstrip("/")
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            raise ValueError("is not an address") from error
+            raise PydanticCustomError("address_broken", "is not an address") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("must begin with https:// or http:// and name a host")
+            raise PydanticCustomError(
+                "address_scheme", "must begin with https:// or http:// and name a host"
+            )
         if parts.username is not None or parts.password is not None:
-            raise ValueError("must hold no user name or password; use api_key_env")
+            raise PydanticCustomError(
+                "address_login", "must hold no user name or password; use api_key_env"
+            )
         if parts.query or parts.fragment or port == 0:
-            raise ValueError("must hold no query and no fragment")
+            raise PydanticCustomError("address_query", "must hold no query and no fragment")
         if not url.isascii() or any(char <= " " for char in url):
-            raise ValueError("must be plain ASCII without spaces")
+            raise PydanticCustomError("address_ascii", "must be plain ASCII without spaces")
         return url
 
     @property
@@ -105,6 +113,14 @@ class Endpoint(BaseModel):
         return urlsplit(self.base_url).scheme == "https"
 
 
+def setting_of(name: str, key: str) -> str:
+    """What the user changes to give this endpoint another value: a setting, or the flag."""
+    if name != CLI_ENDPOINT:
+        return f"endpoints.{name}.{key}"
+    flag = _FLAGS.get(key)
+    return flag or f"endpoints.NAME.{key}"  # which only an endpoint of the settings file has
+
+
 class ModelRef(NamedTuple):
     """A model on an endpoint."""
 
@@ -116,7 +132,7 @@ class ModelRef(NamedTuple):
         """``endpoint/model``, split at the first slash; raises ValueError without both."""
         endpoint, slash, model = text.strip().partition("/")
         if not slash or not endpoint or not model:
-            raise ValueError("must be endpoint/model")
+            raise PydanticCustomError("endpoint_model", "must be endpoint/model")
         return cls(endpoint, model)
 
     def __str__(self) -> str:

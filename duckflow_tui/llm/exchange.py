@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from duckflow_tui.llm.account import Account
 from duckflow_tui.llm.codec import Decoder, WireRequest
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Endpoint, needs, resolve_key
+from duckflow_tui.llm.endpoints import Endpoint, needs, resolve_key, setting_of
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.ladder import Learned, Rung, refuses_tools
 from duckflow_tui.llm.retry import Patience, persist
@@ -26,6 +26,7 @@ from duckflow_tui.state.usage import CallOutcome
 if TYPE_CHECKING:
     from duckflow_tui.llm.client import ChatClient
 
+STEP_TEMPERATURE: Final = 0.1  # S3-11: the next action should follow from the results
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"
 
 
@@ -165,7 +166,7 @@ class Exchanger:
             while True:
                 exchange.rung = learned.rung(protocol, calls=exchange.calls)
                 account.request = exchange.encode(exchange.rung)
-                body = _body(account.endpoint, account.model, account.request, learned)
+                body = _body(account, learned)
                 try:
                     return await self._answered(exchange, body)
                 except LlmError as error:
@@ -228,12 +229,20 @@ class Exchanger:
             return client
 
 
-def _body(endpoint: Endpoint, model: str, request: WireRequest, learned: Learned) -> JsonObject:
-    """The body of a request, without what the model refused before."""
+def _body(account: Account, learned: Learned) -> JsonObject:
+    """The body of a request, without what the model refused before.
+
+    A step's next action is asked for at a low temperature, unless the settings name one (S3-11).
+    """
+    endpoint, request = account.endpoint, account.request
+    assert request is not None  # written just before
+    temperature = endpoint.temperature
+    if temperature is None and account.purpose == "task":
+        temperature = STEP_TEMPERATURE
     wanted: JsonObject = {
         **endpoint.extra_body,
         "stream_options": {"include_usage": True},
-        "temperature": endpoint.temperature,
+        "temperature": temperature,
         "reasoning_effort": endpoint.reasoning_effort,
         learned.limit_name: endpoint.max_output,
     }
@@ -242,7 +251,7 @@ def _body(endpoint: Endpoint, model: str, request: WireRequest, learned: Learned
         for name, value in wanted.items()
         if value is not None and name not in learned.dropped
     }
-    body |= {"model": model, "messages": request.messages, "stream": True}
+    body |= {"model": account.model, "messages": request.messages, "stream": True}
     if request.tools:
         body["tools"] = request.tools
     if request.response_format is not None:
@@ -258,7 +267,7 @@ def _check(endpoint: Endpoint, environ: Mapping[str, str]) -> None:
             endpoint=endpoint.name,
             host=endpoint.host,
             detail=endpoint.base_url,
-            setting=f"endpoints.{endpoint.name}.base_url",
+            setting=setting_of(endpoint.name, "base_url"),
         )
     if need == "key":
         raise LlmError(
@@ -266,7 +275,7 @@ def _check(endpoint: Endpoint, environ: Mapping[str, str]) -> None:
             endpoint=endpoint.name,
             host=endpoint.host,
             detail=endpoint.api_key_env,
-            setting=f"endpoints.{endpoint.name}.api_key_env",
+            setting=setting_of(endpoint.name, "api_key_env"),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import jiter
 
-from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.endpoints import Endpoint, setting_of
 from duckflow_tui.llm.errors import ErrorCode, LlmError, escaped
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
@@ -52,7 +52,7 @@ class FailureTeller:
             model=self._model,
             host=self._endpoint.host,
             detail=escaped(text, self._secrets),
-            setting=f"endpoints.{self._endpoint.name}.{setting}" if setting else "",
+            setting=setting_of(self._endpoint.name, setting) if setting else "",
             retryable=retryable,
             seconds=seconds,
             status=status,

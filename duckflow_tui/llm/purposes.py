@@ -41,11 +41,16 @@ class ContinuationReply(PlanReply):
 
 
 class ProposedTask(Shape):
-    """One operation of a task list."""
+    """One operation of a task list; ``depends_on`` holds ids of tasks of the same list.
 
+    A value of ``args`` may be ``{"from_task": id, "field": "a.b"}``: what that task gave (C2).
+    """
+
+    id: str = ""
     operation: str
     args: JsonObject
     description: str
+    depends_on: list[str] = Field(default_factory=list[str])
 
 
 class TasksReply(Shape):

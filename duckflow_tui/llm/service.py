@@ -6,17 +6,24 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.account import Account
-from duckflow_tui.llm.codec import CUT_BY_CONNECTION, Decoded, Decoder, WireRequest, wire_text
+from duckflow_tui.llm.codec import (
+    CUT_BY_CONNECTION,
+    CUT_BY_SERVER,
+    Decoded,
+    Decoder,
+    WireRequest,
+)
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Exchange, Exchanger, ReplyObserver, SilentObserver
+from duckflow_tui.llm.halves import wire_text
 from duckflow_tui.llm.ladder import Rung
 from duckflow_tui.llm.retry import Patience
 from duckflow_tui.llm.strict_json import NotStrict, find_object
@@ -24,7 +31,7 @@ from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.clock import Clock
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.prompt import Prompt
+from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role
 
 __all__ = [
@@ -41,13 +48,6 @@ _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model
 
 ReplyShape = TypeVar("ReplyShape", bound=BaseModel)
-
-
-class ChatMessage(NamedTuple):
-    """A message of a request that is not a decision."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +167,20 @@ class LLMService:
 
         account = self._account(llm_id, role, purpose)
         exchange = Exchange(account, observer, encode, decoder_for, calls=True)
-        broken = ""
+        broken: LlmError | None = None
         try:
             completion = await self._complete(exchange)
         except LlmError as error:
             if exchange.completion is None or not exchange.in_calls:
                 raise
-            broken = error.code
+            broken = error
             completion = exchange.completion
         decoded = self._decoded(exchange, completion, prompt, llm_id)
-        if broken:
-            decoded = Decoded(None, decoded.text, decoded.raw, (CUT_BY_CONNECTION,))
+        if broken is not None:
+            decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
         truncated = completion.finish == "length"
         outcome: CallOutcome = "malformed" if decoded.problems else "ok"
-        if broken or truncated:
+        if broken is not None or truncated:
             outcome = "incomplete"
         return DecisionReply(
             decision=decoded.decision,
@@ -189,10 +189,10 @@ class LLMService:
             reasoning_s=completion.reasoning_s,
             protocol="tools" if exchange.rung == "tools" else "json",
             raw=decoded.raw,
-            complete=not broken,
+            complete=broken is None,
             problems=decoded.problems,
             warnings=decoded.warnings,
-            call=account.close(outcome, completion, broken),
+            call=account.close(outcome, completion, broken.code if broken else ""),
             truncated=truncated,
         )
 
@@ -230,7 +230,7 @@ class LLMService:
             value, problems = None, (_ASK_CUT,)
         outcome: CallOutcome = "malformed" if problems else "ok"
         call = account.close("incomplete" if truncated else outcome, completion)
-        return AskReply(value, problems, completion.text, call, truncated)
+        return AskReply(value, problems, wire_text(completion.text), call, truncated)
 
     def _account(self, llm_id: str, role: Role, purpose: Purpose) -> Account:
         endpoint, model = self.endpoint_of(role)
@@ -251,6 +251,13 @@ class LLMService:
         decoder = exchange.decoder
         assert decoder is not None  # made together with the completion
         return decoder.decode(completion, prompt, self._ids, llm_id)
+
+
+def _cut_by(error: LlmError) -> str:
+    """What the model is told of a reply that broke off in its calls."""
+    if error.code in ("cut", "stalled", "connect"):
+        return CUT_BY_CONNECTION
+    return CUT_BY_SERVER.format(what=error.detail or error.code)
 
 
 def _shaped(text: str, shape: type[ReplyShape]) -> tuple[ReplyShape | None, tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -9,8 +10,11 @@ from typing import Any, Final, cast
 
 import jiter
 
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.llm.halves import HALF
+from duckflow_tui.state.base import JsonObject, brief
 
+_MAX_SEARCHED: Final = 1_000_000  # characters that are searched for the name of a bad value
+_ESCAPED_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_DEPTH: Final = 50  # deeper values could not be written to the journal again
 _FENCE: Final = re.compile(r"^[ \t]*```[ \t]*(?:json[c5]?)?[ \t]*\r?\n(.*?)^[ \t]*```", re.M | re.S)
 
@@ -34,10 +38,10 @@ def parse_object(text: str) -> JsonObject:
     """
     try:
         value: object = jiter.from_json(
-            text.encode("utf-8", "replace"), allow_inf_nan=False, catch_duplicate_keys=True
+            text.encode("utf-8"), allow_inf_nan=False, catch_duplicate_keys=True
         )
     except ValueError as error:
-        raise NotStrict(f"not valid JSON: {error}") from None
+        raise NotStrict(_half(text) or f"not valid JSON: {brief(str(error))}") from None
     if not isinstance(value, dict):
         raise NotStrict("the JSON is not an object")
     _check(cast("object", value))
@@ -85,3 +89,43 @@ def _check(root: object) -> None:
             elif isinstance(value, int) and abs(value) >= 1 << 128:
                 raise NotStrict("a number has too many digits")
         level = inner
+
+
+def _half(text: str) -> str:
+    """Which value holds half a surrogate pair, in words for the model; empty when none does."""
+    in_text = HALF.search(text) is not None
+    if not in_text and _ESCAPED_HALF.search(text) is None:
+        return ""
+    found = None
+    if len(text) <= _MAX_SEARCHED:
+        try:
+            found = _first_half(json.loads(text, strict=False))
+        except (ValueError, RecursionError):
+            found = None
+    if found is None:
+        return "not valid Unicode: it holds one half of a surrogate pair" if in_text else ""
+    where, half = found
+    return (
+        f"not valid Unicode: {brief(where)} holds U+{ord(half):04X}, one half of a surrogate "
+        "pair; write the character itself, or leave it out"
+    )
+
+
+def _first_half(root: object) -> tuple[str, str] | None:
+    """The path to the first text that holds a lone half, and the half."""
+    stack: list[tuple[str, object]] = [("", root)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, str) and (match := HALF.search(value)):
+            return path, match.group()
+        if isinstance(value, dict):
+            items = cast("dict[str, object]", value).items()
+            inner = [(f"{path}.{key}" if path else key, item) for key, item in items]
+            for key in cast("dict[str, object]", value):
+                if match := HALF.search(key):
+                    return f"a name in {path or 'the object'}", match.group()
+            stack.extend(reversed(inner))
+        elif isinstance(value, list):
+            entries = enumerate(cast("list[object]", value))
+            stack.extend(reversed([(f"{path}[{at}]", item) for at, item in entries]))
+    return None

@@ -5,13 +5,17 @@ Servers differ in what they leave out, so the models are lenient in fields and s
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
 _LINE_END: Final = re.compile(rb"[\r\n]")
+#: A half of a surrogate pair, escaped or as the bytes that UTF-8 forbids.
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+_MAX_WITH_HALVES: Final = 256 * 1024  # bytes; as Python objects JSON may take 40 times its size
 
 
 class LineTooLong(Exception):
@@ -138,6 +142,25 @@ class WireChunk(_Wire):
     choices: list[WireChoice] | None = None
     usage: Any = None
     error: Any = None
+
+
+def read_chunk(event: bytes) -> WireChunk:
+    """The chunk of an event; halves of surrogate pairs stay in its texts.
+
+    Raises ValidationError.
+    """
+    try:
+        return WireChunk.model_validate_json(event)
+    except ValidationError:
+        if len(event) > _MAX_WITH_HALVES or _HALF.search(event) is None:
+            raise
+        try:
+            data: object = json.loads(event.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            data = None
+        if data is None:
+            raise
+    return WireChunk.model_validate(data)
 
 
 class _PromptDetails(_Wire):

@@ -22,13 +22,13 @@ from duckflow_tui.state.messages import AssistantMessage
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import Purpose
+from duckflow_tui.state.usage import LlmCall, Purpose
 
 REPAIR_ROUNDS: Final = 2  # calls that ask for a well-formed reply (C8)
 
 
 class TurnEnd(Exception):
-    """The turn is over, with this outcome."""
+    """The turn, or what else asked, is over, with this outcome."""
 
     def __init__(self, outcome: TurnOutcome, status: Status = Status.SUCCESS) -> None:
         super().__init__(outcome)
@@ -56,12 +56,25 @@ class _Observer:
 
 
 class Asker:
-    """Belongs to one turn; counts the calls it makes."""
+    """Belongs to one turn, to one run of a step, or to one answer beside the work.
 
-    def __init__(self, parts: TurnParts) -> None:
+    It counts the calls it makes.
+    """
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        *,
+        purpose: Purpose = "main",
+        step_id: str = "",
+        aside: bool = False,
+    ) -> None:
         self._parts = parts
         self._store = parts.store
-        self._calls_before = parts.store.state.usage.calls
+        self._purpose: Purpose = purpose
+        self._step_id = step_id
+        self._aside = aside
+        self._made = 0
         self.last_reply = ""
 
     async def decide(self, pattern: PromptPattern) -> TurnDecision:
@@ -76,13 +89,18 @@ class Asker:
                 return reply.decision
             problems = "; ".join(reply.problems) or "the reply was cut off"
             if repair == REPAIR_ROUNDS:
-                self._parts.notices.error("turn.unreadable", problems=problems)
-                self._parts.machine.recover(problems[:200])
+                self._parts.notices.error(
+                    "turn.unreadable", step_id=self._step_id, problems=problems
+                )
+                if not self._aside:
+                    self._parts.machine.recover(problems[:200])
                 raise TurnEnd("failed", Status.ERROR)
             self._parts.notices.say(
                 "turn.repair",
                 for_model="Your last reply could not be used and nothing of it was carried out: "
                 f"{problems}. Reply again in the required format.",
+                step_id=self._step_id,
+                aside=self._aside,
                 problems=problems,
             )
         raise AssertionError("unreachable")
@@ -92,7 +110,9 @@ class Asker:
         shortened = False
         while True:
             self._check_calls()
-            prompt = self._parts.prompts.compile(self._parts.specs(), pattern)
+            prompt = self._parts.prompts.compile(
+                self._parts.specs(), pattern, thread=self._step_id, aside=self._aside
+            )
             try:
                 reply = await self._request(prompt)
             except LlmError as error:
@@ -101,17 +121,26 @@ class Asker:
                 shortened = True
                 if not self._parts.prompts.overflowed(prompt):
                     raise
-                self._parts.notices.warn("turn.compacted")
+                self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
             if not reply.call.estimated:
                 self._parts.prompts.learn(prompt, reply.call.tokens_in)
             return reply
 
     async def _request(self, prompt: Prompt) -> DecisionReply:
+        self._made += 1
         llm_id = self._parts.ids("llm")
         clock = self._store.clock
-        purpose: Purpose = "main"
-        self._store.dispatch(LlmCallStarted(llm_id=llm_id, purpose=purpose, at=clock.now()))
+        purpose = self._purpose
+        self._store.dispatch(
+            LlmCallStarted(
+                llm_id=llm_id,
+                purpose=purpose,
+                at=clock.now(),
+                step_id=self._step_id,
+                aside=self._aside,
+            )
+        )
         try:
             reply = await self._parts.models.decide(
                 prompt, llm_id=llm_id, purpose=purpose, observer=_Observer(self._store, llm_id)
@@ -119,16 +148,21 @@ class Asker:
         except LlmError as error:
             self._keep_partial(llm_id)
             if error.call is not None:
-                self._store.dispatch(LlmCallFinished(call=error.call))
+                self._account(error.call)
             raise
         except asyncio.CancelledError:
             self._keep_partial(llm_id)
             call = self._parts.models.cancelled_call(llm_id)
             if call is not None:
-                self._store.dispatch(LlmCallFinished(call=call))
+                self._account(call)
             raise
-        self._store.dispatch(LlmCallFinished(call=reply.call))
+        self._account(reply.call)
         return reply
+
+    def _account(self, call: LlmCall) -> None:
+        if self._step_id:
+            call = call.model_copy(update={"step_id": self._step_id})
+        self._store.dispatch(LlmCallFinished(call=call))
 
     async def _record(self, reply: DecisionReply) -> None:
         self.last_reply = reply.text or self.last_reply
@@ -144,6 +178,8 @@ class Asker:
                     protocol=reply.protocol,
                     raw=reply.raw if reply.problems or reply.decision is None else "",
                     complete=reply.complete,
+                    step_id=self._step_id,
+                    aside=self._aside,
                     at=self._store.clock.now(),
                 )
             )
@@ -167,13 +203,16 @@ class Asker:
                     reasoning="".join(live.reasoning),
                     reasoning_s=max(thought, 0.0),
                     complete=False,
+                    step_id=self._step_id,
+                    aside=self._aside,
                     at=now,
                 )
             )
         )
 
     def _check_calls(self) -> None:
-        used = self._store.state.usage.calls - self._calls_before
-        if used >= self._parts.limits.max_model_calls:
-            self._parts.notices.warn("turn.call_limit", calls=str(used))
+        if self._made >= self._parts.limits.max_model_calls:
+            self._parts.notices.warn(
+                "turn.call_limit", step_id=self._step_id, calls=str(self._made)
+            )
             raise TurnEnd("limit", Status.REQUIRES_USER_INPUT)

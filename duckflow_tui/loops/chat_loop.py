@@ -3,56 +3,65 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Literal
 
+from duckflow_tui.loops.aside import Aside
 from duckflow_tui.loops.parts import TurnParts
+from duckflow_tui.loops.plan_desk import PlanDesk
+from duckflow_tui.loops.spawning import Job, Spawn
 from duckflow_tui.loops.turn import Turn
-from duckflow_tui.state.events import MessageQueued, QueueItemRemoved, UserMessageAdded
+from duckflow_tui.state.events import (
+    MessageQueued,
+    QueueItemChanged,
+    QueueItemRemoved,
+    UserMessageAdded,
+)
 from duckflow_tui.state.messages import QueuedMessage, UserMessage
 
 
-class Job(Protocol):
-    """Something that runs beside the caller and can be cancelled: a task or a Textual worker."""
-
-    def cancel(self) -> object:
-        """Ask it to end."""
-        ...
-
-
-class Spawn(Protocol):
-    """Starts a coroutine beside the caller, in a group: ``chat``, ``turn`` or ``task``."""
-
-    def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> Job:
-        """Its exceptions go to whoever spawns; they do not come back here."""
-        ...
-
-
 class ChatLoop:
-    """Starts a turn for each message, one after the other; what comes meanwhile waits visibly."""
+    """Starts a turn for each message, one after the other. What comes meanwhile is answered
+    beside the work, or waits visibly.
+    """
 
-    def __init__(self, parts: TurnParts, spawn: Spawn) -> None:
+    def __init__(self, parts: TurnParts, desk: PlanDesk, spawn: Spawn) -> None:
         self._parts = parts
+        self._desk = desk
         self._store = parts.store
         self._spawn = spawn
         self._wake = asyncio.Event()
         self._turn: Turn | None = None
         self._job: Job | None = None
+        self._asides: set[Job] = set()
         self._held = False  # after a stop the queue waits for the user
+        self._ahead = ""  # the message sent since, which goes before what waits
 
     async def run(self) -> None:
         """Runs as long as the session."""
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self._turn is None and not self._held:
+            if self._turn is None and (self._ahead or not self._held):
                 await self._next()
 
-    async def send(self, text: str) -> None:
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that runs."""
+        return self._turn
+
+    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
         """Take a message; returns once it would survive a crash.
 
-        While work runs it waits for the next turn; while work is paused it redirects the work.
+        While work runs it is answered beside it (``now``) or waits for the next turn (``next``);
+        while work is paused it redirects the work. What a stop left waiting goes on waiting: the
+        message is worked on first, and ``release`` sends the others.
         """
+        running = self._store.state.turn
+        if when == "now" and running is not None and running.pause != "paused":
+            await self._answer_beside(text)
+            return
+        if not self._store.state.queue:
+            self._held = False  # nothing is left that a stop kept back
         message = QueuedMessage(
             message_id=self._parts.ids("msg"), text=text, at=self._store.clock.now()
         )
@@ -61,13 +70,45 @@ class ChatLoop:
         if self._turn is not None and turn is not None and turn.pause == "paused":
             self._turn.control.redirect(message)
             return
-        self._held = False
+        if self._held and self._turn is None:
+            self._ahead = self._ahead or message.message_id
         self._wake.set()
 
     def release(self) -> None:
         """Go on with messages that a stop left waiting."""
         self._held = False
         self._wake.set()
+
+    async def _answer_beside(self, text: str) -> None:
+        await self._store.commit(
+            UserMessageAdded(
+                message=UserMessage(
+                    message_id=self._parts.ids("msg"),
+                    text=text,
+                    aside=True,
+                    at=self._store.clock.now(),
+                )
+            )
+        )
+        aside = Aside(self._parts)
+        job: Job | None = None
+
+        async def answer() -> None:
+            try:
+                await aside.run()
+            finally:
+                if job is not None:
+                    self._asides.discard(job)
+
+        job = self._spawn(answer(), "aside")
+        self._asides.add(job)
+
+    def change_queued(self, message_id: str, text: str) -> bool:
+        """Put another text in a waiting message's place; False when it no longer waits."""
+        if all(message.message_id != message_id for message in self._store.state.queue):
+            return False
+        self._store.dispatch(QueueItemChanged(message_id=message_id, text=text))
+        return True
 
     def take_back(self, message_id: str) -> str | None:
         """Take a waiting message out of the queue; its text, or None when it is gone."""
@@ -79,10 +120,18 @@ class ChatLoop:
 
     async def retry(self) -> bool:
         """Work on the last user message again; False when there is none or work runs."""
-        last = next((m for m in reversed(self._store.state.messages) if m.kind == "user"), None)
-        if self._turn is not None or not isinstance(last, UserMessage):
+        return self._again()
+
+    def work_on_plan(self) -> bool:
+        """Go on with the approved plan; False when work runs or nothing was ever asked."""
+        return self._again(plan_first=True)
+
+    def _again(self, *, plan_first: bool = False) -> bool:
+        asked = (m for m in reversed(self._store.state.messages) if isinstance(m, UserMessage))
+        last = next((m for m in asked if not m.aside), None)
+        if self._turn is not None or last is None:
             return False
-        self._start(last)
+        self._start(last, plan_first=plan_first)
         return True
 
     def pause(self) -> None:
@@ -97,6 +146,8 @@ class ChatLoop:
 
     def stop(self) -> None:
         """End the turn now; what it has done stays, and is told."""
+        for aside in tuple(self._asides):
+            aside.cancel()
         if self._job is not None:
             self._held = True
             # Behind the job's first step, without which it could not say that it was stopped.
@@ -104,15 +155,17 @@ class ChatLoop:
 
     async def _next(self) -> None:
         queue = self._store.state.queue
-        if not queue:
+        ahead, self._ahead = self._ahead, ""
+        waiting = [m for m in queue if m.message_id == ahead] or ([] if self._held else queue)
+        if not waiting:
             return
-        first = queue[0]
+        first = waiting[0]
         message = UserMessage(message_id=first.message_id, text=first.text, at=first.at)
         await self._store.commit(UserMessageAdded(message=message))
         self._start(message)
 
-    def _start(self, message: UserMessage) -> None:
-        self._turn = Turn(self._parts, message)
+    def _start(self, message: UserMessage, *, plan_first: bool = False) -> None:
+        self._turn = Turn(self._parts, self._desk, message, plan_first=plan_first)
         self._job = self._spawn(self._guarded(self._turn), "turn")
 
     async def _guarded(self, turn: Turn) -> None:

@@ -16,11 +16,11 @@ REPEATS = 4  # the same failing call asks the user at its fourth time (safety.md
 class OperationCaller(Protocol):
     """The router, as the dispatcher needs it."""
 
-    async def call(self, action: Action) -> OperationMessage:
+    async def call(self, action: Action, *, step_id: str = "") -> OperationMessage:
         """Judge, ask, run and record one call; cancellation is recorded and raised again."""
         ...
 
-    async def skip(self, action: Action, reason: str) -> OperationMessage:
+    async def skip(self, action: Action, reason: str, *, step_id: str = "") -> OperationMessage:
         """Record that a call was not run, and why."""
         ...
 
@@ -32,10 +32,7 @@ class Dispatcher:
         self._caller = caller
         self._control = control
         self._failures: Counter[tuple[str, str]] = Counter()
-        self.denied = False
         self.course_changed = False  # the user's answer to a gate has to reach the model
-        self.ran = 0  # operations that did their work
-        self.changed: dict[str, None] = {}  # paths, in the order of their first change
 
     @property
     def stuck_on(self) -> str:
@@ -69,11 +66,5 @@ class Dispatcher:
 
     def _note(self, action: Action, message: OperationMessage) -> None:
         result = message.result
-        if result.outcome is Outcome.DENIED:
-            self.denied = True
-        elif result.outcome is Outcome.OK:
-            self.ran += 1
-            for change in result.changes:
-                self.changed[change.target or change.path] = None
-        elif result.outcome in (Outcome.ERROR, Outcome.INVALID):
+        if result.outcome in (Outcome.ERROR, Outcome.INVALID):
             self._failures[f"{action.operation} {action.args_hash}", result.text] += 1

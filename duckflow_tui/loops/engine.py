@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
-from duckflow_tui.loops.chat_loop import ChatLoop, Spawn
+from duckflow_tui.loops.cards import Asked, CardDesk
+from duckflow_tui.loops.chat_loop import ChatLoop
+from duckflow_tui.loops.control import TurnControl
 from duckflow_tui.loops.notices import Notices
-from duckflow_tui.loops.parts import DecisionMaker, PromptSource, TurnLimits, TurnParts
+from duckflow_tui.loops.parts import (
+    DecisionMaker,
+    PromptSource,
+    QuestionSource,
+    TurnLimits,
+    TurnParts,
+)
 from duckflow_tui.loops.phases import PhaseKeeper
+from duckflow_tui.loops.plan_desk import PlanDesk
+from duckflow_tui.loops.plan_keys import PlanKeys
+from duckflow_tui.loops.questions import Questioned, Questioner
+from duckflow_tui.loops.spawning import Spawn
+from duckflow_tui.loops.task_loop import TaskLoop
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import CardAnswer
 from duckflow_tui.state.events import ModeChanged, OperationFinished
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.ids import IdSource
@@ -18,10 +33,12 @@ from duckflow_tui.state.messages import Level
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase_machine import PhaseMachine
 from duckflow_tui.state.store import Record, Store
+from duckflow_tui.tools.own_commands import OwnCommands
+from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.router import ToolRouter
 
 
-class Models(DecisionMaker, Protocol):
+class Models(DecisionMaker, Questioned, Protocol):
     """The LLM service, with what a session does besides asking."""
 
     async def aclose(self) -> None:
@@ -49,6 +66,50 @@ class Watch(Protocol):
         ...
 
 
+class ToolServers(Protocol):
+    """The servers of tools. A name that is not in the settings raises UnknownServer."""
+
+    async def begin(self) -> None:
+        """Start them in the background, once."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait for starts that are under way, and offer the tools that there are."""
+        ...
+
+    async def start(self, name: str) -> None:
+        """Start one, and wait until it serves or failed."""
+        ...
+
+    async def stop(self, name: str) -> None:
+        """End one; its tools are not offered any more."""
+        ...
+
+    async def restart(self, name: str) -> None:
+        """End one and start it again."""
+        ...
+
+    async def log(self, name: str) -> str:
+        """The newest lines of its standard error."""
+        ...
+
+    async def close(self) -> None:
+        """End them all."""
+        ...
+
+
+class Commands(Protocol):
+    """The commands that run beside the work."""
+
+    async def end_process(self, process_id: str) -> bool:
+        """End one in the background; False when it had ended."""
+        ...
+
+    async def close(self) -> None:
+        """End them all."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EngineParts:
     """What the composition root hands over."""
@@ -61,10 +122,16 @@ class EngineParts:
     broker: Answers
     watch: Watch
     machine: PhaseMachine
-    list_files: Callable[[], Awaitable[list[str]]]
+    file_names: Callable[[], AsyncGenerator[list[str], None]]
     intact: Callable[[], bool]  # whether the workspace is still the folder that was opened
     limits: TurnLimits
+    questions: QuestionSource
+    servers: ToolServers
+    commands: Commands
+    execution: Literal["auto", "adaptive", "tasklist"] = "auto"
+    asked: Asked | None = None  # who answers cards; None: the user, at the screen
     suggestion: str = ""  # a first request to offer, where there is an obvious one
+    begun: Sequence[Record] = ()  # what was recorded before anybody could watch
 
 
 class Engine:
@@ -75,24 +142,40 @@ class Engine:
         self._spawn = spawn
         self.store = parts.store
         self.suggestion = parts.suggestion
+        self.begun = parts.begun
         self.notices = Notices(parts.store, parts.ids)
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._gone = False  # that the workspace went was said
         parts.store.watch(self._look_after_workspace)
-        self._chat = ChatLoop(
-            TurnParts(
-                store=parts.store,
-                ids=parts.ids,
-                models=parts.models,
-                prompts=parts.prompts,
-                caller=parts.router,
-                specs=parts.router.specs,
-                machine=parts.machine,
-                notices=self.notices,
-                limits=parts.limits,
-            ),
-            spawn,
+        self._cards = CardDesk(parts.store, parts.ids)
+        self._task_loop = TaskLoop(parts.store, spawn)
+        self._turn_parts = TurnParts(
+            store=parts.store,
+            ids=parts.ids,
+            models=parts.models,
+            prompts=parts.prompts,
+            caller=parts.router,
+            specs=parts.router.specs,
+            machine=parts.machine,
+            notices=self.notices,
+            limits=parts.limits,
+            cards=parts.asked or self._cards,
+            questions=parts.questions,
+            questioner=Questioner(parts.store, parts.ids, parts.models),
+            check=parts.router.registry.argument_problem,
+            ready=parts.servers.ready,
+            execution=parts.execution,
         )
+        desk = PlanDesk(self._turn_parts, self._task_loop, self._control)
+        for operation in plan_operations(desk):
+            parts.router.registry.add(operation)
+        self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
+        self._chat = ChatLoop(self._turn_parts, desk, spawn)
+        self.plan = PlanKeys(parts.store, desk, self._chat.work_on_plan)
+
+    def _control(self) -> TurnControl | None:
+        turn = self._chat.turn
+        return turn.control if turn is not None else None
 
     async def chat_loop(self) -> None:
         """The inbox; runs as long as the session, as a worker of the group ``chat``."""
@@ -105,10 +188,19 @@ class Engine:
     async def warm(self) -> None:
         """Load what the first request needs, after the screen stands."""
         await self._parts.models.warm()
+        await self._parts.servers.begin()
 
-    async def send(self, text: str) -> None:
-        """Take a message of the user; returns once it would survive a crash."""
-        await self._chat.send(text)
+    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
+        """Take a message of the user; returns once it would survive a crash.
+
+        While work runs, ``now`` has it answered beside the work, ``next`` keeps it for the next
+        turn. While work is paused, either redirects the work.
+        """
+        await self._chat.send(text, when)
+
+    def change_queued(self, message_id: str, text: str) -> bool:
+        """Rewrite a waiting message; False when it no longer waits."""
+        return self._chat.change_queued(message_id, text)
 
     def take_back(self, message_id: str) -> str | None:
         """Take a waiting message out of the queue and return its text."""
@@ -122,6 +214,10 @@ class Engine:
         """The user's key in a gate. Raises StateError when it fits no open gate."""
         await self._parts.broker.answer(answer)
 
+    async def answer_card(self, answer: CardAnswer) -> None:
+        """The user's key on a card. Raises StateError when it fits no open card."""
+        await self._cards.answer(answer)
+
     def set_mode(self, mode: ApprovalMode) -> None:
         """Another approval mode from the next call on; an open gate stays open."""
         if mode is not self.store.state.mode:
@@ -132,13 +228,26 @@ class Engine:
         self._chat.pause()
 
     def resume(self) -> None:
-        """Go on after a pause, or with messages that a stop left waiting."""
+        """Go on after a pause, with messages that a stop left waiting, or with the plan."""
         self._chat.resume()
         self._chat.release()
+        state = self.store.state
+        plan = state.active_plan
+        if state.turn is None and not state.queue and plan is not None and plan.status.may_run:
+            self.plan.run()
 
     def stop(self) -> None:
-        """End the running turn now."""
+        """End the running turn now, and the commands that the user runs."""
         self._chat.stop()
+        self._own_commands.stop()
+
+    async def run_command(self, text: str) -> None:
+        """Run the user's own command beside everything else; ``stop`` ends it."""
+        self._own_commands.run(text)
+
+    async def end_process(self, process_id: str) -> bool:
+        """End a command in the background with all it started; False when it had ended."""
+        return await self._parts.commands.end_process(process_id)
 
     async def undo(self) -> None:
         """Take the last change of a file back; says what it did or why it did not."""
@@ -147,15 +256,33 @@ class Engine:
             return
         report = await self._parts.router.undo_last()
         level = Level.INFO if report.undone else Level.WARNING
-        self.notices.say(report.key, level, for_model=report.for_model, **report.params)
+        self.notices.say(
+            report.key, level, for_model=report.for_model, aside=False, **report.params
+        )
 
     def proposed_text(self, gate_id: str) -> str | None:
         """The whole new content behind an open gate that can be edited."""
         return self._parts.router.proposed_text(gate_id)
 
-    async def workspace_files(self) -> list[str]:
-        """Paths for the file picker, ignored ones left out."""
-        return await self._parts.list_files()
+    def workspace_files(self) -> AsyncGenerator[list[str], None]:
+        """Paths for the file picker in batches, as they are found, ignored ones left out."""
+        return self._parts.file_names()
+
+    async def start_server(self, name: str) -> None:
+        """Start a server of tools, and wait until it serves or failed."""
+        await self._parts.servers.start(name)
+
+    async def stop_server(self, name: str) -> None:
+        """End a server of tools; the user's start brings it back."""
+        await self._parts.servers.stop(name)
+
+    async def restart_server(self, name: str) -> None:
+        """End a server of tools and start it again."""
+        await self._parts.servers.restart(name)
+
+    async def server_log(self, name: str) -> str:
+        """The newest lines that a server wrote to its standard error."""
+        return await self._parts.servers.log(name)
 
     def _look_after_workspace(self, state: AgentState, record: Record) -> None:
         """Say once that the folder went away or was replaced: nothing is written from then on."""
@@ -166,5 +293,9 @@ class Engine:
             self.notices.error("workspace.gone", path=state.session.workspace)
 
     async def close(self) -> None:
-        """Close connections; the session is over."""
-        await self._parts.models.aclose()
+        """End commands and servers, and close connections; the session is over."""
+        self._own_commands.stop()
+        try:
+            await asyncio.gather(self._parts.commands.close(), self._parts.servers.close())
+        finally:
+            await self._parts.models.aclose()

@@ -16,9 +16,18 @@ class Notices:
         self._ids = ids
 
     def say(
-        self, key: str, level: Level = Level.INFO, *, for_model: str = "", **params: str
+        self,
+        key: str,
+        level: Level = Level.INFO,
+        *,
+        for_model: str = "",
+        step_id: str = "",
+        aside: bool = False,
+        **params: str,
     ) -> None:
-        """Show a notice; ``for_model`` is also told to the model, in English."""
+        """Show a notice; ``for_model`` is also told to the model, in English: in the
+        conversation, in the thread of a step, or to the one who answers beside the work.
+        """
         self._store.dispatch(
             NoticeAdded(
                 message=NoticeMessage(
@@ -27,15 +36,17 @@ class Notices:
                     key=key,
                     params=params,
                     for_model=for_model,
+                    step_id=step_id,
+                    aside=aside,
                     at=self._store.clock.now(),
                 )
             )
         )
 
-    def warn(self, key: str, *, for_model: str = "", **params: str) -> None:
+    def warn(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
         """A notice that something did not go as asked."""
-        self.say(key, Level.WARNING, for_model=for_model, **params)
+        self.say(key, Level.WARNING, for_model=for_model, step_id=step_id, aside=False, **params)
 
-    def error(self, key: str, *, for_model: str = "", **params: str) -> None:
+    def error(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
         """A notice that something failed."""
-        self.say(key, Level.ERROR, for_model=for_model, **params)
+        self.say(key, Level.ERROR, for_model=for_model, step_id=step_id, aside=False, **params)

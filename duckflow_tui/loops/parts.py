@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from duckflow_tui.llm.service import DecisionReply, ReplyObserver
+from duckflow_tui.loops.cards import Asked
 from duckflow_tui.loops.dispatcher import OperationCaller
 from duckflow_tui.loops.notices import Notices
+from duckflow_tui.loops.questions import Questioner
+from duckflow_tui.loops.task_lists import CheckArguments
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase_machine import PhaseMachine
-from duckflow_tui.state.prompt import Prompt
+from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import LlmCall, Purpose
+from duckflow_tui.state.work import Plan, Step
 
 
 class DecisionMaker(Protocol):
@@ -35,8 +41,15 @@ class DecisionMaker(Protocol):
 class PromptSource(Protocol):
     """The compiler of prompts bound to a state, as a turn needs it."""
 
-    def compile(self, operations: tuple[OperationSpec, ...], pattern: PromptPattern) -> Prompt:
-        """The next request."""
+    def compile(
+        self,
+        operations: tuple[OperationSpec, ...],
+        pattern: PromptPattern,
+        *,
+        thread: str = "",
+        aside: bool = False,
+    ) -> Prompt:
+        """The next request: of the conversation, of a step's thread, or beside running work."""
         ...
 
     def overflowed(self, prompt: Prompt) -> bool:
@@ -48,6 +61,49 @@ class PromptSource(Protocol):
         ...
 
 
+class QuestionSource(Protocol):
+    """The words of the calls that are no decision."""
+
+    def plan(
+        self,
+        state: AgentState,
+        goal: str,
+        operations: Sequence[OperationSpec],
+        *,
+        problems: Sequence[str] = (),
+        previous: str = "",
+    ) -> tuple[ChatMessage, ...]:
+        """Asks for a plan (S2-18)."""
+        ...
+
+    def tasks(
+        self,
+        state: AgentState,
+        plan: Plan,
+        step: Step,
+        operations: Sequence[OperationSpec],
+        *,
+        problems: Sequence[str] = (),
+        failure: str = "",
+    ) -> tuple[ChatMessage, ...]:
+        """Asks for the tasks of a step, or for the rest of them after a failure (S2-19)."""
+        ...
+
+    def report(
+        self,
+        state: AgentState,
+        plan: Plan,
+        step: Step,
+        log: Sequence[OperationMessage],
+        counts: Mapping[str, int],
+        *,
+        cause: str = "",
+        problems: Sequence[str] = (),
+    ) -> tuple[ChatMessage, ...]:
+        """Asks for the words of a step's report (S2-20)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
     """How far a turn may go before it asks."""
@@ -55,6 +111,10 @@ class TurnLimits:
     max_steps: int = 10
     max_model_calls: int = 60
     max_attempts: int = 3
+
+
+async def _at_once() -> None:
+    return
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +130,9 @@ class TurnParts:
     machine: PhaseMachine
     notices: Notices
     limits: TurnLimits
+    cards: Asked
+    questions: QuestionSource
+    questioner: Questioner
+    check: CheckArguments
+    ready: Callable[[], Awaitable[None]] = _at_once  # before a turn's first request
+    execution: Literal["auto", "adaptive", "tasklist"] = "auto"

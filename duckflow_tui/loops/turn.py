@@ -10,21 +10,34 @@ from duckflow_tui.loops.asking import Asker, TurnEnd
 from duckflow_tui.loops.control import TurnControl
 from duckflow_tui.loops.dispatcher import Dispatcher
 from duckflow_tui.loops.parts import TurnParts
+from duckflow_tui.loops.plan_desk import PlanDesk, run_words
+from duckflow_tui.loops.plan_run import end_plan
+from duckflow_tui.loops.step_report import changed_files
 from duckflow_tui.state.agent import TurnInfo, TurnOutcome
+from duckflow_tui.state.cards import STOP
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.events import (
     LoopStarted,
     ObjectiveChanged,
     OutsideChangesTold,
+    StepChanged,
     TurnFinished,
     TurnStarted,
     UserMessageAdded,
     WorkingMemoryChanged,
 )
 from duckflow_tui.state.memory import updated
-from duckflow_tui.state.messages import UserMessage
+from duckflow_tui.state.messages import (
+    CardMessage,
+    OperationMessage,
+    ReportMessage,
+    UserMessage,
+)
+from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
-from duckflow_tui.state.work import RequirementItem, TaskObjective
+from duckflow_tui.state.plans import ended_status, ready_steps
+from duckflow_tui.state.work import Plan, PlanStatus, RequirementItem, TaskObjective, WorkStatus
+from duckflow_tui.tools.operation import ToolFault
 
 IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its second (S3-21)
 
@@ -32,8 +45,13 @@ IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its 
 class Turn:
     """Runs once. Whatever happens, ``TurnFinished`` is the last event of it."""
 
-    def __init__(self, parts: TurnParts, message: UserMessage) -> None:
+    def __init__(
+        self, parts: TurnParts, desk: PlanDesk, message: UserMessage, *, plan_first: bool = False
+    ) -> None:
+        """``plan_first``: take the approved plan up again before the model is asked."""
         self._parts = parts
+        self._desk = desk
+        self._plan_first = plan_first
         self._store = parts.store
         self._message = message
         self.turn_id = parts.ids("turn")
@@ -42,6 +60,9 @@ class Turn:
         self._asker = Asker(parts)
         self._first = True  # the next decision is the first of the turn
         self._idle = 0
+        self._plan_ended = False  # the plan asks for nothing more in this turn
+        self._answer_wanted = False  # a done without a word was sent back once
+        self._messages_before = len(parts.store.state.messages)
         self._before = parts.store.state.usage
         self._started = parts.store.clock.monotonic()
 
@@ -49,6 +70,7 @@ class Turn:
         """The whole turn. A cancelled turn ends as stopped, and the cancellation goes on."""
         self._begin()
         try:
+            await self._parts.ready()
             await self._loops()
         except TurnEnd as end:
             await self._finish(end.outcome, end.status)
@@ -74,6 +96,8 @@ class Turn:
     async def _loops(self) -> None:
         limits = self._parts.limits
         pattern = PromptPattern.BASE_MAIN
+        if self._plan_first:
+            await self._rest_of_plan()
         for loop in range(1, limits.max_steps + 1):
             await self.control.safe_point()
             await self._take_redirect()
@@ -106,16 +130,20 @@ class Turn:
             self._idle = 0
             if decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
                 return  # done with actions: their results are sent once more
-        self._end_if_wanted(decision)
+        await self._end_if_wanted(decision)
 
-    def _end_if_wanted(self, decision: TurnDecision) -> None:
+    async def _end_if_wanted(self, decision: TurnDecision) -> None:
+        wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
+        if wants_end and await self._rest_of_plan():
+            self._idle = 0
+            return  # its reports are sent, and answered, before the turn ends
         match decision.next_step:
             case NextStep.DONE:
-                raise TurnEnd("denied" if self._dispatcher.denied else "done")
+                if self._wants_an_answer():
+                    return
+                raise TurnEnd(self._outcome("done"))
             case NextStep.PENDING_USER:
-                raise TurnEnd(
-                    "denied" if self._dispatcher.denied else "partial", Status.REQUIRES_USER_INPUT
-                )
+                raise TurnEnd(self._outcome("partial"), Status.REQUIRES_USER_INPUT)
             case NextStep.DEFER:
                 self._parts.machine.reset(Trigger.DEFER)
                 raise TurnEnd("partial")
@@ -129,6 +157,72 @@ class Turn:
                     for_model="You said continue but asked for no action, so nothing happened. "
                     "Ask for an action, or set next_step to done or pending_user.",
                 )
+
+    def _wants_an_answer(self) -> bool:
+        """A turn that did something and said nothing is asked once for its answer (S3-23)."""
+        if self._asker.last_reply.strip() or self._answer_wanted or not self._log():
+            return False
+        self._answer_wanted = True
+        self._parts.notices.say(
+            "turn.no_answer",
+            for_model="You ended the work without a word to the user. Tell them in reply what came "
+            "of it.",
+        )
+        return True
+
+    async def _rest_of_plan(self) -> bool:
+        """Run what the user approved and nobody has run yet; True when something was.
+
+        The approval is the user's order: a model that forgets it does not undo it.
+        """
+        plan = self._store.state.active_plan
+        if plan is None or not plan.status.may_run or not ready_steps(plan):
+            return False
+        if self._plan_ended or self._desk.put_aside == plan.plan_id:
+            return False
+        if not self._plan_first and self._halted(plan):
+            return False
+        try:
+            result = await self._desk.work_on(plan)
+        except ToolFault as fault:
+            self._parts.notices.warn("work.ended", reason=fault.text, for_model=fault.text)
+            self._plan_ended = True
+            return False
+        self._parts.notices.say("work.reported", for_model=run_words(self._plan(plan), result))
+        # What the user does not want to go on with, or could not be done, is for the next turn.
+        self._plan_ended = result.outcome != "completed" and not result.wish
+        return True
+
+    def _halted(self, plan: Plan) -> bool:
+        """Whether the user stopped it: then only their key, or a call that they ask the model
+        for, lets it go on.
+        """
+        if any(step.status is WorkStatus.CANCELLED for step in plan.steps):
+            return True
+        cards = (m for m in reversed(self._store.state.messages) if isinstance(m, CardMessage))
+        last = next((m for m in cards if m.card.plan_id == plan.plan_id), None)
+        return last is not None and last.answer.action == STOP.action
+
+    def _plan(self, plan: Plan) -> Plan:
+        return next(p for p in self._store.state.plans if p.plan_id == plan.plan_id)
+
+    def _log(self) -> list[OperationMessage]:
+        """The model's calls of this turn, those of steps included."""
+        messages = self._store.state.messages[self._messages_before :]
+        return [m for m in messages if isinstance(m, OperationMessage) and not m.by_user]
+
+    def _outcome(self, wanted: TurnOutcome) -> TurnOutcome:
+        """What the turn came to: a denial shows, and so does an approved plan left undone."""
+        if any(m.result.outcome is Outcome.DENIED for m in self._log()):
+            return "denied"
+        plan = self._store.state.active_plan
+        touched = plan is not None and any(
+            isinstance(m, ReportMessage) and m.report.plan_id == plan.plan_id
+            for m in self._store.state.messages[self._messages_before :]
+        )
+        if plan is not None and wanted == "done" and (touched or plan.status.may_run):
+            return "done" if plan.status is PlanStatus.COMPLETED else "partial"
+        return wanted
 
     def _refuse(self, decision: TurnDecision) -> None:
         """The model's own check said no: nothing runs (S4-59), it is shown, the model hears it."""
@@ -152,6 +246,7 @@ class Turn:
     # --- what a turn writes down -------------------------------------------------------------
 
     def _begin(self) -> None:
+        self._desk.put_aside = ""
         state = self._store.state
         limits = self._parts.limits
         self._store.dispatch(
@@ -235,6 +330,7 @@ class Turn:
     async def _finish(self, outcome: TurnOutcome, status: Status) -> None:
         machine = self._parts.machine
         state = self._store.state
+        self._lay_steps_down()
         if outcome in ("done", "denied"):
             self._walk_to_done()
         elif outcome != "failed":
@@ -251,16 +347,35 @@ class Turn:
                 llm_calls=usage.calls - before.calls,
                 tokens=usage.tokens_in + usage.tokens_out - before.tokens_in - before.tokens_out,
                 cost=cost,
-                files_changed=tuple(self._dispatcher.changed),
+                files_changed=changed_files(self._log()),
                 duration_s=self._store.clock.monotonic() - self._started,
             )
         )
+
+    def _lay_steps_down(self) -> None:
+        """A step that the model works on itself runs no longer than the turn; a plan of which
+        nothing is left is completed, though its work was stopped before it could say so.
+        """
+        for plan in self._store.state.plans:
+            for step in plan.steps:
+                if step.status is WorkStatus.IN_PROGRESS:
+                    self._store.dispatch(
+                        StepChanged(
+                            plan_id=plan.plan_id,
+                            step_id=step.step_id,
+                            status=WorkStatus.CANCELLED,
+                            note="the turn ended before it was done",
+                            at=self._store.clock.now(),
+                        )
+                    )
+            if ended_status(plan) is PlanStatus.COMPLETED:
+                end_plan(self._store, plan.plan_id)
 
     def _walk_to_done(self) -> None:
         """At the end the engine walks by itself; a turn that only talked skips the review."""
         machine = self._parts.machine
         state = self._store.state
-        if state.phase is Phase.PLANNING and self._dispatcher.ran == 0:
+        if state.phase is Phase.PLANNING and not any(m.result.went_well for m in self._log()):
             machine.move(Phase.DONE, Trigger.CHAT_ONLY)
             return
         if state.phase is not Phase.REVIEW:

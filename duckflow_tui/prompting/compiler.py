@@ -7,19 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.prompting.budget import Budgets, Fitted, Layer, fit
+from duckflow_tui.prompting import lines
+from duckflow_tui.prompting.budget import Budgets, Layer, fit
+from duckflow_tui.prompting.frames import inside
 from duckflow_tui.prompting.layers import (
     LongMemory,
+    ModeChoice,
     execution_values,
     main_values,
     planning_values,
     review_values,
     session_values,
 )
-from duckflow_tui.prompting.operations import argument_lines, operation_lines, schema_text
+from duckflow_tui.prompting.operations import argument_lines, operation_lines, schema_text, spoken
 from duckflow_tui.prompting.texts import PromptTexts
+from duckflow_tui.prompting.threads import Tally, Threads, find_thread
 from duckflow_tui.prompting.tokens import TokenCounter
-from duckflow_tui.prompting.window import HistoryWindow, View
+from duckflow_tui.prompting.window import View
+from duckflow_tui.prompting.work_layers import aside_values, step_values
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen
 from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, PromptPattern
@@ -33,12 +38,14 @@ from duckflow_tui.state.memory import (
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import LayerUse, Prompt
+from duckflow_tui.state.work import Plan, Step
 
 ASSUMED_CONTEXT: Final = 32_768  # tokens of a window that no setting names
 REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of the estimate
 MOST_REPLY: Final = 16_384  # tokens; more than this is not kept free
 SMALLEST_ROOM: Final = 512  # tokens; a window this small cannot be worked in anyway
 AFTER_REFUSAL: Final = 0.7  # of what was refused as too long is what is sent next
+_KEPT_STABLE: Final = 4  # sets of operations: of the turn, of a step, of an aside, one to spare
 
 _LIMITS: Final = {
     "max_actions": str(MAX_ACTIONS),
@@ -64,7 +71,7 @@ class _Stable(Frozen):
 
 
 class PromptCompiler:
-    """Writes the requests of one session; keeps where its history begins, and nothing else."""
+    """Writes the requests of one session; keeps where their histories begin, and nothing else."""
 
     def __init__(
         self, folder: Path, language: str, budgets: Budgets, counter: TokenCounter
@@ -74,10 +81,14 @@ class PromptCompiler:
         self.budgets = budgets
         self._counter = counter
         self._base = self.texts.base.render()
-        self._window = HistoryWindow(
-            counter, lambda n: self.texts.left_out.render({"characters": str(n)})
+        self._nothing = self.texts.nothing.render()
+        self._threads = Threads(
+            counter,
+            lambda n: self.texts.left_out.render({"characters": str(n)}),
+            lambda step: self.texts.step_opening.render({"step": lines.step(step)}),
         )
-        self._stable: _Stable | None = None
+        self._tally = Tally()
+        self._stable: list[_Stable] = []  # last used first
         self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
 
     def compile(
@@ -88,17 +99,35 @@ class PromptCompiler:
         pattern: PromptPattern = PromptPattern.BASE_MAIN,
         project_instructions: str = "",
         long_memory: LongMemory = NO_MEMORY,
+        thread: str = "",
+        aside: bool = False,
+        execution_mode: ModeChoice = "auto",
     ) -> Prompt:
         """The next request. ``pattern`` is what the last decision chose (S4-72, S4-75).
+
+        ``thread`` is the step of a plan whose next action is asked for, and its messages are
+        the history; empty for the conversation. ``aside`` asks for an answer to the user while
+        work goes on. Neither has a specialized layer. ValueError for a thread that is no step,
+        or for both at once.
 
         ``uses`` names every part in the order of the request: base, operations, project,
         format, history, main, specialized; a budget of 0 means no limit.
         """
+        if thread and aside:
+            raise ValueError("an aside belongs to the conversation, not to a step")
         stable = self._stable_part(tuple(operations), project_instructions)
         factor = self._counter.factor(state.session.model)
-        view = self._view(state, stable, factor)
-        fitted = self._tail(state, view, pattern, long_memory, factor)
-        session, *rest = fitted
+        view = self._view(state, stable, factor, thread, aside)
+        layers = [self._session(state, view, long_memory)]
+        if found := find_thread(state, thread):
+            layers.append(self._step(state, *found, stable.operations, view))
+        elif aside:
+            layers.append(self._aside(state, stable.operations, view))
+        else:
+            layers.append(self._main(state, stable.operations, view, execution_mode))
+            if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
+                layers.extend(self._specialized(state, stable.operations))
+        session, *rest = fit(layers, self._counter.count, factor)
         uses = [_scaled(use, factor) for use in stable.uses]
         history = LayerUse(
             layer="history",
@@ -116,6 +145,11 @@ class PromptCompiler:
             uses=(session.use, *uses, history, *(part.use for part in rest)),
         )
 
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """The threads whose place in the history is kept, the conversation's as ``""``."""
+        return self._threads.kept
+
     def overflowed(self, state: AgentState, prompt: Prompt) -> bool:
         """The endpoint refused ``prompt`` as too long: the next one will be shorter (S4-80).
 
@@ -131,16 +165,21 @@ class PromptCompiler:
         self._counter.learn(state.session.model, estimated_tokens(prompt), tokens_in)
 
     def _stable_part(self, operations: tuple[OperationSpec, ...], instructions: str) -> _Stable:
-        kept = self._stable
-        if (
-            kept is not None
-            and len(kept.operations) == len(operations)
-            and all(a is b for a, b in zip(kept.operations, operations, strict=True))
-            and kept.instructions == instructions
-        ):
-            return kept
+        for place, kept in enumerate(self._stable):
+            if (
+                len(kept.operations) == len(operations)
+                and all(a is b for a, b in zip(kept.operations, operations, strict=True))
+                and kept.instructions == instructions
+            ):
+                self._stable.insert(0, self._stable.pop(place))
+                return kept
         texts, count = self.texts, self._counter.count
-        listing = texts.operations.render({"operations": operation_lines(operations)})
+        listing = texts.operations.render(
+            {
+                "operations": operation_lines(operations),
+                "op_tasks": spoken(operations)["op_tasks"],
+            }
+        )
         project, cut = self._project(instructions)
         formats = {
             "json": texts.format_json.render({**_LIMITS, "arguments": argument_lines(operations)}),
@@ -149,7 +188,7 @@ class PromptCompiler:
         largest = max(
             count(formats["json"]), count(formats["tools"]) + count(schema_text(operations))
         )
-        self._stable = _Stable(
+        made = _Stable(
             operations=operations,
             instructions=instructions,
             system="\n\n".join((self._base, listing, project)),
@@ -165,15 +204,15 @@ class PromptCompiler:
                 LayerUse(layer="format", tokens=largest, budget=0),
             ),
         )
-        return self._stable
+        self._stable = [made, *self._stable[: _KEPT_STABLE - 1]]
+        return made
 
     def _project(self, instructions: str) -> tuple[str, bool]:
         """The project's own instructions, cut at the end to their budget, never the factor's."""
         text = instructions.strip()
         if not text:
             return self.texts.no_project.render(), False
-        # A closing mark inside would let the file speak outside of its frame.
-        text = text.replace("</project_instructions", "<\\/project_instructions")
+        text = inside(text, "project_instructions")
         size, most = self._counter.count(text), self.budgets.project
         if size <= most:
             return self.texts.project.render({"instructions": text}), False
@@ -181,50 +220,63 @@ class PromptCompiler:
         note = self.texts.left_out.render({"characters": str(len(text) - keep)})
         return self.texts.project.render({"instructions": f"{text[:keep]}\n{note}"}), True
 
-    def _view(self, state: AgentState, stable: _Stable, factor: float) -> View:
+    def _view(
+        self, state: AgentState, stable: _Stable, factor: float, thread: str, aside: bool
+    ) -> View:
         context = state.usage.context_window or ASSUMED_CONTEXT
         context -= min(int(context * REPLY_SHARE), MOST_REPLY)
         context = min(context, self._refused.get(_model(state), context))
         fixed = self._counter.count(self._base) + sum(use.tokens for use in stable.uses)
         tail = self.budgets.base + self.budgets.main + self.budgets.specialized
         room = int((context - tail) / factor) - fixed
-        turn = state.turn
-        return self._window.view(
-            state.messages,
-            turn.turn_id if turn else "",
-            turn.message_id if turn else "",
-            max(room, SMALLEST_ROOM),
-        )
+        return self._threads.view(state, thread, aside, max(room, SMALLEST_ROOM))
 
-    def _tail(
+    def _session(self, state: AgentState, view: View, memory: LongMemory) -> Layer:
+        tally = self._tally
+        tally.follow(state.messages)
+        values, cut = session_values(state, memory, view.digests, tally.asked, tally.succeeded)
+        fixed = self._counter.count(self._base)
+        return Layer("base", self.budgets.base, self.texts.session, values, cut, fixed)
+
+    def _main(
         self,
         state: AgentState,
+        operations: tuple[OperationSpec, ...],
         view: View,
-        pattern: PromptPattern,
-        memory: LongMemory,
-        factor: float,
-    ) -> list[Fitted]:
-        texts, budgets = self.texts, self.budgets
-        values, lists = session_values(state, memory, view.digests, view.asked, view.succeeded)
-        fixed = self._counter.count(self._base)
-        layers = [Layer("base", budgets.base, texts.session, values, lists, fixed)]
-        values, lists = main_values(state, view.digests)
-        layers.append(Layer("main", budgets.main, texts.main, values, lists))
-        if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
-            layers.extend(self._specialized(state))
-        return fit(layers, self._counter.count, factor)
+        execution_mode: ModeChoice,
+    ) -> Layer:
+        values, cut = main_values(state, view.digests, operations, execution_mode)
+        return Layer("main", self.budgets.main, self.texts.main, values, cut)
 
-    def _specialized(self, state: AgentState) -> list[Layer]:
+    def _step(
+        self,
+        state: AgentState,
+        plan: Plan,
+        step: Step,
+        operations: tuple[OperationSpec, ...],
+        view: View,
+    ) -> Layer:
+        values, cut = step_values(state, plan, step, operations, view.digests, self._nothing)
+        budget = self.budgets.main + self.budgets.specialized
+        return Layer("main", budget, self.texts.step, values, cut)
+
+    def _aside(self, state: AgentState, operations: tuple[OperationSpec, ...], view: View) -> Layer:
+        values, cut = aside_values(state, operations, view.digests)
+        budget = self.budgets.main + self.budgets.specialized
+        return Layer("main", budget, self.texts.aside, values, cut)
+
+    def _specialized(self, state: AgentState, operations: tuple[OperationSpec, ...]) -> list[Layer]:
         match state.phase:
             case Phase.PLANNING:
-                template, (values, lists) = self.texts.planning, planning_values(state)
+                template = self.texts.planning
+                values, cut = planning_values(state, operations)
             case Phase.EXECUTION:
-                template, (values, lists) = self.texts.execution, execution_values(state)
+                template, (values, cut) = self.texts.execution, execution_values(state)
             case Phase.REVIEW:
-                template, (values, lists) = self.texts.review, review_values(state)
+                template, (values, cut) = self.texts.review, review_values(state)
             case _:
                 return []
-        return [Layer("specialized", self.budgets.specialized, template, values, lists)]
+        return [Layer("specialized", self.budgets.specialized, template, values, cut)]
 
 
 def estimated_tokens(prompt: Prompt) -> int:

@@ -13,6 +13,24 @@ _DESCRIPTION: Final = 160
 _NAME: Final = 80
 _DEPTH: Final = 4  # levels of nested objects that are spelled out
 
+#: Operations that a prompt file may speak of, by the field that names them there.
+SPOKEN: Final = {
+    "op_propose": "plan_tool.propose",
+    "op_revise": "plan_tool.revise",
+    "op_get": "plan_tool.get",
+    "op_tasks": "task_tool.generate_list",
+    "op_pause": "task_loop.pause",
+    "op_stop": "task_loop.stop",
+}
+
+
+def spoken(operations: Sequence[OperationSpec]) -> dict[str, str]:
+    """The fields of ``SPOKEN``; one whose operation is not offered is empty, so that the line
+    of the file that speaks of it is left out.
+    """
+    offered = {spec.name for spec in operations}
+    return {field: name if name in offered else "" for field, name in SPOKEN.items()}
+
 
 def operation_lines(operations: Sequence[OperationSpec]) -> str:
     """One line for each operation: name, arguments with types, effect, summary."""

@@ -31,6 +31,8 @@ _MAIN: Final = (
     "request",
     "plan_done",
     "plan_total",
+    "execution_mode",
+    "op_propose",
     "running",
     "goal",
     "why_now",
@@ -54,6 +56,95 @@ _LIMITS: Final = (
     "max_plan_brief",
     "max_open_questions",
 )
+_NEVER_CUT: Final = ("goal", "constraints", "requirements", "gates")
+_STEP: Final = (
+    "request",
+    *_NEVER_CUT,
+    "plan_name",
+    "plan_goal",
+    "plan_done",
+    "plan_total",
+    "conversation",
+    "step_number",
+    "step",
+    "loop",
+    "limit",
+    "mode",
+    "needs",
+    "tasks",
+    "digests",
+    "results",
+    "changed_outside",
+    "op_revise",
+)
+_ASIDE: Final = (
+    "phase",
+    "status",
+    "mode",
+    "request",
+    *_NEVER_CUT,
+    "plan",
+    "plan_done",
+    "plan_total",
+    "step_number",
+    "step",
+    "tasks_done",
+    "tasks_total",
+    "loop",
+    "limit",
+    "elapsed",
+    "running",
+    "cards",
+    "results",
+    "digests",
+    "op_get",
+    "op_revise",
+    "op_pause",
+    "op_stop",
+)
+_ASK_PLAN: Final = (
+    "operations",
+    "request",
+    "goal",
+    "constraints",
+    "requirements",
+    "workspace",
+    "conversation",
+    "plan",
+    "rejection",
+    "avoid",
+    "soft_steps",
+    "problems",
+)
+_ASK_TASKS: Final = (
+    "operations",
+    "arguments",
+    "request",
+    "constraints",
+    "plan_goal",
+    "plan",
+    "step_number",
+    "step",
+    "needs",
+    "conversation",
+    "tasks",
+    "results",
+    "failure",
+    "problems",
+)
+_ASK_REPORT: Final = (
+    "request",
+    "plan_name",
+    "plan_goal",
+    "criteria",
+    "step_number",
+    "step",
+    "status",
+    "note",
+    "counts",
+    "log",
+    "next_steps",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +156,24 @@ class _File:
 _FILES: Final[dict[str, _File]] = {
     "base": _File(),
     "session": _File(_SESSION),
-    "operations": _File(("operations",), ("operations",)),
+    "operations": _File(("operations", "op_tasks"), ("operations",)),
     "project": _File(("instructions",), ("instructions",)),
     "no_project": _File(),
-    "main": _File(_MAIN, ("goal", "constraints", "requirements", "gates")),
-    "planning": _File(("plan", "learned", "avoid")),
+    "main": _File(_MAIN, _NEVER_CUT),
+    "step": _File(_STEP, (*_NEVER_CUT, "step", "results")),
+    "step_opening": _File(("step",), ("step",)),
+    "aside": _File(_ASIDE, _NEVER_CUT),
+    "planning": _File(("plan", "learned", "avoid", "op_propose")),
     "execution": _File(("plan", "step", "learned")),
     "review": _File(("criteria", "evidence", "results", "changes")),
     "format_json": _File((*_LIMITS, "arguments")),
     "format_tools": _File(_LIMITS),
     "left_out": _File(("characters",)),
+    "nothing": _File(),
+    "ask_plan": _File(_ASK_PLAN, ("operations", "goal")),
+    "ask_tasks": _File(_ASK_TASKS, ("operations", "step")),
+    "ask_report": _File(_ASK_REPORT, ("counts", "log")),
+    "ask_again": _File(("problems",), ("problems",)),
 }
 
 LANGUAGES: Final = ("en", "ja")
@@ -90,12 +189,20 @@ class PromptTexts:
     project: Template
     no_project: Template
     main: Template
+    step: Template
+    step_opening: Template
+    aside: Template
     planning: Template
     execution: Template
     review: Template
     format_json: Template
     format_tools: Template
     left_out: Template
+    nothing: Template
+    ask_plan: Template
+    ask_tasks: Template
+    ask_report: Template
+    ask_again: Template
 
     @classmethod
     def load(cls, folder: Path, language: str) -> PromptTexts:

@@ -18,12 +18,13 @@ from duckflow_tui.prompting.tokens import TokenCounter
 from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.messages import (
     AssistantMessage,
+    CardMessage,
     Message,
     NoticeMessage,
     OperationMessage,
+    ReportMessage,
     UserMessage,
 )
-from duckflow_tui.state.operations import Outcome
 
 FULL: Final = 0.7  # share of the room above which a new turn moves the start
 KEPT: Final = 0.4  # share of the room that is kept then; the rest is for the turn to grow into
@@ -42,8 +43,6 @@ class View:
     digests: tuple[str, ...]  # of what is left out, oldest first
     tokens: int  # before the model's factor
     room: int  # tokens it could take, before the factor
-    asked: int  # messages of the user in the whole conversation
-    succeeded: int  # operations that went well in it
 
 
 class HistoryWindow:
@@ -55,8 +54,10 @@ class HistoryWindow:
         self._source: list[Message] = []
         self._shown: list[Message] = []
         self._sums: list[int] = [0]  # tokens of the first n shown messages
-        self._users: list[int] = []  # places of user messages: where exchanges begin
-        self._succeeded = 0
+        self._users: list[int] = []  # places of user messages
+        self._exchanges: list[int] = []  # of them, where exchanges begin
+        self._decisions: list[int] = []  # places of replies where no older one waits for results
+        self._open: dict[bool, set[str]] = {False: set(), True: set()}  # calls, by aside
         self._start = 0
         self._cap = 0
         self._turn = ""
@@ -84,24 +85,39 @@ class HistoryWindow:
             digests=self._digests(current),
             tokens=self._total(current),
             room=room,
-            asked=len(self._users),
-            succeeded=self._succeeded,
         )
 
     def _follow(self, messages: Sequence[Message]) -> None:
         known = len(self._source)
         if known > len(messages) or (known and messages[known - 1] is not self._source[-1]):
+            for places in (self._users, self._exchanges, self._decisions):
+                places.clear()
             self._source.clear()
-            self._users.clear()
-            self._succeeded = self._start = known = 0
+            self._open = {False: set(), True: set()}
+            self._start = known = 0
             self._show_again()
         for place, message in enumerate(messages[known:], start=known):
-            if isinstance(message, UserMessage):
-                self._users.append(place)
-            elif isinstance(message, OperationMessage):
-                self._succeeded += message.result.outcome is Outcome.OK
+            self._mark(place, message)
             self._source.append(message)
             self._show(message)
+
+    def _mark(self, place: int, message: Message) -> None:
+        """Note where the history could begin without a result whose call is not in it."""
+        match message:
+            case UserMessage():
+                self._users.append(place)
+                if not message.aside:
+                    self._exchanges.append(place)
+                    self._open = {False: set(), True: set()}
+            case AssistantMessage():
+                if not self._open[not message.aside]:
+                    self._decisions.append(place)
+                self._open[message.aside] = call_ids(message)
+            case OperationMessage():
+                for calls in self._open.values():
+                    calls.discard(message.call_id)
+            case _:
+                pass
 
     def _set_cap(self, cap: int) -> None:
         # Small moves of the room must not change how old results look: caches would miss.
@@ -138,7 +154,7 @@ class HistoryWindow:
         self._start = max(self._start, start)
 
     def _up_to(self, current: int) -> list[int]:
-        return [i for i in self._users if i <= current] or [0]
+        return [i for i in self._exchanges if i <= current] or [0]
 
     def _place(self, message_id: str) -> int:
         for place in reversed(self._users):
@@ -157,11 +173,7 @@ class HistoryWindow:
         self._move_to(self._boundary(self._up_to(current), KEPT * room))
         if self._size(self._start) <= FULL * room:
             return
-        decisions = [current] + [
-            i
-            for i in range(current + 1, len(self._source))
-            if isinstance(self._source[i], AssistantMessage)
-        ]
+        decisions = [current, *(i for i in self._decisions if i > current)]
         self._move_to(self._boundary(decisions, KEPT * room))
         while self._total(current) > room and self._cap > SMALLEST_RESULT:
             self._cap = max(self._cap // 2, SMALLEST_RESULT)
@@ -171,14 +183,19 @@ class HistoryWindow:
         if not self._start:
             return ()
         ended = min(self._start, current)
-        old = _spans([i for i in self._users if i < ended], ended)
-        decisions = range(current, self._start)  # empty unless the turn itself was cut
-        inside = _spans(
-            [i for i in decisions if isinstance(self._source[i], AssistantMessage)], self._start
-        )
+        old = _spans([i for i in self._exchanges if i < ended], ended)
+        # Empty unless the turn itself was cut.
+        inside = _spans([i for i in self._decisions if current <= i < self._start], self._start)
         lines = [exchange_digest(self._source[b:e]) for b, e in old[-MOST_DIGESTS:]]
         lines += [loop_digest(self._source[b:e]) for b, e in inside[-MOST_DIGESTS:]]
         return tuple(line for line in lines if line)[-MOST_DIGESTS:]
+
+
+def call_ids(message: AssistantMessage) -> set[str]:
+    """The calls a reply asked for; none of one that was cut or could not be read."""
+    if message.decision is None or not message.complete:
+        return set()
+    return {action.call_id for action in message.decision.actions}
 
 
 def _spans(starts: Sequence[int], end: int) -> list[tuple[int, int]]:
@@ -192,7 +209,7 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
             return _PER_MESSAGE + count(message.text)
         case OperationMessage():
             return _PER_MESSAGE + count(message.operation) + count(message.result.text)
-        case NoticeMessage():
+        case NoticeMessage() | CardMessage() | ReportMessage():
             return _PER_MESSAGE + count(message.for_model) if message.for_model else 0
         case AssistantMessage():
             decision = message.decision

@@ -66,9 +66,12 @@ class Changer:
         data: bytes,
         mode: int | None,
         ticket: Ticket,
-    ) -> None:
-        """A new file, with the directories it needs; nothing is left of them on a fault."""
-        with _failing("create", place), self._made_parents(anchor, path) as (directory, name):
+    ) -> list[str]:
+        """A new file, with the directories it needs; nothing is left of them on a fault.
+
+        Returns those it made, below the anchor, the outermost first.
+        """
+        with _failing("create", place), self._made_parents(anchor, path) as (directory, name, made):
             temp = self._write_temp(directory, data, place, 0o666)
             done = False
             try:
@@ -82,6 +85,7 @@ class Changer:
                     raise ContentChanged(place, _hash_at(directory, name)) from error
                 self._disk.sync_directory(directory)
                 done = True
+                return made
             finally:
                 temp.close()
                 self._discard(directory, temp.name, temp.identity)
@@ -105,12 +109,15 @@ class Changer:
         target: Place,
         expect_target: str,
         ticket: Ticket,
-    ) -> None:
-        """Rename a file whose hash is ``expect`` to a name that is free or as expected."""
+    ) -> list[str]:
+        """Rename a file whose hash is ``expect`` to a name that is free or as expected.
+
+        Returns the directories it made, below the target's anchor, the outermost first.
+        """
         with (
             _failing("move", source),
             self._present(*from_, source, expect) as (old_dir, old_name, file),
-            self._made_parents(*to) as (new_dir, new_name),
+            self._made_parents(*to) as (new_dir, new_name, made),
             contextlib.ExitStack() as stack,
         ):
             ticket.commit()
@@ -131,6 +138,14 @@ class Changer:
             except BaseException:
                 self._disk.rename_new(new_dir, new_name, old_dir, old_name)
                 raise
+        return made
+
+    def remove_directory(self, anchor: int, path: str, place: Place, ticket: Ticket) -> None:
+        """Delete a directory, which the system does only while it is empty."""
+        with _failing("remove", place), self._parent(anchor, path) as (directory, name):
+            ticket.commit()
+            os.rmdir(name, dir_fd=directory)
+            self._disk.sync_directory(directory)
 
     # --- parts -------------------------------------------------------------------------------
 
@@ -166,8 +181,10 @@ class Changer:
             yield directory, name, file
 
     @contextlib.contextmanager
-    def _made_parents(self, anchor: int, path: str) -> Generator[tuple[int, str]]:
-        """The parent directory, created where it is missing and taken away again on a fault."""
+    def _made_parents(self, anchor: int, path: str) -> Generator[tuple[int, str, list[str]]]:
+        """The parent directory, created where it is missing and taken away again on a fault; the
+        last are the directories that were created.
+        """
         parents = path.split("/")[:-1]
         made: list[str] = []
         try:
@@ -181,8 +198,8 @@ class Changer:
                         continue
                     made.append("/".join(parents[:at]))
                     self._disk.sync_directory(directory)
-            with self._parent(anchor, path) as found:
-                yield found
+            with self._parent(anchor, path) as (directory, name):
+                yield directory, name, made
         except BaseException:
             for below in reversed(made):
                 with (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from duckflow_tui.safety.policy import grant_for
 from duckflow_tui.state.agent import AgentState
@@ -18,6 +18,8 @@ from duckflow_tui.state.events import (
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice
 from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.store import Record, Store
+
+_LASTING: Final = (GateChoice.SESSION, GateChoice.STEP)
 
 WithdrawReason = Literal["stopped", "renewed", "edited"]
 
@@ -120,8 +122,9 @@ class GateBroker:
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
                 # Queued behind this event, and applied before who asked wakes up.
-                if gate is not None and answer.choice is GateChoice.SESSION:
-                    self._store.dispatch(GrantAdded(grant=grant_for(gate, self._ids("grant"))))
+                if gate is not None and answer.choice in _LASTING:
+                    grant = grant_for(gate, self._ids("grant"), answer.choice)
+                    self._store.dispatch(GrantAdded(grant=grant))
             case GateWithdrawn(gate_id=gate_id, reason=reason):
                 self._open.pop(gate_id, None)
                 waiting = self._waiting.get(gate_id)
@@ -134,9 +137,9 @@ class GateBroker:
 def _check(gate: Gate, answer: GateAnswer) -> None:
     if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):
         raise StateError("this proposal cannot be edited")
-    if answer.choice is GateChoice.SESSION:
+    if answer.choice in _LASTING:
         try:
-            grant_for(gate, "")
+            grant_for(gate, "", answer.choice)
         except ValueError as error:
             raise StateError("this call can only be allowed once") from error
     for file, hunk in answer.left_out:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from duckflow_tui.state.base import brief
 from duckflow_tui.state.operations import Zone
 
 
@@ -42,6 +43,16 @@ class Place:
     secret: bool = False  # a secret's name, outside the workspace too
     reasons: tuple[str, ...] = ()  # codes: why the zone is what it is
 
+    @property
+    def said(self) -> str:
+        """``shown`` as a sentence names it: what cannot be printed spelled out, not too long."""
+        return brief(self.shown)
+
+    @property
+    def names_directory(self) -> bool:
+        """Whether the path was written as one of a directory: ``new/`` or ``new/.``."""
+        return self.given.endswith((os.sep, f"{os.sep}.")) or self.given == "."
+
 
 class Entry(NamedTuple):
     """A name found by ``Workspace.scan``. A tuple, because there may be 100,000 of them."""
@@ -55,7 +66,7 @@ class Entry(NamedTuple):
 
 
 class WorkspaceError(Exception):
-    """A path could not be used; ``str()`` is a sentence for the model, unsanitised.
+    """A path could not be used; ``str()`` is a sentence for the model.
 
     ``code`` is stable, ``shown`` names the path it failed on.
     """
@@ -69,7 +80,7 @@ class WorkspaceError(Exception):
 _REFUSALS: dict[str, str] = {
     "empty": "The path is empty.",
     "nul": "A path cannot hold a NUL character.",
-    "encoding": "The path {shown!r} cannot be written in this system's encoding.",
+    "encoding": "The path {shown} cannot be written in this system's encoding.",
     "too_long": "The path is longer than the system allows.",
     "parent_of_missing": "{shown} goes up from a directory that does not exist.",
     "ambiguous": "{shown} fits several names that look the same; list the directory.",
@@ -94,7 +105,7 @@ class PathRefused(WorkspaceError):
     """The path may not be used like this, whoever asks. ``code`` is one of the table above."""
 
     def __init__(self, code: str, shown: str) -> None:
-        super().__init__(code, shown, _REFUSALS[code].format(shown=shown))
+        super().__init__(code, shown, _REFUSALS[code].format(shown=brief(shown)))
 
 
 class ContentChanged(WorkspaceError):
@@ -105,9 +116,7 @@ class ContentChanged(WorkspaceError):
 
     def __init__(self, place: Place, now_sha: str) -> None:
         what = "changed" if now_sha else "is gone"
-        super().__init__(
-            "content_changed", place.shown, f"{place.shown} {what} since it was shown."
-        )
+        super().__init__("content_changed", place.shown, f"{place.said} {what} since it was shown.")
         self.place = place
         self.now_sha = now_sha
 
@@ -130,9 +139,8 @@ class FileFailed(WorkspaceError):
 
     def __init__(self, doing: str, shown: str, error: OSError) -> None:
         number = error.errno or errno.EIO
-        super().__init__(
-            _CODES.get(number, "io_error"), shown, f"Cannot {doing} {shown}: {os.strerror(number)}."
-        )
+        sentence = f"Cannot {doing} {brief(shown)}: {os.strerror(number)}."
+        super().__init__(_CODES.get(number, "io_error"), shown, sentence)
         self.errno = number
 
 

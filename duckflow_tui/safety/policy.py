@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
+from duckflow_tui.safety.commands import CommandLine, Found, read_command
 from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.place import Place
 from duckflow_tui.safety.policy_table import TABLE, Decision, Fact, Row
-from duckflow_tui.safety.risk import Assessment, assess, is_binary_program
+from duckflow_tui.safety.risk import assess, is_binary_program
 from duckflow_tui.safety.zones import strictest
-from duckflow_tui.state.gates import Gate, Grant
+from duckflow_tui.state.base import brief
+from duckflow_tui.state.gates import Gate, GateChoice, Grant
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
 __all__ = ["MAX_WRITE", "Access", "Decision", "DenyRule", "Fact", "Verdict", "grant_for", "judge"]
@@ -42,28 +45,53 @@ class Access:
     args_hash: str = ""
     facts: frozenset[Fact] = frozenset()
     removed_lines: int = 0
+    command: str | None = None  # the line that a shell would run, in the one place named
+    root: Path | None = None  # the workspace, for a command
+
+    @property
+    def line(self) -> CommandLine | None:
+        """The command line as read."""
+        return None if self.command is None else read_command(self.command)
 
 
 @dataclass(frozen=True)
 class DenyRule:
-    """What the user never wants: globs over the operation and over the path, in any case.
+    """What the user never wants: globs over the operation, over the path and over a command, in
+    any case.
 
     A path glob fits the path as shown, what a link leads to, each directory above it, and each
-    name by itself, so that ``*.lock`` and ``vendor`` mean what they say.
+    name by itself, so that ``*.lock`` and ``vendor`` mean what they say. A command glob fits the
+    words of each command anywhere in a line, joined by single spaces; a line that cannot be read
+    fits every one (R06).
     """
 
     operation: str = "*"
     path: str = "*"
+    command: str = "*"
 
     def fits(self, access: Access) -> bool:
         """Whether the rule speaks about this call; one of its places is enough (R06)."""
         if not fnmatchcase(access.operation, self.operation):
+            return False
+        if self.command != "*" and not self._runs(access.line):
             return False
         if self.path == "*":
             return True
         return any(
             self._covers(path) for place in access.places for path in (place.shown, place.resolved)
         )
+
+    def _runs(self, line: CommandLine | None) -> bool:
+        if line is None:
+            return False
+        return not line.readable or any(self._is(found) for found in line.found)
+
+    def _is(self, found: Found) -> bool:
+        program, *rest = found.words or ("",)
+        spoken = " ".join((program.rsplit("/", 1)[-1], *rest))
+        wanted = self.command.lower()
+        fits = any(fnmatchcase(text.lower(), wanted) for text in (spoken, " ".join(found.words)))
+        return fits or any(self._is(inner) for inner in found.inner)
 
     def _covers(self, path: str) -> bool:
         names = [fold(name) for name in path.split("/")]
@@ -82,7 +110,8 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     reason_text: str = ""
     can_grant_session: bool = False
-    grant_pattern: str = ""  # of the gate: operation, space, path
+    can_grant_step: bool = False
+    grant_pattern: str = ""  # of the gate: operation, space, path; ``*`` for a tool of a server
 
 
 def judge(
@@ -92,10 +121,12 @@ def judge(
     *,
     deny: Iterable[DenyRule] = (),
     max_write: int = MAX_WRITE,
+    step_id: str = "",
 ) -> Verdict:
     """Allow, ask or refuse. Pure; the same for every tool, mode and front end.
 
-    A grant turns a question into permission, never a refusal. ``max_write`` is in bytes.
+    A grant turns a question into permission, never a refusal; one that was given for a step
+    counts for the calls of that step, ``step_id``, alone. ``max_write`` is in bytes.
     """
     zone = strictest(place.zone for place in access.places)
     if access.effect is None:
@@ -103,7 +134,15 @@ def judge(
     content = access.content
     if content is not None and len(content) > max_write:
         content = None  # refused below; not worth being searched
-    found = assess(access.effect, zone, access.places, content, access.removed_lines)
+    found = assess(
+        access.effect,
+        zone,
+        access.places,
+        content,
+        access.removed_lines,
+        line=access.line,
+        root=access.root,
+    )
     row = next(
         (r for r in TABLE if r.fits(access.operation, access.effect, zone, access.facts)), None
     )
@@ -120,40 +159,60 @@ def judge(
         kind = Decision.GATE
     if kind is Decision.ALLOW:
         return Verdict(kind, zone, found.risk, tuple(found.reasons))
-    return _asked(access, row, zone, found, must_ask, grants)
+    verdict = Verdict(Decision.GATE, zone, found.risk, tuple(found.reasons))
+    if must_ask:
+        return verdict
+    return _asked(access, row, mode, verdict, grants, step_id)
 
 
-def grant_for(gate: Gate, grant_id: str) -> Grant:
-    """The grant that ``s`` in this gate gives; raises ValueError when it can give none."""
+def grant_for(gate: Gate, grant_id: str, choice: GateChoice = GateChoice.SESSION) -> Grant:
+    """The grant that ``s`` or ``t`` in this gate gives; raises ValueError when it can give none."""
     operation, _, path = gate.grant_pattern.partition(" ")
-    if not gate.can_grant_session or operation != gate.operation or not path:
-        raise ValueError(f"gate {gate.gate_id} cannot be granted for the session")
-    return Grant(grant_id=grant_id, operation=operation, path=path, gate_id=gate.gate_id)
+    step_id = gate.step_id if choice is GateChoice.STEP else ""
+    can = gate.can_grant_session
+    if choice is GateChoice.STEP:
+        can = gate.can_grant_step and bool(step_id)
+    if not can or operation != gate.operation or not path:
+        raise ValueError(f"gate {gate.gate_id} cannot be granted for longer than once")
+    return Grant(
+        grant_id=grant_id, operation=operation, path=path, gate_id=gate.gate_id, step_id=step_id
+    )
 
 
 def _asked(
     access: Access,
     row: Row,
-    zone: Zone,
-    found: Assessment,
-    must_ask: bool,
+    mode: ApprovalMode,
+    verdict: Verdict,
     grants: Iterable[Grant],
+    step_id: str,
 ) -> Verdict:
-    reasons = tuple(found.reasons)
-    can_grant = row.grantable and not must_ask and len(access.places) == 1
-    if not can_grant:
-        return Verdict(Decision.GATE, zone, found.risk, reasons)
-    path = access.places[0].resolved
-    if any(g.operation == access.operation and g.path == path for g in grants):
-        return Verdict(Decision.ALLOW, zone, found.risk, (*reasons, "granted"))
-    return Verdict(
-        Decision.GATE,
-        zone,
-        found.risk,
-        reasons,
-        can_grant_session=True,
-        grant_pattern=f"{access.operation} {path}",
+    """The question, or its answer where a grant gives one before."""
+    subject = _subject(access)
+    can_session = mode in row.grantable and bool(subject)
+    can_step = row.in_step and bool(subject and step_id)
+    if not (can_session or can_step):
+        return verdict
+    if any(
+        grant.operation == access.operation
+        and grant.path == subject
+        and grant.step_id in ("", step_id)
+        for grant in grants
+    ):
+        return replace(verdict, kind=Decision.ALLOW, reasons=(*verdict.reasons, "granted"))
+    return replace(
+        verdict,
+        can_grant_session=can_session,
+        can_grant_step=can_step,
+        grant_pattern=f"{access.operation} {subject}",
     )
+
+
+def _subject(access: Access) -> str:
+    """What a grant would be about: one file, or a tool of a server; empty for nothing."""
+    if len(access.places) == 1:
+        return access.places[0].resolved
+    return "*" if not access.places and access.operation.startswith("mcp.") else ""
 
 
 def _refusal(
@@ -196,8 +255,8 @@ def _denied(
     max_write: int = MAX_WRITE,
 ) -> Verdict:
     sentence = _SENTENCES[code].format(
-        operation=access.operation,
-        paths=" and ".join(place.shown for place in access.places) or "This",
+        operation=brief(access.operation),
+        paths=" and ".join(place.said for place in access.places) or "This",
         size=len(access.content or b""),
         limit=max_write,
     )

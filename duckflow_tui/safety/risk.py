@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+from duckflow_tui.safety.command_risk import assess_command
+from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
@@ -69,9 +72,18 @@ def assess(
     places: tuple[Place, ...],
     content: bytes | None = None,
     removed_lines: int = 0,
+    *,
+    line: CommandLine | None = None,
+    root: Path | None = None,
 ) -> Assessment:
-    """Risk and reasons of a call; ``places`` of a move are source, then target."""
+    """Risk and reasons of a call; ``places`` of a move are source, then target, of a command
+    ``line`` the folder it runs in. ``root`` is the workspace.
+    """
     found = Assessment(_OF_EFFECT[effect])
+    if line is not None and root is not None:
+        cwd = places[0].real if places else root
+        command = assess_command(line, cwd, root)
+        found = Assessment(command.risk, list(command.reasons))
     changes = effect in _CHANGES
     _judge_zone(found, zone, changes)
     if any(place.leads_out for place in places):

@@ -23,7 +23,6 @@ _ALWAYS: Final = (
 _JOINING: Final = "\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 
 _SUSPECT: Final = re.compile(f"[{_ALWAYS}{_JOINING}]")
-_FORBIDDEN: Final = re.compile(f"[{_ALWAYS}]")
 
 _ZWJ: Final = "\u200d"
 _TEXT_OR_EMOJI: Final = "\ufe0e\ufe0f"
@@ -33,13 +32,6 @@ _EMOJI: Final = re.compile(
     "\u2935\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
 )
 _IDEOGRAPH: Final = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-
-# Cells that a terminal widget counts for a forbidden character; all others count none.
-_ONE_CELL: Final = re.compile(
-    "[\u00ad\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u2800\ud800-\udfff\ufffe\uffff"
-    "\U000110bd\U000110cd]"
-)
-_TWO_CELLS: Final = "\u115f"
 
 
 def visible(text: str) -> SafeText:
@@ -65,24 +57,6 @@ def visible_line(text: str) -> SafeText:
 def is_safe(text: str) -> bool:
     """Whether ``visible`` would leave the text as it is."""
     return visible(text) == text
-
-
-def forbidden_in_cell(text: str) -> str:
-    """Text on its way to the terminal, each forbidden character replaced by one as wide.
-
-    For the last line only, where ``visible`` was forgotten: a character of no width becomes a
-    double line under the one before it, others ``�`` or ``？``. Newlines count as forbidden.
-    """
-    if _FORBIDDEN.search(text) is None and "\n" not in text:
-        return text
-    return _FORBIDDEN.sub(_same_width, text.replace("\n", "\u0333"))
-
-
-def _same_width(match: re.Match[str]) -> str:
-    char = match.group()
-    if char == _TWO_CELLS:
-        return "？"
-    return "�" if _ONE_CELL.match(char) else "\u0333"
 
 
 def _sign(match: re.Match[str]) -> str:

@@ -12,22 +12,9 @@ from urllib.parse import quote, unquote
 
 REDACTED: Final = "[redacted]"
 
-_SHORTEST: Final = 8  # characters of a value that counts as a secret by itself
-_SHORTEST_NAMED: Final = 4  # of one whose name says that it is one
+_SHORTEST: Final = 4  # characters of a secret
+_UNMISTAKABLE: Final = 8  # from here on it is replaced inside of words too
 
-_SECRET_NAME: Final = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|PWD|CREDENTIAL|AUTH|PRIVATE|DSN|SALT", re.IGNORECASE
-)
-_HARMLESS: Final = re.compile(
-    r"(true|false|yes|no|on|off|none|null|[0-9.,:]+|localhost(:[0-9]+)?|development|production"
-    r"|staging|testing|https?://[^@?#]*)",
-    re.IGNORECASE,
-)
-_ASSIGNMENT: Final = re.compile(
-    r"""^\s*(?:export\s+)?([A-Za-z_][\w.-]*)\s*[=:]\s*
-    (?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\r\n]*?))\s*(?:\s\#[^\r\n]*)?\r?$""",
-    re.MULTILINE | re.VERBOSE,
-)
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@:]*:([^\s/@]+)(?=@)")
 
 # Shapes that are a key wherever they stand: how each begins, then the whole of it. The beginnings
@@ -67,21 +54,6 @@ def holds_secret(text: str) -> bool:
     return next(_keys(text), None) is not None
 
 
-def env_secrets(text: str) -> tuple[str, ...]:
-    """The values of a ``.env`` file that are worth hiding: not ``true``, ports, plain URLs."""
-    found: list[str] = []
-    for match in _ASSIGNMENT.finditer(text):
-        value = next((v for v in match.groups()[1:] if v is not None), "").strip()
-        least = _SHORTEST_NAMED if _SECRET_NAME.search(match[1]) else _SHORTEST
-        if len(value) < least or _HARMLESS.fullmatch(value):
-            continue
-        found.append(value)
-        password = _USERINFO.search(value)
-        if password and len(password[1]) >= _SHORTEST_NAMED:
-            found.append(password[1])
-    return tuple(found)
-
-
 class Redactor:
     """Replaces what it knows, and what looks like a key, by ``[redacted]``. Thread-safe."""
 
@@ -94,10 +66,7 @@ class Redactor:
     def learn(self, secrets: Iterable[str]) -> None:
         """Remember secrets, also as URLs and JSON spell them; shorter than 4 is no secret."""
         spelled = {
-            form
-            for secret in secrets
-            if len(secret) >= _SHORTEST_NAMED
-            for form in _spellings(secret)
+            form for secret in secrets if len(secret) >= _SHORTEST for form in _spellings(secret)
         }
         with self._lock:
             known = self._known | spelled
@@ -107,10 +76,6 @@ class Redactor:
             ordered = sorted(known, key=lambda form: (-len(form), form))
             self._pattern = re.compile("|".join(_as_pattern(form) for form in ordered))
             self._known = known
-
-    def learn_env(self, text: str) -> None:
-        """Remember the values of a ``.env`` file."""
-        self.learn(env_secrets(text))
 
     def redact(self, text: str) -> str:
         """The text without secrets; what is no secret stays as it is."""
@@ -172,11 +137,11 @@ def _is_word(char: str) -> bool:
 def _as_pattern(form: str) -> str:
     """A short one only as a whole word: ``test`` as a password must not spoil every path."""
     plain = re.escape(form)
-    return plain if len(form) >= _SHORTEST else rf"(?<!\w){plain}(?!\w)"
+    return plain if len(form) >= _UNMISTAKABLE else rf"(?<!\w){plain}(?!\w)"
 
 
 def _spellings(secret: str) -> set[str]:
     forms = {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     forms |= {repr(secret)[1:-1]}
-    return {form for form in forms if len(form) >= _SHORTEST_NAMED}
+    return {form for form in forms if len(form) >= _SHORTEST}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import functools
 import hashlib
@@ -187,23 +188,31 @@ class Workspace:
         Links are listed, never followed; protected directories are listed, never entered. Without
         ``sizes`` files are not looked at, which is faster.
         """
-        if place.zone is Zone.PROTECTED:
-            raise PathRefused("protected", place.shown)
-        if not place.is_dir:
-            raise PathRefused("not_directory", place.shown)
-        self._check_intact()
-        try:
-            directory = self._opener(*self._anchored(place), os.O_RDONLY | os.O_DIRECTORY, 0)
-        except OSError as error:
-            raise failure("list", place, error) from error
+        directory = self._open_folder(place)
         return scan_below(
             directory, place, depth=depth, enter=enter, sizes=sizes, zones=self._zones
         )
 
+    @contextlib.contextmanager
+    def opened_folder(self, place: Place) -> Generator[str]:
+        """A path by which a child process reaches exactly the directory that was judged.
+
+        It holds as long as the context. Raises ``PathRefused``, ``FileFailed``, ``WorkspaceGone``.
+        """
+        folder = self._open_folder(place)
+        try:
+            by_descriptor = f"/proc/self/fd/{folder}"
+            yield by_descriptor if os.path.isdir(by_descriptor) else str(place.real)
+        finally:
+            os.close(folder)
+
     # --- changing ----------------------------------------------------------------------------
 
-    async def replace(self, place: Place, data: bytes, expect: str, mode: int | None = None) -> str:
-        """Put ``data`` there at once or not at all (R15); returns its SHA-256.
+    async def replace(
+        self, place: Place, data: bytes, expect: str, mode: int | None = None
+    ) -> tuple[str, ...]:
+        """Put ``data`` there at once or not at all (R15); returns the directories made for it,
+        as shown, the outermost first.
 
         ``expect``: SHA-256 of what must be there now, empty: nothing. ``mode``: permission bits,
         None: those of the file before. Raises ``ContentChanged``, ``FileFailed``, ``PathRefused``,
@@ -213,15 +222,16 @@ class Workspace:
         """
         self._check_changeable(place)
         anchor, path = self._anchored(place)
+        made: list[str] = []
 
         def work(ticket: Ticket) -> None:
             if expect:
                 self._changer.replace(anchor, path, place, data, expect, mode, ticket)
             else:
-                self._changer.create(anchor, path, place, data, mode, ticket)
+                made.extend(self._changer.create(anchor, path, place, data, mode, ticket))
 
         await finish(work)
-        return hashlib.sha256(data).hexdigest()
+        return self._as_shown(anchor, made)
 
     async def remove(self, place: Place, expect: str) -> None:
         """Delete a regular file whose SHA-256 is ``expect``; directories and links are refused."""
@@ -233,8 +243,11 @@ class Workspace:
 
     async def move(
         self, source: Place, target: Place, expect: str, expect_target: str = ""
-    ) -> None:
-        """Rename a regular file; a target is replaced only when it is ``expect_target``."""
+    ) -> tuple[str, ...]:
+        """Rename a regular file; a target is replaced only when it is ``expect_target``.
+
+        Returns the directories made for it, as shown, the outermost first.
+        """
         for place in (source, target):
             self._check_changeable(place)
             if place.is_link:
@@ -242,11 +255,27 @@ class Workspace:
         if source.real == target.real:
             raise PathRefused("same_file", target.shown)
         from_, to = self._anchored(source), self._anchored(target)
+        made: list[str] = []
 
         def work(ticket: Ticket) -> None:
-            self._changer.move(from_, source, expect, to, target, expect_target, ticket)
+            made.extend(
+                self._changer.move(from_, source, expect, to, target, expect_target, ticket)
+            )
 
         await finish(work)
+        return self._as_shown(to[0], made)
+
+    async def remove_directory(self, place: Place) -> None:
+        """Delete a directory that is empty; one that is not, and a link, raises WorkspaceError."""
+        self._check_intact()
+        if place.zone is Zone.PROTECTED:
+            raise PathRefused("protected", place.shown)
+        if place.is_link:
+            raise PathRefused("is_link", place.shown)
+        if not place.is_dir or place.real == self.root:
+            raise PathRefused("not_directory", place.shown)
+        anchor, path = self._anchored(place)
+        await finish(lambda ticket: self._changer.remove_directory(anchor, path, place, ticket))
 
     # --- how ---------------------------------------------------------------------------------
 
@@ -309,6 +338,20 @@ class Workspace:
         if place.real.is_relative_to(self.root):
             return self._fd, str(place.real.relative_to(self.root))
         return _slash(), str(place.real)[1:]
+
+    def _as_shown(self, anchor: int, paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(path if anchor == self._fd else f"/{path}" for path in paths)
+
+    def _open_folder(self, place: Place) -> int:
+        if place.zone is Zone.PROTECTED:
+            raise PathRefused("protected", place.shown)
+        if not place.is_dir:
+            raise PathRefused("not_directory", place.shown)
+        self._check_intact()
+        try:
+            return self._opener(*self._anchored(place), os.O_RDONLY | os.O_DIRECTORY, 0)
+        except OSError as error:
+            raise failure("list", place, error) from error
 
     def _open_file(self, place: Place, flags: int) -> int:
         if place.zone is Zone.PROTECTED:

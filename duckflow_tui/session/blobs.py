@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import io
 import os
 import secrets
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from duckflow_tui.state.base import digest
 
 _HEX: Final = frozenset("0123456789abcdef")
 _SHA_LENGTH: Final = 64
+_PIECE: Final = 1_000_000  # bytes copied at once
 
 
 class DamagedBlob(KeyError):
@@ -31,6 +34,10 @@ class FileBlobs:
         """
         return await asyncio.to_thread(self._put, data)
 
+    async def put_file(self, file: BinaryIO) -> str:
+        """Keep what a file holds from where it stands, piece by piece; else as ``put``."""
+        return await asyncio.to_thread(self._put_file, file)
+
     async def get(self, sha: str) -> bytes:
         """The bytes; raises KeyError when there are none, DamagedBlob when they are others."""
         return await asyncio.to_thread(self._get, sha)
@@ -49,28 +56,50 @@ class FileBlobs:
         path = self._path(sha)
         if self._holds(path, sha, len(data)):
             return sha
+        self._keep(io.BytesIO(data))
+        return sha
+
+    def _put_file(self, source: BinaryIO) -> str:
+        start = source.tell()
+        found = hashlib.sha256()
+        while piece := source.read(_PIECE):
+            found.update(piece)
+        sha = found.hexdigest()
+        size = source.tell() - start
+        if not self._holds(self._path(sha), sha, size):
+            source.seek(start)
+            return self._keep(source)
+        return sha
+
+    def _keep(self, source: BinaryIO) -> str:
+        """Copy to a draft, then give it the name of what was copied."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        draft = path.with_name(f".{sha}.{secrets.token_hex(4)}")
+        draft = self._folder / f".{secrets.token_hex(8)}"
+        found = hashlib.sha256()
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "wb") as file:
-                file.write(data)
+                while piece := source.read(_PIECE):
+                    found.update(piece)
+                    file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
+            path = self._path(found.hexdigest())
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             os.replace(draft, path)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
         _sync_folder(self._folder)
-        return sha
+        return path.name
 
     def _holds(self, path: Path, sha: str, size: int) -> bool:
         try:
             if path.stat().st_size != size:
                 return False
-            return digest(path.read_bytes()) == sha
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == sha
         except FileNotFoundError:
             return False
 
@@ -95,6 +124,10 @@ class MemoryBlobs:
         sha = digest(data)
         self._kept[sha] = data
         return sha
+
+    async def put_file(self, file: BinaryIO) -> str:
+        """Keep what a file holds from where it stands."""
+        return await self.put(file.read())
 
     async def get(self, sha: str) -> bytes:
         """The bytes; raises KeyError when there are none."""

@@ -7,17 +7,20 @@ from typing import Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.cards import Card
 from duckflow_tui.state.gates import Gate, Grant
 from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.messages import Message, QueuedMessage, RunningOperation
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase import Phase, Refusal, Status, Transition
+from duckflow_tui.state.processes import BackgroundProcess, LiveOutput, McpServer
 from duckflow_tui.state.usage import Purpose, UsageTotals
 from duckflow_tui.state.vitals import Vitals
-from duckflow_tui.state.work import Plan, TaskObjective
+from duckflow_tui.state.work import Plan, TaskObjective, WorkInfo
 
 TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
 PauseState = Literal["running", "pausing", "paused"]
+SandboxLevel = Literal["full", "partial", "seatbelt", "external", "none"]
 
 
 class SessionInfo(Frozen):
@@ -31,6 +34,7 @@ class SessionInfo(Frozen):
     started_at: float = 0.0
     model: str = ""  # of the main role
     endpoint: str = ""
+    sandbox: SandboxLevel = "none"  # what holds commands of the model
 
 
 class TurnInfo(Frozen):
@@ -58,6 +62,8 @@ class TurnSummary(Frozen):
     tokens: int = 0
     cost: float | None = None
     files_changed: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    messages: int = 0  # that there were in the conversation when it ended
 
 
 class Waiting(Frozen):
@@ -71,10 +77,20 @@ class Waiting(Frozen):
 class LiveReply:
     """A reply that is arriving. Mutable, because it grows many times a second."""
 
-    def __init__(self, llm_id: str, purpose: Purpose, started_at: float) -> None:
+    def __init__(
+        self,
+        llm_id: str,
+        purpose: Purpose,
+        started_at: float,
+        *,
+        step_id: str = "",
+        aside: bool = False,
+    ) -> None:
         self.llm_id = llm_id
         self.purpose: Purpose = purpose
         self.started_at = started_at
+        self.step_id = step_id
+        self.aside = aside
         self.text: list[str] = []
         self.reasoning: list[str] = []
         self.reasoning_started: float | None = None
@@ -85,8 +101,8 @@ class LiveReply:
 class AgentState:
     """Everything that is true about a session.
 
-    Slices that widgets watch are frozen values replaced whole; ``messages`` only grows;
-    ``live`` holds what is in flight and is never journalled.
+    Slices that widgets watch are frozen values replaced whole; ``messages`` and ``turns`` only
+    grow; ``live`` holds what is in flight and is never journalled.
     """
 
     def __init__(self) -> None:
@@ -101,10 +117,13 @@ class AgentState:
         self.queue: tuple[QueuedMessage, ...] = ()
         self.turn: TurnInfo | None = None
         self.last_turn: TurnSummary | None = None
+        self.turns: list[TurnSummary] = []  # all that ended, oldest first
         self.memory = WorkingMemory()
         self.objective: TaskObjective | None = None
         self.plans: tuple[Plan, ...] = ()
         self.active_plan_id: str | None = None
+        self.cards: tuple[Card, ...] = ()  # open ones, oldest first
+        self.work: WorkInfo | None = None  # what TaskLoop does
         self.vitals = Vitals()
         self.usage = UsageTotals()
         self.gates: tuple[Gate, ...] = ()  # open ones, oldest first
@@ -114,6 +133,10 @@ class AgentState:
         self.changed_outside: tuple[str, ...] = ()  # paths the model was not told about yet
         self.undone_calls: tuple[str, ...] = ()  # calls whose changes the user took back
         self.live: dict[str, LiveReply] = {}
+        self.outputs: dict[str, LiveOutput] = {}  # call id or process id → what it prints
+        self.processes: tuple[BackgroundProcess, ...] = ()  # oldest first
+        self.servers: tuple[McpServer, ...] = ()
+        self.accepted_words: tuple[str, ...] = ()  # typed once in a gate of this session
         self.recoveries = 0  # error recoveries in this turn (S4-53)
 
     @property

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 JsonObject = dict[str, Any]
 
 ELLIPSIS = "…"
+MAX_BRIEF = 300  # characters of a value from outside that a sentence repeats
 
 
 class Frozen(BaseModel):
@@ -26,6 +27,20 @@ def one_line(text: str, limit: int) -> str:
     if len(flat) <= limit:
         return flat
     return flat[: limit - 1].rstrip() + ELLIPSIS
+
+
+def brief(text: str, limit: int = MAX_BRIEF) -> str:
+    """A value from outside inside a sentence: what is not printable is spelled out, and over
+    ``limit`` characters it is cut, with the count of all.
+    """
+    shown = text[:limit]
+    if not shown.isprintable():
+        shown = "".join(char if char.isprintable() else _spelled(char) for char in shown)[:limit]
+    return shown if len(text) <= limit else f"{shown}{ELLIPSIS} ({len(text):,} characters)"
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def canonical_json(value: object) -> str:

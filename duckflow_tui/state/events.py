@@ -1,6 +1,7 @@
 """Every event there is. ``apply`` is pure: no clock, no ids, no I/O; it checks, then assigns.
 
-The ``kind`` of an event is its name in the journal and in ``--json``.
+The ``kind`` of an event is its name in the journal and in ``--json``. Those of plans, cards and
+work stand in ``plan_events``, those of processes and servers in ``process_events``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from duckflow_tui.state.agent import (
     TurnSummary,
     Waiting,
 )
-from duckflow_tui.state.base import Frozen, JsonObject
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.event_base import BaseEvent, StateError
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Grant, before_hashes
 from duckflow_tui.state.memory import WorkingMemory, problems
 from duckflow_tui.state.messages import (
@@ -32,25 +34,35 @@ from duckflow_tui.state.messages import (
 )
 from duckflow_tui.state.operations import ApprovalMode, FileChange
 from duckflow_tui.state.phase import Refusal, Status, Transition
+from duckflow_tui.state.plan_events import (
+    CardAnswered,
+    CardOpened,
+    CardWithdrawn,
+    PlanAnswered,
+    PlanProposed,
+    PlanRevised,
+    PlanStatusChanged,
+    ReportAdded,
+    StepBreakSet,
+    StepChanged,
+    StepTasksSet,
+    TaskChanged,
+    WorkFinished,
+    WorkProgressed,
+    WorkStarted,
+)
+from duckflow_tui.state.process_events import (
+    McpServerChanged,
+    OperationOutput,
+    ProcessEnded,
+    ProcessOutput,
+    ProcessStarted,
+)
 from duckflow_tui.state.usage import LlmCall, Purpose
 from duckflow_tui.state.vitals import HISTORY, VitalChange, Vitals
 from duckflow_tui.state.work import TaskObjective
 
 TRANSITION_HISTORY = 50  # S4-55
-
-
-class StateError(ValueError):
-    """An event that does not fit the state; nothing was changed."""
-
-
-class BaseEvent(Frozen):
-    """What all events share. A transient event is shown but never journalled."""
-
-    transient: ClassVar[bool] = False
-
-    def apply(self, state: AgentState) -> None:
-        """Change the state, or raise StateError and leave it as it was."""
-        raise NotImplementedError
 
 
 # --- session ---------------------------------------------------------------------------------
@@ -118,6 +130,22 @@ class MessageQueued(BaseEvent):
 
     def apply(self, state: AgentState) -> None:
         state.queue = (*state.queue, self.message)
+
+
+class QueueItemChanged(BaseEvent):
+    """The user rewrote a waiting message."""
+
+    kind: Literal["queue_item_changed"] = "queue_item_changed"
+    message_id: str
+    text: str
+
+    def apply(self, state: AgentState) -> None:
+        if all(q.message_id != self.message_id for q in state.queue):
+            raise StateError(f"no message {self.message_id} waits")
+        state.queue = tuple(
+            q.model_copy(update={"text": self.text}) if q.message_id == self.message_id else q
+            for q in state.queue
+        )
 
 
 class QueueItemRemoved(BaseEvent):
@@ -227,7 +255,7 @@ class TurnFinished(BaseEvent):
         if turn.turn_id != self.turn_id:
             raise StateError(f"turn {self.turn_id} does not run")
         state.turn = None
-        state.live.clear()
+        state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
         state.last_turn = TurnSummary(
             turn_id=self.turn_id,
             outcome=self.outcome,
@@ -237,7 +265,10 @@ class TurnFinished(BaseEvent):
             tokens=self.tokens,
             cost=self.cost,
             files_changed=self.files_changed,
+            duration_s=self.duration_s,
+            messages=len(state.messages),
         )
+        state.turns.append(state.last_turn)
 
 
 # --- model calls -----------------------------------------------------------------------------
@@ -251,9 +282,13 @@ class LlmCallStarted(BaseEvent):
     llm_id: str
     purpose: Purpose
     at: float
+    step_id: str = ""
+    aside: bool = False
 
     def apply(self, state: AgentState) -> None:
-        state.live[self.llm_id] = LiveReply(self.llm_id, self.purpose, self.at)
+        state.live[self.llm_id] = LiveReply(
+            self.llm_id, self.purpose, self.at, step_id=self.step_id, aside=self.aside
+        )
 
 
 class ReplyDelta(BaseEvent):
@@ -315,9 +350,12 @@ class LlmCallFinished(BaseEvent):
     call: LlmCall
 
     def apply(self, state: AgentState) -> None:
-        if self.call.outcome in ("error", "cancelled"):
+        decides = self.call.purpose in ("main", "task")  # whose reply ends it
+        if self.call.outcome in ("error", "cancelled") or not decides:
             state.live.pop(self.call.llm_id, None)
         state.usage = state.usage.plus(self.call)
+        if self.call.step_id:
+            _account(state, self.call)
 
 
 # --- memory, phase, vitals, objective --------------------------------------------------------
@@ -428,6 +466,8 @@ class OperationRequested(BaseEvent):
     args: JsonObject
     reasoning: str = ""
     intent: str = ""
+    step_id: str = ""  # the plan's step it belongs to
+    by_user: bool = False  # the user ran it, not the model
     at: float
 
     def apply(self, state: AgentState) -> None:
@@ -441,6 +481,8 @@ class OperationRequested(BaseEvent):
                 args=self.args,
                 reasoning=self.reasoning,
                 intent=self.intent,
+                step_id=self.step_id,
+                by_user=self.by_user,
                 at=self.at,
             ),
         )
@@ -488,6 +530,7 @@ class OperationFinished(BaseEvent):
     def apply(self, state: AgentState) -> None:
         _running(state, self.message.call_id)
         state.running = tuple(r for r in state.running if r.call_id != self.message.call_id)
+        state.outputs.pop(self.message.call_id, None)
         state.messages.append(self.message)
         for path, sha in self.files_read.items():
             if sha:
@@ -572,6 +615,12 @@ class GateAnswered(BaseEvent):
             raise StateError("there is no such alternative")
         if self.answer.choice is GateChoice.SESSION and not gate.can_grant_session:
             raise StateError("this call can only be allowed once")
+        if self.answer.choice is GateChoice.STEP and not gate.can_grant_step:
+            raise StateError("this call can only be allowed once")
+        if gate.needs_word and self.answer.approves:
+            if self.answer.word.strip() != gate.needs_word:
+                raise StateError(f"the word {gate.needs_word!r} is wanted first")
+            state.accepted_words = (*state.accepted_words, gate.needs_word)
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
 
 
@@ -602,6 +651,17 @@ def _turn(state: AgentState) -> TurnInfo:
     if state.turn is None:
         raise StateError("no turn runs")
     return state.turn
+
+
+def _account(state: AgentState, call: LlmCall) -> None:
+    """Add a call to what its step took; a step that was dropped meanwhile takes nothing."""
+    for plan in state.plans:
+        step = plan.step(call.step_id)
+        if step is None:
+            continue
+        cost = step.cost if call.cost is None else (step.cost or 0.0) + call.cost
+        changed = plan.with_step(step.model_copy(update={"calls": step.calls + 1, "cost": cost}))
+        state.plans = tuple(changed if p.plan_id == plan.plan_id else p for p in state.plans)
 
 
 def _running(state: AgentState, call_id: str) -> RunningOperation:
@@ -648,6 +708,27 @@ Event = (
     | GateAnswered
     | GateWithdrawn
     | GrantAdded
+    | QueueItemChanged
+    | PlanProposed
+    | PlanRevised
+    | PlanAnswered
+    | PlanStatusChanged
+    | StepChanged
+    | StepTasksSet
+    | TaskChanged
+    | StepBreakSet
+    | CardOpened
+    | CardAnswered
+    | CardWithdrawn
+    | ReportAdded
+    | WorkStarted
+    | WorkProgressed
+    | WorkFinished
+    | OperationOutput
+    | ProcessStarted
+    | ProcessOutput
+    | ProcessEnded
+    | McpServerChanged
 )
 
 #: Every kind, in the order of this file; ``--json`` prints no other.

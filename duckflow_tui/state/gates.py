@@ -62,6 +62,7 @@ class GateChoice(StrEnum):
 
     ONCE = "once"  # y
     SESSION = "session"  # s
+    STEP = "step"  # t
     REJECT = "reject"  # n
     EDIT = "edit"  # e
     ALTERNATIVE = "alternative"  # 1…9
@@ -82,6 +83,10 @@ class Gate(Frozen):
     alternatives: tuple[str, ...] = ()
     previews: tuple[FilePreview, ...] = ()
     can_grant_session: bool = False
+    can_grant_step: bool = False  # only while a step of a plan runs
+    needs_word: str = ""  # what must be typed before this may be approved, once in a session
+    facts: dict[str, str] = Field(default_factory=dict)  # figures of the app: argv, cwd, sandbox
+    step_id: str = ""  # the plan's step that asks
     can_edit: bool = False
     grant_pattern: str = ""  # what ``s`` would allow, in words of the policy: "edit src/a.py"
     edited_by_user: bool = False
@@ -100,21 +105,25 @@ class GateAnswer(Frozen):
     reason: str = ""  # of a rejection
     alternative: int | None = Field(default=None, ge=1, le=9)
     left_out: tuple[tuple[int, int], ...] = ()  # (file index, hunk index) not taken
+    word: str = ""  # what was typed where the gate wants a word
     edited: str | None = None  # whole new content of the one file, for EDIT
 
     @property
     def approves(self) -> bool:
         """Whether the call may run."""
-        return self.choice in (GateChoice.ONCE, GateChoice.SESSION)
+        return self.choice in (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP)
 
 
 class Grant(Frozen):
-    """Consent that outlives one call: the same operation on the same path, for this session."""
+    """Consent that outlives one call: the same operation on the same thing, for this session, or
+    until the step ends that it was given in.
+    """
 
     grant_id: str
     operation: str
-    path: str
+    path: str  # of a file; of another operation: what its grant is about
     gate_id: str  # the gate whose answer gave it
+    step_id: str = ""
 
 
 def before_hashes(gate: Gate) -> tuple[str, ...]:

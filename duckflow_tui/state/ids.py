@@ -19,6 +19,11 @@ IdKind = Literal[
     "obj",
     "req",
     "check",
+    "work",
+    "card",
+    "report",
+    "change",
+    "proc",
 ]
 
 

@@ -1,4 +1,9 @@
-"""The conversation: an append-only list of frozen items, one source for screen and model."""
+"""The conversation: an append-only list of frozen items, one source for screen and model.
+
+An item with a ``step_id`` belongs to the work on that step of a plan. The screen shows all items
+in their order; the model reads, for a step, those of the step, and in the conversation those
+of none.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen, JsonObject
+from duckflow_tui.state.cards import Card, CardAnswer
 from duckflow_tui.state.decision import TurnDecision
-from duckflow_tui.state.gates import Gate, GateAnswer
+from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer
 from duckflow_tui.state.operations import OperationResult
+from duckflow_tui.state.work import Plan, StepReport
 
 
 class Level(StrEnum):
@@ -27,6 +34,8 @@ class UserMessage(Frozen):
     kind: Literal["user"] = "user"
     message_id: str
     text: str
+    aside: bool = False  # said while work ran, and answered beside it
+    step_id: str = ""
     at: float
 
 
@@ -43,6 +52,8 @@ class AssistantMessage(Frozen):
     protocol: Literal["json", "tools"] = "json"
     raw: str = ""
     complete: bool = True
+    step_id: str = ""
+    aside: bool = False
     at: float
 
 
@@ -57,7 +68,11 @@ class OperationMessage(Frozen):
     intent: str = ""
     gate: Gate | None = None  # the gate it went through, as last shown
     answer: GateAnswer | None = None
+    previews: tuple[FilePreview, ...] = ()  # of a change that went through no gate
+    allowed: str = ""  # what let an effect happen unasked: the name of a mode, or "granted"
     result: OperationResult
+    step_id: str = ""
+    by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
     at: float
 
 
@@ -74,11 +89,37 @@ class NoticeMessage(Frozen):
     key: str
     params: dict[str, str] = Field(default_factory=dict)
     for_model: str = ""
+    step_id: str = ""
+    aside: bool = False  # ``for_model`` is for the one who answers beside the work
+    at: float
+
+
+class CardMessage(Frozen):
+    """A card and its answer, in the place where the user gave it."""
+
+    kind: Literal["card"] = "card"
+    message_id: str
+    card: Card
+    plan: Plan | None = None  # as it was then
+    answer: CardAnswer
+    for_model: str = ""  # what the model is told, empty where a call's result says it
+    step_id: str = ""
+    at: float
+
+
+class ReportMessage(Frozen):
+    """How a step ended (S2-23)."""
+
+    kind: Literal["report"] = "report"
+    message_id: str
+    report: StepReport
+    for_model: str = ""  # what the model is told, empty where a call's result says it
+    step_id: str = ""  # empty: the report belongs to the conversation
     at: float
 
 
 Message = Annotated[
-    UserMessage | AssistantMessage | OperationMessage | NoticeMessage,
+    UserMessage | AssistantMessage | OperationMessage | NoticeMessage | CardMessage | ReportMessage,
     Field(discriminator="kind"),
 ]
 
@@ -99,6 +140,8 @@ class RunningOperation(Frozen):
     args: JsonObject
     reasoning: str = ""
     intent: str = ""
+    step_id: str = ""
+    by_user: bool = False
     started: bool = False  # false while it waits for a gate or its turn
     at: float  # of the intent, or of the start once started
     progress: str = ""

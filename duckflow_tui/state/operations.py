@@ -106,6 +106,9 @@ class FileChange(Frozen):
     before: str = ""
     after: str = ""
     before_mode: int | None = None  # permission bits of the file before
+    before_size: int = 0  # bytes, 0 where there is no file
+    after_size: int = 0
+    directories: tuple[str, ...] = ()  # made for it, as shown, the outermost first
     added: int = 0  # lines
     removed: int = 0  # lines
 
@@ -119,4 +122,10 @@ class OperationResult(Frozen):
     changes: tuple[FileChange, ...] = ()
     truncated_chars: int = Field(default=0, ge=0)  # left out of text; the whole is in ``blob``
     blob: str = ""  # hash of the whole text where it was cut
+    exit_code: int | None = None  # of a command that ended; negative: the signal that ended it
     duration_s: float = 0.0
+
+    @property
+    def went_well(self) -> bool:
+        """Whether it ran and, where it was a command, ended with exit code 0."""
+        return self.outcome is Outcome.OK and self.exit_code in (None, 0)

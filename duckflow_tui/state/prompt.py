@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.messages import Message
 from duckflow_tui.state.operations import OperationSpec
+
+
+class ChatMessage(NamedTuple):
+    """A message of a request that is not a decision."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
 
 
 class LayerUse(Frozen):

@@ -44,6 +44,7 @@ class LlmCall(Frozen):
     outcome: CallOutcome = "ok"
     error: str = ""  # code of llm.errors, empty when ok
     attempts: int = 1  # HTTP requests, retries included
+    step_id: str = ""  # the plan's step it was made for
 
 
 class UsageTotals(Frozen):

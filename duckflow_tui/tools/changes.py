@@ -82,14 +82,17 @@ class PlannedChange:
         Raises what ``Workspace`` raises, ContentChanged above all, and OSError when the bytes
         cannot be kept; nothing is changed then.
         """
+        made: tuple[str, ...] = ()
+        before, after = len(self.before or b""), len(self.after or b"")
         if self.before is not None:
             await keep.put(self.before)
         if self.kind == "move" and self.target is not None:
-            await workspace.move(self.place, self.target, self.before_hash)
+            made = await workspace.move(self.place, self.target, self.before_hash)
+            before = after = self.place.size
         elif self.after is None:
             await workspace.remove(self.place, self.before_hash)
         else:
-            await workspace.replace(self.place, self.after, self.before_hash)
+            made = await workspace.replace(self.place, self.after, self.before_hash)
         return FileChange(
             path=self.place.shown,
             kind=self.kind,
@@ -97,6 +100,9 @@ class PlannedChange:
             before=self.before_hash,
             after=self.after_hash,
             before_mode=self.place.mode,
+            before_size=before,
+            after_size=after,
+            directories=made,
             added=self.diff.added,
             removed=self.diff.removed,
         )
@@ -170,7 +176,8 @@ def in_words(hunks: Iterable[Hunk]) -> str:
 
 def told(change: FileChange) -> str:
     """One line for the model: what was done to which file."""
-    counts = f"+{change.added} −{change.removed} lines"
+    in_lines = change.added or change.removed
+    counts = f"+{change.added} −{change.removed} lines" if in_lines else sizes(change)
     match change.kind:
         case "create":
             return f"created {change.path} ({counts})"
@@ -180,6 +187,17 @@ def told(change: FileChange) -> str:
             return f"moved {change.path} to {change.target}"
         case _:
             return f"changed {change.path} ({counts})"
+
+
+def sizes(change: FileChange) -> str:
+    """The size before and after, for a change that cannot be counted in lines."""
+    match change.kind:
+        case "create":
+            return size_words(change.after_size)
+        case "delete" | "move":
+            return size_words(change.before_size)
+        case _:
+            return f"{size_words(change.before_size)} → {size_words(change.after_size)}"
 
 
 def _sha(data: bytes | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from duckflow_tui.safety.gates import Consent, ConsentMissing, GateClosed
 from duckflow_tui.safety.place import Place
 from duckflow_tui.safety.policy import Verdict
-from duckflow_tui.state.base import JsonObject, canonical_json, digest, one_line
+from duckflow_tui.state.base import JsonObject, brief, canonical_json, digest, one_line
 from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
 from duckflow_tui.state.events import FileChangedOutside
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Impact
@@ -44,6 +44,8 @@ class Question:
     verdict: Verdict
     renewed: bool = False
     edited: bool = False
+    step_id: str = ""
+    needs_word: str = ""
 
     @property
     def changes(self) -> tuple[PlannedChange, ...]:
@@ -60,6 +62,7 @@ class Question:
         changes = self.changes
         previews = tuple(change.preview for change in changes)
         can_edit = len(changes) == 1 and changes[0].text is not None
+        runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         reasons = self.verdict.reasons
         if isinstance(self.proposal, Edits):
             reasons = tuple(dict.fromkeys((*reasons, *self.proposal.reasons)))
@@ -73,7 +76,7 @@ class Question:
             intent=self.action.intent or one_line(self.action.reasoning, 100),
             why=self.action.reasoning,
             impact=Impact(
-                files=len(changes) or len(self.places),
+                files=len(changes) or (0 if runs else len(self.places)),
                 added=sum(preview.added for preview in previews),
                 removed=sum(preview.removed for preview in previews),
                 zone=self.verdict.zone,
@@ -85,6 +88,10 @@ class Question:
             alternatives=self.action.alternatives[:MAX_ALTERNATIVES],
             previews=previews,
             can_grant_session=self.verdict.can_grant_session,
+            can_grant_step=self.verdict.can_grant_step,
+            needs_word=self.needs_word,
+            facts={} if isinstance(self.proposal, Edits) else dict(self.proposal.facts),
+            step_id=self.step_id,
             can_edit=can_edit,
             grant_pattern=self.verdict.grant_pattern,
             edited_by_user=self.edited,
@@ -153,7 +160,7 @@ def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     if answer.choice is GateChoice.ALTERNATIVE:
         label = gate.alternatives[(answer.alternative or 1) - 1]
         return ToolFault(
-            f'the user chose the alternative "{label}" instead; nothing was executed',
+            f'the user chose the alternative "{brief(label)}" instead; nothing was executed',
             Outcome.DECLINED,
         )
     if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):

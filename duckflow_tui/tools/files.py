@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import Field
 
 from duckflow_tui.safety.workspace import MAX_READ, Place
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.tools.changes import plan_change, plan_move
 from duckflow_tui.tools.edits import EditRefused, Replacement, apply_edits
@@ -79,9 +79,9 @@ async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContex
     try:
         after = change.edited(args.content)
     except NotText as error:
-        raise ToolFault(f"{place.shown}: {error}; nothing was changed.") from error
+        raise ToolFault(f"{place.said}: {error}; nothing was changed.") from error
     if after == before:
-        raise ToolFault(f"{place.shown} has exactly this content already; nothing to do.")
+        raise ToolFault(f"{place.said} has exactly this content already; nothing to do.")
     change = await change.becoming(after)
     return Edits((change,), context.state_of(place, change.before_hash))
 
@@ -90,13 +90,13 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
     place = _small(places[0])
     if not place.exists:
         raise ToolFault(
-            f"{place.shown} does not exist; file_ops.write_file creates files, "
+            f"{place.said} does not exist; file_ops.write_file creates files, "
             "file_ops.find_files finds them."
         )
     if not context.reveals(place):
         # What an edit finds or does not find would tell of content that needs a gate to be read.
         raise ToolFault(
-            f"{place.shown} is a {place.zone} file: read it first, which the user must allow, "
+            f"{place.said} is a {place.zone} file: read it first, which the user must allow, "
             "then edit it."
         )
     before = await context.workspace.read_bytes(place)
@@ -104,7 +104,7 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
         shape = decode(before)
     except NotText as error:
         raise ToolFault(
-            f"{place.shown} cannot be edited as text: {error} ({size_words(len(before))})."
+            f"{place.said} cannot be edited as text: {error} ({size_words(len(before))})."
         ) from error
     known = context.state_of(place, digest(before))
     edits = [Replacement(edit.old, edit.new, edit.all) for edit in args.edits]
@@ -123,14 +123,19 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
 async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
     source, target = _file(places[0]), places[1]
     if not source.exists:
-        raise ToolFault(f"{source.shown} does not exist.")
+        raise ToolFault(f"{source.said} does not exist.")
     if target.is_dir:
         raise ToolFault(
-            f"{target.shown} is a directory; name the file in it, "
-            f"such as {target.shown.rstrip('/')}/{source.real.name}."
+            f"{target.said} is a directory; name the file in it, "
+            f"such as {target.said.rstrip('/')}/{source.real.name}."
+        )
+    if target.names_directory:
+        raise ToolFault(
+            f"{brief(target.given)} ends like the path of a directory; name the file in it, "
+            f"such as {target.said}/{source.real.name}."
         )
     if target.exists:
-        raise ToolFault(f"{target.shown} exists already; nothing is moved over another file.")
+        raise ToolFault(f"{target.said} exists already; nothing is moved over another file.")
     sha = await context.workspace.digest(source)
     return Edits((plan_move(source, target, sha),))
 
@@ -138,7 +143,7 @@ async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext)
 async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
     place = _small(places[0])
     if not place.exists:
-        raise ToolFault(f"{place.shown} does not exist.")
+        raise ToolFault(f"{place.said} does not exist.")
     before = await context.workspace.read_bytes(place)
     change = await plan_change("delete", place, before, None)
     return Edits((change,), context.state_of(place, change.before_hash))
@@ -152,7 +157,12 @@ async def _edited(shape: TextFile, edits: list[Replacement]) -> str:
 
 def _file(place: Place) -> Place:
     if place.is_dir:
-        raise ToolFault(f"{place.shown} is a directory, not a file.")
+        raise ToolFault(f"{place.said} is a directory, not a file.")
+    if place.names_directory:
+        raise ToolFault(
+            f"{brief(place.given)} ends like the path of a directory, and this is about files; "
+            "name the file itself."
+        )
     return place
 
 
@@ -160,7 +170,7 @@ def _small(place: Place) -> Place:
     """A file whose bytes can be kept, so that its change can be undone."""
     if _file(place).size > MAX_READ:
         raise ToolFault(
-            f"{place.shown} holds {size_words(place.size)}; a file of more than "
+            f"{place.said} holds {size_words(place.size)}; a file of more than "
             f"{size_words(MAX_READ)} is not changed, because that could not be undone."
         )
     return place
@@ -170,11 +180,11 @@ def _encoded(shape: TextFile, text: str, place: Place) -> bytes:
     try:
         return shape.encode(text)
     except NotText as error:
-        raise ToolFault(f"{place.shown}: {error}; nothing was changed.") from error
+        raise ToolFault(f"{place.said}: {error}; nothing was changed.") from error
 
 
 def _refusal(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
-    words = [f"{place.shown} was not changed: {error.text}."]
+    words = [f"{place.said} was not changed: {error.text}."]
     if "changed_since_read" in known:
         words.append("The file has changed since you last read it: read it again.")
     elif "not_read_before" in known:
@@ -190,7 +200,8 @@ WRITE_FILE: Final = Operation(
     name="file_ops.write_file",
     summary="Create a file, or replace the whole content of one.",
     help="For a change to part of an existing file use file_ops.edit_file. Directories on the "
-    "way are created; the encoding and line endings of an existing file are kept.",
+    "way are created, a path that ends in a slash is refused; the encoding and line endings of an "
+    "existing file are kept.",
     effect=Effect.WRITE,
     arguments=WriteFile,
     paths=lambda args: (args.path,),
@@ -212,6 +223,8 @@ EDIT_FILE: Final = Operation(
 MOVE_FILE: Final = Operation(
     name="file_ops.move_file",
     summary="Move or rename a file.",
+    help="target is the whole new path, the file's name included: a directory is refused, and so "
+    "is a path that ends in a slash. Directories on the way are created; nothing is replaced.",
     effect=Effect.MOVE,
     arguments=MoveFile,
     paths=lambda args: (args.source, args.target),

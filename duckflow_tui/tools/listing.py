@@ -14,6 +14,7 @@ from pathspec import GitIgnoreSpec
 from pydantic import Field
 
 from duckflow_tui.safety.workspace import Entry, Kind, Place, Workspace, WorkspaceError
+from duckflow_tui.state.base import brief
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.ignore import HEAVY, MAX_RULES_BYTES, IgnoreRules, ReadRules
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
@@ -199,7 +200,7 @@ def name_filter(glob: str) -> GitIgnoreSpec:
     try:
         return GitIgnoreSpec.from_lines([line])
     except ValueError as error:
-        raise ToolFault(f"glob: {error}", Outcome.INVALID) from error
+        raise ToolFault(f"glob: {brief(str(error))}", Outcome.INVALID) from error
 
 
 def quoted(path: str) -> str:
@@ -239,19 +240,11 @@ async def iter_files(
                 yield batch
 
 
-async def list_files(workspace: Workspace, limit: int = MAX_PICKED) -> list[str]:
-    """All of ``iter_files``, sorted: for a fuzzy file picker."""
-    found: list[str] = []
-    async for batch in iter_files(workspace, limit):
-        found.extend(batch)
-    return await asyncio.to_thread(sorted, found)
-
-
 def _directory(place: Place) -> None:
     if not place.exists:
-        raise ToolFault(f"{place.shown} does not exist.")
+        raise ToolFault(f"{place.said} does not exist.")
     if not place.is_dir:
-        raise ToolFault(f"{place.shown} is a file, not a directory; file_ops.read_file reads it.")
+        raise ToolFault(f"{place.said} is a file, not a directory; file_ops.read_file reads it.")
 
 
 def _listed(entry: Entry, path: str) -> str:

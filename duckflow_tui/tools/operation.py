@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,15 +22,30 @@ class Arguments(BaseModel):
 
 A = TypeVar("A", bound=Arguments)
 
+RUN: Final = "shell.run"  # the one operation that runs command lines
+
 
 class ToolFault(Exception):
-    """What kept an operation from its work, and what to do, in words for the model."""
+    """What kept an operation from its work, and what to do, in words for the model.
 
-    def __init__(self, text: str, outcome: Outcome = Outcome.ERROR, summary: str = "") -> None:
+    ``transient``: the same call may go well in a moment. ``output`` is what there was until then.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        outcome: Outcome = Outcome.ERROR,
+        summary: str = "",
+        *,
+        transient: bool = False,
+        output: Output | None = None,
+    ) -> None:
         super().__init__(text)
         self.text = text
         self.outcome = outcome
         self.summary = summary
+        self.transient = transient
+        self.output = output
 
 
 class Blobs(Protocol):
@@ -53,13 +68,22 @@ class Output:
     summary: str = ""  # one short line of figures for the screen
     read: Mapping[str, str] = field(default_factory=dict[str, str])  # shown path → SHA-256
     changes: tuple[FileChange, ...] = ()
+    exit_code: int | None = None  # of a command
+    cut: int = 0  # characters that ``text`` leaves out already
+    blob: str = ""  # handle of the whole where it was cut
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A proposal that runs as a whole: a read, a search, later a command."""
+    """A proposal that runs as a whole: a read, a search, a command.
+
+    ``facts`` are shown in the gate, computed by the app. ``so_far`` is what there is of it when
+    it is stopped while it runs.
+    """
 
     run: Callable[[], Awaitable[Output]]
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])
+    so_far: Callable[[], Output] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +106,10 @@ class ToolContext:
     seen: Mapping[str, str]  # shown path → SHA-256 as the model last saw the file
     changed_outside: tuple[str, ...]  # shown paths that changed since, the model not told yet
     progress: Callable[[str], None]  # one short line while it runs
+    output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
+    call_id: str = ""
+    step_id: str = ""  # the plan's step the call belongs to
+    by_user: bool = False  # the user runs it with ``!``
 
     def reveals(self, place: Place) -> bool:
         """Whether an error may quote the file although no gate was passed: it lies inside and
@@ -110,6 +138,8 @@ class Operation(Generic[A]):
     paths: Callable[[A], tuple[str, ...]]  # those of its arguments that name places
     prepare: Callable[[A, tuple[Place, ...], ToolContext], Awaitable[Proposal]]
     weight: Weight = Weight.LIGHT
+    retries: int = 0  # more tries of a read after a transient fault (S3-22)
+    command: Callable[[A], str] | None = None  # the line that a shell would run
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
     help: str = ""  # more for the model, after the summary
 

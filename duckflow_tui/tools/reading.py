@@ -56,9 +56,9 @@ async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolConte
 
 async def _read(args: ReadFile, place: Place, context: ToolContext) -> Output:
     if place.is_dir:
-        raise ToolFault(f"{place.shown} is a directory; file_ops.list_dir lists it.")
+        raise ToolFault(f"{place.said} is a directory; file_ops.list_dir lists it.")
     if not place.exists:
-        raise ToolFault(f"{place.shown} does not exist; file_ops.find_files finds files by name.")
+        raise ToolFault(f"{place.said} does not exist; file_ops.find_files finds files by name.")
     if place.size > WHOLE_BYTES:
         found = await _from_large(args, place, context)
     else:
@@ -81,7 +81,7 @@ async def _from_whole(args: ReadFile, place: Place, context: ToolContext) -> _Li
     lines = _split(file.text)
     first = args.start_line or 1
     if first > len(lines):
-        raise ToolFault(f"{place.shown} has {len(lines)} lines; there is no line {first}.")
+        raise ToolFault(f"{place.said} has {len(lines)} lines; there is no line {first}.")
     last = args.end_line or len(lines)
     return _Lines(lines[first - 1 : last], first, len(lines), file.facts, sha, len(data))
 
@@ -119,7 +119,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
         kept += piece[begin:start]
         context.progress(f"{place.shown} · {size_words(offset)}")
     if not kept:
-        raise ToolFault(f"{place.shown} has fewer than {first} lines.")
+        raise ToolFault(f"{place.said} has fewer than {first} lines.")
     try:
         shown = decode(bytes(kept)).text
     except NotText:

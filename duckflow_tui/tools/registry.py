@@ -6,8 +6,12 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import ValidationError
+
+from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.tools.operation import AnyOperation, Operation
+from duckflow_tui.tools.schema import argument_problems, references
 
 
 class DuplicateOperation(ValueError):
@@ -30,6 +34,18 @@ class Registry:
         self._operations[operation.name] = operation
         self._specs = None
 
+    def replace(self, prefix: str, operations: Iterable[Operation[Any]]) -> None:
+        """Put these behind all others, in place of those whose names begin with ``prefix``;
+        raises DuplicateOperation and changes nothing when a name is taken.
+        """
+        kept = {n: op for n, op in self._operations.items() if not n.startswith(prefix)}
+        for operation in operations:
+            if operation.name in kept:
+                raise DuplicateOperation(f"{operation.name} is in the registry already")
+            kept[operation.name] = operation
+        self._operations = kept
+        self._specs = None
+
     def get(self, name: str) -> AnyOperation | None:
         """The operation of exactly that name."""
         return self._operations.get(name)
@@ -39,6 +55,19 @@ class Registry:
         if self._specs is None:
             self._specs = tuple(op.spec for op in self._operations.values())
         return self._specs
+
+    def argument_problem(self, name: str, args: JsonObject) -> str:
+        """What is wrong with the arguments of an operation, as a sentence; empty for nothing."""
+        operation = self._operations.get(name)
+        if operation is None:
+            return f"There is no operation {name!r}."
+        if found := references(args, operation.content):
+            return f"Arguments must hold the values themselves: {'; '.join(found)}."
+        try:
+            operation.arguments.model_validate(args)
+        except ValidationError as error:
+            return f"The arguments of {name} are wrong: {argument_problems(error)}."
+        return ""
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """At most three names that someone who wrote ``name`` may have meant."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import FileChange
-from duckflow_tui.tools.changes import PlannedChange, difference, in_words, told
+from duckflow_tui.tools.changes import PlannedChange, difference, in_words, sizes, told
 from duckflow_tui.tools.consent import left_out
 from duckflow_tui.tools.operation import Blobs
 
@@ -71,6 +71,15 @@ def known(changes: Iterable[FileChange]) -> dict[str, str]:
         else:
             found[change.path] = change.after
     return found
+
+
+def figures(changes: Sequence[FileChange]) -> str:
+    """Lines added and removed, or sizes where nothing can be counted in lines."""
+    added = sum(change.added for change in changes)
+    removed = sum(change.removed for change in changes)
+    if added or removed:
+        return f"+{added} −{removed}"
+    return ", ".join(sizes(change) for change in changes if change.kind != "move")
 
 
 def listed(changes: Iterable[FileChange]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
 
-from duckflow_tui.state.base import JsonObject, one_line
+from duckflow_tui.state.base import JsonObject, brief, one_line
 
 #: References to results of other calls, which nothing fills in (C2, S3-18).
 _REFERENCE: Final = re.compile(
@@ -65,7 +65,7 @@ def argument_problems(error: ValidationError) -> str:
     found = error.errors(include_url=False)
     words: list[str] = []
     for problem in found[:_MAX_PROBLEMS]:
-        where = ".".join(str(part) for part in problem["loc"]) or "arguments"
+        where = brief(".".join(str(part) for part in problem["loc"])) or "arguments"
         kind = problem["type"]
         if kind == "missing":
             words.append(f"{where}: is required")
@@ -81,7 +81,8 @@ def argument_problems(error: ValidationError) -> str:
 
 
 def references(args: JsonObject, content: frozenset[str]) -> list[str]:
-    """Arguments that refer to other results instead of holding a value, as ``name: text``.
+    """Arguments that refer to other results instead of holding a value, as ``name: text``, the
+    first few of them.
 
     Fields that hold the content of files may say anything (C2).
     """
@@ -91,8 +92,8 @@ def references(args: JsonObject, content: frozenset[str]) -> list[str]:
             continue
         for text in _texts(value, content):
             if match := _REFERENCE.search(text):
-                found.append(f"{name}: {match.group().strip()}")
-    return found
+                found.append(brief(f"{name}: {match.group().strip()}"))
+    return found[:_MAX_PROBLEMS]
 
 
 def _texts(value: object, content: frozenset[str]) -> list[str]:

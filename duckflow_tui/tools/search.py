@@ -17,6 +17,7 @@ from pydantic import Field
 
 from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
 from duckflow_tui.safety.workspace import Kind, Place, Workspace, WorkspaceError
+from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.ignore import HEAVY
 from duckflow_tui.tools.listing import name_filter, quoted, walk
@@ -91,7 +92,7 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
 
     async def run() -> Output:
         if not place.exists:
-            raise ToolFault(f"{place.shown} does not exist.")
+            raise ToolFault(f"{place.said} does not exist.")
         if not context.workspace.intact():
             raise ToolFault("The workspace directory is gone.")
         program = find_program("rg", context.workspace.root)
@@ -235,7 +236,9 @@ def _answer(args: SearchText, place: Place, found: Matches) -> Output:
 
 def _pattern_words(words: str, args: SearchText) -> str:
     kind = "regular expression" if args.regex else "pattern"
-    return f"The {kind} cannot be used: {words.strip()[:1_000]}"
+    # What is wrong comes last, behind the pattern itself.
+    reason = words.strip().rpartition("\n")[2] if len(words) > MAX_BRIEF else words.strip()
+    return f"The {kind} cannot be used: {reason[:MAX_BRIEF]}"
 
 
 SEARCH_TEXT: Final = Operation(

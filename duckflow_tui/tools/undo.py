@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from duckflow_tui.safety.place import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.events import ChangesUndone
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.operation import Blobs
+from duckflow_tui.tools.operation import RUN, Blobs
 from duckflow_tui.tools.watch import OwnWrites
+
+log = logging.getLogger("duckflow.tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,29 @@ def last_changed(state: AgentState) -> OperationMessage | None:
     return None
 
 
+def command_since(state: AgentState, call_id: str | None) -> str:
+    """The newest command that ran after a call, on one line; after None: in the whole session."""
+    for message in reversed(state.messages):
+        if not isinstance(message, OperationMessage):
+            continue
+        if message.call_id == call_id:
+            return ""
+        command = message.args.get("command")
+        if message.operation == RUN and message.result.summary and isinstance(command, str):
+            return one_line(command, 60)
+    return ""
+
+
 async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWrites) -> UndoReport:
-    """Undo the newest call that changed files: all of its changes, or none with the reason."""
+    """Undo the newest call that changed files: all of its changes, or none with the reason.
+
+    What a command changed is not covered; where one ran since, the report says so.
+    """
     message = last_changed(store.state)
+    command = command_since(store.state, message.call_id if message else None)
     if message is None:
-        return UndoReport("operations.undo.nothing")
+        key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
+        return UndoReport(key, {"command": command} if command else {})
     made: list[FileChange] = []
     try:
         steps = [
@@ -70,6 +92,7 @@ async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWr
             if not step.done:
                 await _take_back(step, workspace, blobs, own)
             made.append(step.change)
+            await _clear(step.change.directories, workspace)
     except _Refused as refused:
         if not made:
             return refused.report
@@ -82,13 +105,25 @@ async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWr
     complete = len(made) == len(message.result.changes)
     await store.commit(ChangesUndone(call_id=message.call_id, changes=tuple(made)))
     paths = ", ".join(change.path for change in made)
-    return UndoReport(
-        "operations.undo.done" if complete else "operations.undo.partly",
-        {"path": paths},
+    key = "operations.undo.done" if complete else "operations.undo.partly"
+    told = (
         f"The user undid your change of {paths} (call {message.call_id}); the content is what it "
-        "was before. Read it again before you build on it.",
-        tuple(made),
+        "was before. Read it again before you build on it."
     )
+    if command:
+        told += f" What commands changed since then was not undone; the newest was: {command}"
+        return UndoReport(f"{key}_command", {"path": paths, "command": command}, told, tuple(made))
+    return UndoReport(key, {"path": paths}, told, tuple(made))
+
+
+async def _clear(directories: tuple[str, ...], workspace: Workspace) -> None:
+    """Remove directories that were made for a change, as far as nothing lies in them."""
+    for path in reversed(directories):
+        try:
+            await workspace.remove_directory(workspace.locate(path))
+        except WorkspaceError as error:
+            log.info("%s stays: %s", path, error)
+            return
 
 
 async def _step(change: FileChange, workspace: Workspace, blobs: Blobs) -> _Step:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.messages import AssistantMessage
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.ui import outside_editor
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.commands import CHOICES, COMMANDS, Command, Takes
 from duckflow_tui.ui.panes.tabs import PaneName
@@ -20,15 +17,16 @@ from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript
 from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
-from duckflow_tui.ui.session_host import SessionHost
+from duckflow_tui.ui.work_actions import WorkActions
 
 TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit
 
 
-class Actions(SessionHost, inherit_bindings=False):
+class Actions(WorkActions, inherit_bindings=False):
     """The actions named in ``bindings.KEYS`` and ``commands.COMMANDS``."""
 
     _interrupted_at: float = float("-inf")
+    _lent_out = False  # the user's editor has the terminal
 
     # moving about
 
@@ -60,10 +58,12 @@ class Actions(SessionHost, inherit_bindings=False):
         if self.bench.get_selected_text():
             self.bench.clear_selection()
             return
-        turn = self.engine.store.state.turn if self.engine is not None else None
-        if self.engine is None or turn is None:
+        if self.engine is None:
             return
-        if turn.pause == "running":
+        turn = self.engine.store.state.turn
+        if turn is None:
+            self.stop_own_command()
+        elif turn.pause == "running":
             self.engine.pause()
         else:
             self.engine.stop()
@@ -78,6 +78,8 @@ class Actions(SessionHost, inherit_bindings=False):
         state = self.engine.store.state if self.engine is not None else None
         if self.engine is not None and state is not None and state.turn is not None:
             self.engine.stop()
+            return
+        if self.stop_own_command():
             return
         now = self.clock.monotonic()
         if now - self._interrupted_at <= TWICE_WITHIN:
@@ -108,9 +110,17 @@ class Actions(SessionHost, inherit_bindings=False):
         """In the diff while it has the focus, else in the chat."""
         view = self.bench.diff.view
         if self.bench.focused is view:
-            self.push_screen(Find(self.words, InDiff(view)))
+            self.push_screen(Find(self.words, InDiff(view), self._under_chat))
         elif self.bench.transcript is not None:
-            self.push_screen(Find(self.words, InTranscript(self.bench.transcript)))
+            self.push_screen(
+                Find(self.words, InTranscript(self.bench.transcript), self._under_chat)
+            )
+
+    @property
+    def _under_chat(self) -> int:
+        """Lines from the composer's top to the end of the screen."""
+        composer = self.bench.composer.region
+        return self.bench.size.height - composer.y if composer.height else 1
 
     # the composer
 
@@ -128,20 +138,29 @@ class Actions(SessionHost, inherit_bindings=False):
             self.say("shell.no_history")
 
     def action_external_editor(self) -> None:
+        if not self._lent_out:
+            self._lent_out = True
+            self.spawn(self._edit_outside(), "editor")
+
+    async def _edit_outside(self) -> None:
+        """Whatever the editor does, the screen comes back, and with it at least the draft."""
         composer = self.bench.composer
         command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:  # mode 0700
-            path = Path(folder) / "message.md"
-            path.write_text(composer.draft, encoding="utf-8")
-            try:
-                with self.suspend():
-                    # argv, no shell; the user's own choice of a program.
-                    done = subprocess.run([*shlex.split(command), str(path)], check=False)
-            except (OSError, ValueError) as error:
-                self.say("shell.no_editor", command=command, error=str(error))
-                return
-            if done.returncode == 0:
-                composer.write(path.read_text(encoding="utf-8", errors="replace").rstrip("\n"))
+        text: str | None = None
+        problem = ""
+        try:
+            with self.suspend(), self.guard.lent():
+                # Caught in here: an error that leaves ``suspend`` keeps the terminal given away.
+                try:
+                    text = await outside_editor.edit(command, composer.draft)
+                except (OSError, ValueError) as error:
+                    problem = str(error)
+        finally:
+            self._lent_out = False
+        if problem:
+            self.say("shell.no_editor", command=command, error=problem)
+        elif text is not None:
+            composer.write(text)
 
     # the engine
 
@@ -196,22 +215,6 @@ class Actions(SessionHost, inherit_bindings=False):
                 return
         self.say("shell.nothing_to_copy")
 
-    def action_queue(self) -> None:
-        queue = self.engine.store.state.queue if self.engine is not None else ()
-        if not queue:
-            self.say("shell.queue_empty")
-            return
-        choices = [Choice(q.message_id, one_line(q.text, 200)) for q in queue]
-        self.pick("queue", choices, self.take_back)
-
-    def take_back(self, message_id: str | None) -> None:
-        """A waiting message comes back into the composer."""
-        if self.engine is None or message_id is None:
-            return
-        text = self.engine.take_back(message_id)
-        if text is not None:
-            self.bench.composer.add(text)
-
     # commands
 
     def run_command(self, command: Command, argument: str = "") -> None:
@@ -220,8 +223,8 @@ class Actions(SessionHost, inherit_bindings=False):
             self.call_next(self.run_action, command.action)
             return
         values = CHOICES[command.takes]
-        if argument in values:
-            self.choose(command.takes, argument)
+        if argument.lower() in values:
+            self.choose(command.takes, argument.lower())
         elif argument:
             self.say("shell.no_choice", given=argument, choices=", ".join(values))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import ExitStack
 from typing import ClassVar
 
 from textual import events
@@ -14,13 +15,13 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.events import StateError
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.ui import commands
-from duckflow_tui.ui.actions import Actions
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.welcome import DemoButton
+from duckflow_tui.ui.plan_actions import PlanActions
 from duckflow_tui.ui.terminal import (
     SAVE_TITLE,
     clipboard_sequence,
@@ -45,7 +46,7 @@ def _bindings() -> list[BindingType]:
     return found
 
 
-class DuckflowApp(Actions, inherit_bindings=False):
+class DuckflowApp(PlanActions, inherit_bindings=False):
     """The screen of one process; sessions come and go in it.
 
     ``run_to_end`` is how the command line runs it; tests use ``run_test``.
@@ -54,12 +55,16 @@ class DuckflowApp(Actions, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = _bindings()
 
     _held: list[events.Key | events.Paste] | None = None
-    _gates_seen: frozenset[str] = frozenset()
+    _questions_seen: frozenset[str] = frozenset()  # ids of gates and cards
+    _undrawn: ExitStack  # held until the keys are in that came before the composer
 
     # Textual
 
     def on_load(self) -> None:
         self._held = []
+        # Drawn before the keys are in, the composer would for a moment be empty again.
+        self._undrawn = ExitStack()
+        self._undrawn.enter_context(self.batch_update())
         # Textual turns colours to grey for NO_COLOR; the convention asks for none at all.
         self._filters = [
             NoColor() if isinstance(line_filter, Monochrome) else line_filter
@@ -70,7 +75,7 @@ class DuckflowApp(Actions, inherit_bindings=False):
             self.guard.watch_signals(self.end)
 
     def on_mount(self) -> None:
-        self.bridge.add(lambda state: (state.gates,), self._gates_changed)
+        self.bridge.add(lambda state: (state.gates, state.cards), self._questions_changed)
         self._write(SAVE_TITLE)
         self._entitle(waiting=False)
 
@@ -91,6 +96,11 @@ class DuckflowApp(Actions, inherit_bindings=False):
         held, self._held = self._held or [], None
         for event in held:
             await self.on_event(event)
+        self.bench.composer.call_later(self._draw)  # behind the keys in its queue
+
+    def _draw(self) -> None:
+        self._undrawn.close()
+        self.bench.refresh()
         self.bench.composer.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
@@ -102,17 +112,20 @@ class DuckflowApp(Actions, inherit_bindings=False):
     # messages of the panes
 
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
-        typed = commands.parse(event.text)
-        if typed is not None and typed.command is None:
+        typed = None if event.own else commands.parse(event.text)
+        if event.own and event.text == "!":
+            self.say("composer.no_command")
+            event.composer.give_back(event.text)
+        elif typed is not None and typed.command is None:
             self.say("shell.no_command", name=typed.name)
             event.composer.give_back(event.text)
         elif typed is None and self.engine is None and not self.opening:
             self.say("shell.no_endpoint")
             event.composer.give_back(event.text)
         else:
-            event.composer.past.add(event.text)
+            event.composer.remember(event.text, own=event.own)
             if typed is None:
-                await self.send(event.text)
+                await self.send(event.text, later=event.later, own=event.own)
             elif typed.command is not None:
                 self.run_command(typed.command, typed.argument)
 
@@ -125,8 +138,8 @@ class DuckflowApp(Actions, inherit_bindings=False):
                 self.start_demo()
             return
         state = self.engine.store.state
-        if state.gates:
-            self.bench.focus_gate()
+        if state.gates or state.cards:
+            self.bench.focus_question()
         elif (state.turn is not None and state.turn.pause != "running") or state.queue:
             self.engine.resume()
 
@@ -167,14 +180,16 @@ class DuckflowApp(Actions, inherit_bindings=False):
         self._write(sequence)
         self.say("shell.copied", count=len(text))
 
-    def _gates_changed(self, state: AgentState) -> None:
-        new = {gate.gate_id for gate in state.gates} - self._gates_seen
-        self._gates_seen = frozenset(gate.gate_id for gate in state.gates)
-        self._entitle(waiting=bool(state.gates))
+    def _questions_changed(self, state: AgentState) -> None:
+        names = {gate.gate_id: gate.operation for gate in state.gates}
+        names |= {card.card_id: self.words(f"card.kind.{card.kind}") for card in state.cards}
+        new = [name for question, name in names.items() if question not in self._questions_seen]
+        self._questions_seen = frozenset(names)
+        self._entitle(waiting=bool(names))
         if not new or self.app_focus or not self.options.notifications:
             return
         self.bell()
-        body = self.words("shell.needs_you", operation=state.gates[-1].operation)
+        body = self.words("shell.needs_you", operation=new[-1])
         self._write(notification_sequence("duckflow", body, os.environ))
 
     def _entitle(self, *, waiting: bool) -> None:

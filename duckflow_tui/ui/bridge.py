@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from typing import Any, Final, Literal, Protocol
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import CardAnswer
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store, Unsubscribe
+from duckflow_tui.state.work import PlanEdit
 
 FRAME: Final = 1 / 30  # seconds between two updates of one pane
 
@@ -26,6 +28,26 @@ class Spawn(Protocol):
 
     def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> Job:
         """Its exceptions are the screen's to report."""
+        ...
+
+
+class PlanFacade(Protocol):
+    """What the user's keys do to the plan. Each returns what is in the way, or nothing."""
+
+    async def edit(self, edits: Sequence[PlanEdit]) -> str:
+        """Change, add, drop or move steps."""
+        ...
+
+    def set_break(self, step_id: str, on: bool) -> str:
+        """Be asked, or no longer, before a step begins."""
+        ...
+
+    def retry(self, step_id: str) -> str:
+        """Do a step again that ended without being done."""
+        ...
+
+    def skip(self, step_id: str) -> str:
+        """Waive a step."""
         ...
 
 
@@ -50,8 +72,38 @@ class EngineFacade(Protocol):
         """Load what the first request needs."""
         ...
 
-    async def send(self, text: str) -> None:
-        """Take a message; returns once it would survive a crash."""
+    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
+        """Take a message; returns once it would survive a crash. While work runs, ``now`` has it
+        answered beside the work, ``next`` keeps it for the next turn.
+        """
+        ...
+
+    def change_queued(self, message_id: str, text: str) -> bool:
+        """Rewrite a waiting message; False when it no longer waits."""
+        ...
+
+    async def run_command(self, text: str) -> None:
+        """Run a command of the user's own, beside everything else; ``stop`` ends it."""
+        ...
+
+    async def end_process(self, process_id: str) -> bool:
+        """End a command in the background; False when it had ended."""
+        ...
+
+    async def start_server(self, name: str) -> None:
+        """Start a server of tools, and wait until it serves or failed."""
+        ...
+
+    async def stop_server(self, name: str) -> None:
+        """End a server of tools."""
+        ...
+
+    async def restart_server(self, name: str) -> None:
+        """End a server of tools and start it again."""
+        ...
+
+    async def server_log(self, name: str) -> str:
+        """The newest lines of its standard error."""
         ...
 
     def take_back(self, message_id: str) -> str | None:
@@ -60,6 +112,15 @@ class EngineFacade(Protocol):
 
     async def retry(self) -> bool:
         """Work on the last message again; False when that is not possible."""
+        ...
+
+    @property
+    def plan(self) -> PlanFacade:
+        """The plan under the user's keys."""
+        ...
+
+    async def answer_card(self, answer: CardAnswer) -> None:
+        """The user's key on a card; raises StateError when it fits none."""
         ...
 
     async def answer_gate(self, answer: GateAnswer) -> None:
@@ -90,8 +151,8 @@ class EngineFacade(Protocol):
         """Take the last change of a file back."""
         ...
 
-    async def workspace_files(self) -> list[str]:
-        """Paths for the file picker."""
+    def workspace_files(self) -> AsyncGenerator[list[str], None]:
+        """Paths for the file picker in batches, as they are found."""
         ...
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 Takes = Literal["", "language", "theme", "mode"]
 
 #: A message that begins so is a command; ``/etc/hosts is wrong`` is a message.
-_COMMAND: Final = re.compile(r"/([a-z]+)(?:[ \t]+(.*))?", re.DOTALL)
+_COMMAND: Final = re.compile(r"/([A-Za-z]+)(?:[ \t]+(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("stop", "stop"),
     Command("retry", "retry"),
     Command("queue", "queue"),
+    Command("ps", "processes"),
+    Command("mcp", "servers"),
     Command("undo", "undo"),
     Command("copy", "copy"),
     Command("lang", "language", takes="language"),
@@ -68,9 +70,9 @@ def parse(text: str) -> Invocation | None:
     if match is None:
         return None
     name = match.group(1)
-    return Invocation(name, _BY_NAME.get(name), (match.group(2) or "").strip())
+    return Invocation(name, _BY_NAME.get(name.lower()), (match.group(2) or "").strip())
 
 
 def starting_with(prefix: str) -> tuple[Command, ...]:
     """Commands whose name begins so, in the registry's order."""
-    return tuple(command for command in COMMANDS if command.name.startswith(prefix))
+    return tuple(command for command in COMMANDS if command.name.startswith(prefix.lower()))

@@ -56,6 +56,7 @@ class DuckDriver(LinuxDriver):
         os.set_blocking(self._wake_read, False)
         self._shown = False
         self._drawn_before = self.frame is not None and self.frame.taken
+        self._early = b""  # typed while the first frame stood
 
     def write(self, data: str) -> None:
         if data == ALTERNATE_SCREEN and self._drawn_before:
@@ -67,6 +68,8 @@ class DuckDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         self._shown = True
+        if self.frame is not None:
+            self._early = self.frame.take_keys()
         super().start_application_mode()
         if self.frame is not None:
             # What Textual found is the first frame's raw mode, not what the shell had.
@@ -95,6 +98,8 @@ class DuckDriver(LinuxDriver):
             os.read(self._wake_read, 64)
         keys = _Keys()
         decode = getincrementaldecoder("utf-8")("replace").decode
+        early, self._early = self._early, b""
+        self._feed(keys, decode(early))
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._wake_read, selectors.EVENT_READ)
@@ -106,11 +111,14 @@ class DuckDriver(LinuxDriver):
                     if not data:
                         self._lost()
                         return
-                    text = _ALT.sub(_told_apart, decode(data))
-                    for event in keys.feed(text) if text else ():
-                        self.process_message(event)
+                    self._feed(keys, decode(data))
                 for event in keys.tick():
                     self.process_message(event)
+
+    def _feed(self, keys: _Keys, text: str) -> None:
+        if text:  # of nothing, the parser makes the end of input
+            for event in keys.feed(_ALT.sub(_told_apart, text)):
+                self.process_message(event)
 
     def process_message(self, message: Message) -> None:
         if not self.exit_event.is_set():

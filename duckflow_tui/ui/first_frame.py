@@ -1,7 +1,7 @@
-"""The first paint: four panes drawn with plain escape codes before anything heavy is imported.
+"""The first paint: four panes drawn with plain escape codes before anything else is imported.
 
-From here on the terminal is raw and does not echo. What is typed stays in the kernel's buffer,
-where Textual's driver, which sets the same modes without flushing, reads it.
+From here on the terminal is raw and does not echo. What is typed is shown in the composer of the
+frame and kept; Textual's driver, which sets the same modes without flushing, takes it over.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from typing import TYPE_CHECKING, Any, Final
 
-from duckflow_tui.ui.layout import ROOMY, Layout, layout_for, right_column
-from duckflow_tui.ui.palette import Palette, palette_named
+from duckflow_tui.ui.layout import ROOMY, layout_for, right_column
+from duckflow_tui.ui.palette import palette_named
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import FrameType
+    from typing import Any, Final
+
+    from duckflow_tui.ui.early_keys import EarlyKeys
+    from duckflow_tui.ui.layout import Layout
+    from duckflow_tui.ui.palette import Palette
 
 ENTER: Final = "\x1b[?1049h\x1b[?2004h\x1b[?7l\x1b[?25l"
 LEAVE: Final = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?1049l"
@@ -31,7 +36,18 @@ class FirstFrame:
         self.fd = fd
         self.modes = modes  # of termios.tcgetattr before the frame
         self.taken = True
+        self._keys: EarlyKeys | None = None
         self._handlers: dict[int, Any] = {}
+
+    def listen(self, show: Callable[[str], bool]) -> None:
+        """Read what is typed from now on; ``show`` draws it, False where it has no room."""
+        from duckflow_tui.ui.early_keys import EarlyKeys
+
+        self._keys = EarlyKeys(self.fd, show)
+
+    def take_keys(self) -> bytes:
+        """The app reads the terminal from here on; what was typed so far, once."""
+        return b"" if self._keys is None else self._keys.take()
 
     def answer_signals(self) -> None:
         """Until the app is up, a signal that ends the process gives the terminal back first."""
@@ -41,7 +57,7 @@ class FirstFrame:
             self.restore()
             os._exit(128 + number)
 
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._handlers[number] = signal.signal(number, end)
 
     def hand_over(self) -> None:
@@ -57,6 +73,7 @@ class FirstFrame:
         if not self.taken:
             return
         self.taken = False
+        self.take_keys()  # nobody is there to have them, and nothing may be drawn any more
         self.hand_over()
         _write(LEAVE)
         self.restore_modes()
@@ -76,11 +93,13 @@ def enter(
     title: str,
     *,
     theme: str = "duck-dark",
+    demo: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> FirstFrame | None:
     """Take the terminal over and draw the frame; None where there is none that can be drawn on.
 
-    ``title`` is the name of the workspace folder and may hold anything.
+    ``title`` is the name of the workspace folder and may hold anything; ``demo`` says that the
+    replies are scripted.
     """
     if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         return None
@@ -100,9 +119,17 @@ def enter(
     except (termios.error, OSError):
         return None
     frame = FirstFrame(fd, modes)
-    depth = colour_depth(environ)
-    _write(ENTER + drawing(width, height, lang, title, palette_named(theme), depth))
+    depth, palette = colour_depth(environ), palette_named(theme)
+    _write(ENTER + drawing(width, height, lang, title, palette, depth, demo=demo))
     frame.answer_signals()
+
+    def show(text: str) -> bool:
+        drawn = typed(text, width, height, lang, palette, depth)
+        if drawn is not None:
+            _write(drawn)
+        return drawn is not None
+
+    frame.listen(show)
     return frame
 
 
@@ -117,7 +144,14 @@ def colour_depth(environ: Mapping[str, str]) -> int:
 
 
 def drawing(
-    width: int, height: int, lang: str, title: str, palette: Palette, depth: int = 24
+    width: int,
+    height: int,
+    lang: str,
+    title: str,
+    palette: Palette,
+    depth: int = 24,
+    *,
+    demo: bool = False,
 ) -> str:
     """The frame as text with escape codes; any size from 1 × 1 on."""
     canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
@@ -126,12 +160,42 @@ def drawing(
     canvas.fill(0, 0, canvas.width, canvas.height, palette.background)
     canvas.fill(0, 0, canvas.width, 1, palette.bars)
     canvas.put(1, 0, " duckflow ", palette.on_accent, palette.accent, bold=True)
-    canvas.put(13, 0, _harmless(title), palette.text, palette.bars, end=canvas.width - 1)
+    at, end = 13, canvas.width - 1
+    if demo:
+        canvas.put(at, 0, words["demo"], palette.accent, palette.bars, end=end)
+        at += _cells(words["demo"]) + 2
+    canvas.put(at, 0, _harmless(title), palette.text, palette.bars, end=end)
     if canvas.height > 2:
         canvas.fill(0, canvas.height - 1, canvas.width, 1, palette.bars)
     _panes(canvas, words, layout)
     _composer(canvas, words, right_column(width, layout))
     return canvas.text()
+
+
+def typed(
+    text: str, width: int, height: int, lang: str, palette: Palette, depth: int = 24
+) -> str | None:
+    """The composer's line with this text in it; None when it does not fit in."""
+    canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
+    x, y, end = _line(canvas, right_column(width, layout_for(width, height)))
+    room = end - x
+    if room <= 0 or _cut(text, room - 1) != text:
+        return None
+    canvas.fill(x, y, room, 1, palette.background)
+    if text:
+        canvas.put(x, y, text, palette.text, palette.background, end=end)
+    else:
+        hint = _words(lang)["placeholder"]
+        canvas.put(x, y, hint, palette.faint, palette.background, end=end)
+    return canvas.text()
+
+
+def _line(canvas: _Canvas, column: int) -> tuple[int, int, int]:
+    """Where the composer's text stands: its first cell, its row, the cell behind its last."""
+    width = canvas.width - column
+    if canvas.height < ROOMY:
+        return 1, max(canvas.height - 2, 0), width - 1
+    return 3, canvas.height - 3, width - 3
 
 
 def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout) -> None:
@@ -158,17 +222,15 @@ def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout) -> None:
 def _composer(canvas: _Canvas, words: dict[str, str], column: int) -> None:
     palette = canvas.palette
     width = canvas.width - column
-    hint = words["placeholder"]
+    x, y, end = _line(canvas, column)
+    canvas.put(x, y, words["placeholder"], palette.faint, palette.background, end=end)
     if canvas.height < ROOMY:
-        row = max(canvas.height - 2, 0)
-        canvas.put(1, row, hint, palette.faint, palette.background, end=width - 1)
         return
-    top = canvas.height - 4
+    top = y - 1
     line = "─" * max(width - 4, 0)
     canvas.put(1, top, f"╭{line}╮", palette.faint, palette.background)
-    canvas.put(1, top + 1, "│", palette.faint, palette.background)
-    canvas.put(3, top + 1, hint, palette.faint, palette.background, end=width - 3)
-    canvas.put(width - 2, top + 1, "│", palette.faint, palette.background)
+    canvas.put(1, y, "│", palette.faint, palette.background)
+    canvas.put(width - 2, y, "│", palette.faint, palette.background)
     canvas.put(1, top + 2, f"╰{line}╯", palette.faint, palette.background)
 
 
@@ -217,12 +279,18 @@ class _Canvas:
         return ""
 
 
+def _cells(text: str) -> int:
+    return sum(
+        2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+        if not unicodedata.combining(char)
+    )
+
+
 def _cut(text: str, cells: int) -> str:
     used = 0
     for at, char in enumerate(text):
-        if unicodedata.combining(char):
-            continue
-        used += 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        used += _cells(char)
         if used > cells:
             return text[:at]
     return text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from heapq import nsmallest
 from typing import Final
 
 from textual.fuzzy import FuzzySearch
@@ -14,29 +14,43 @@ SCORED: Final = 60  # candidates that the dear scorer sees
 KEPT: Final = 600  # best of the sieve that are kept from chunk to chunk
 
 
-def best(query: str, candidates: Sequence[str], limit: int) -> list[str]:
-    """The best matches, best first; all characters of the query in order, case ignored."""
-    return deque(progress(query, candidates, limit), maxlen=1)[0]
+class Sieve:
+    """The best matches of a query among what it was given, best first: all characters of the
+    query in their order, case ignored. A query of nothing matches everything.
+    """
 
+    def __init__(self, query: str, limit: int) -> None:
+        # Each character is looked for from the one before it on, once: no way back to try again.
+        steps = (f"[^{re.escape(char)}]*{re.escape(char)}" for char in query)
+        self._fits = re.compile("".join(steps), re.IGNORECASE | re.DOTALL).match
+        self._query = query
+        self._folded = query.casefold()
+        self._limit = limit
+        self._scorer = FuzzySearch()
+        self._kept: list[tuple[tuple[int, int], str]] = []
+        self._best: list[str] = []
 
-def progress(query: str, candidates: Sequence[str], limit: int) -> Iterator[list[str]]:
-    """The same, chunk by chunk: each list is the best of what was looked at so far."""
-    if not query:
-        yield list(candidates[:limit])
-        return
-    sieve = re.compile(".*?".join(map(re.escape, query)), re.IGNORECASE | re.DOTALL)
-    folded = query.casefold()
-    scorer = FuzzySearch()
-    kept: list[tuple[tuple[int, int], str]] = []
-    for start in range(0, max(len(candidates), 1), CHUNK):
-        chunk = candidates[start : start + CHUNK]
-        fresh = [(_rank(folded, path), path) for path in chunk if sieve.search(path)]
-        if fresh or not start:
-            kept = sorted([*kept, *fresh])[:KEPT]
+    def take(self, candidates: Sequence[str]) -> list[str]:
+        """Look at these too; the best so far, the same list when nothing better was among them."""
+        fresh = [(_rank(self._folded, path), path) for path in candidates if self._fits(path)]
+        if not fresh:
+            return self._best
+        kept = nsmallest(KEPT, [*self._kept, *fresh])
+        if kept[:SCORED] != self._kept[:SCORED]:
             scored = sorted(
-                kept[:SCORED], key=lambda item: (-scorer.match(query, item[1])[0], item[0])
+                kept[:SCORED],
+                key=lambda item: (-self._scorer.match(self._query, item[1])[0], item[0]),
             )
-            yield [path for _, path in scored[:limit]]
+            self._best = [path for _, path in scored[: self._limit]]
+        self._kept = kept
+        return self._best
+
+
+def best(query: str, candidates: Sequence[str], limit: int) -> list[str]:
+    """The best matches of all, best first; without a query the first of them as they are."""
+    if not query:
+        return list(candidates[:limit])
+    return Sieve(query, limit).take(candidates)
 
 
 def _rank(query: str, path: str) -> tuple[int, int]:

@@ -1,15 +1,21 @@
-"""Which of the three layouts a terminal gets. No Textual here: the first frame uses it too."""
+"""Which of the three layouts a terminal gets.
+
+The first frame waits for this module: no Textual, and not even ``typing`` at run time.
+"""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal
 
-Layout = Literal["wide", "tabbed", "single"]
+    Layout = Literal["wide", "tabbed", "single"]
 
 WIDE: Final = 120  # columns from which all four panes stand side by side
 TABBED: Final = 80  # columns from which a second pane fits beside the chat
 TALL: Final = 24  # rows below which only one pane is shown at a time
 ROOMY: Final = 14  # rows below which borders and gaps are left out
+SCANT: Final = 9  # rows below which an open question takes the chat's room too
 
 
 def layout_for(width: int, height: int) -> Layout:

@@ -1,12 +1,17 @@
-"""The colours of each theme by what they mean. No Textual here: the first frame uses it too."""
+"""The colours of each theme by what they mean.
+
+The first frame waits for this module: no Textual, and not even ``typing`` at run time.
+"""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 
-class Palette(NamedTuple):
-    """Colours as ``#RRGGBB``, named by meaning."""
+class Palette:
+    """Colours as ``#RRGGBB``, named by meaning; a subclass sets them for its theme."""
 
     name: str
     dark: bool
@@ -28,69 +33,72 @@ class Palette(NamedTuple):
     selection: str
 
 
-DUCK_DARK: Final = Palette(
-    name="duck-dark",
-    dark=True,
-    background="#14171C",
-    raised="#1A1E25",
-    bars="#222833",
-    text="#E6E3DA",
-    quiet="#8A8F98",
-    faint="#5B616B",
-    accent="#F2B84B",
-    on_accent="#14171C",
-    ai="#7FB7BE",
-    good="#8FBF7F",
-    bad="#E07A6B",
-    added="#17301F",
-    removed="#3A1E1E",
-    added_word="#275236",
-    removed_word="#633030",
-    selection="#3A4457",
-)
+class _DuckDark(Palette):
+    name = "duck-dark"
+    dark = True
+    background = "#14171C"
+    raised = "#1A1E25"
+    bars = "#222833"
+    text = "#E6E3DA"
+    quiet = "#8A8F98"
+    faint = "#5B616B"
+    accent = "#F2B84B"
+    on_accent = "#14171C"
+    ai = "#7FB7BE"
+    good = "#8FBF7F"
+    bad = "#E07A6B"
+    added = "#17301F"
+    removed = "#3A1E1E"
+    added_word = "#275236"
+    removed_word = "#633030"
+    selection = "#3A4457"
 
-DUCK_LIGHT: Final = Palette(
-    name="duck-light",
-    dark=False,
-    background="#FBF9F4",
-    raised="#F1EDE3",
-    bars="#E7E1D3",
-    text="#22252B",
-    quiet="#5F646E",
-    faint="#8B8E94",
-    accent="#9A6500",
-    on_accent="#FFFFFF",
-    ai="#1F6F7A",
-    good="#3B7A2A",
-    bad="#B23A2A",
-    added="#DDF0DC",
-    removed="#F8DEDA",
-    added_word="#B4DDB2",
-    removed_word="#EFB6AE",
-    selection="#CFDDF2",
-)
 
-DUCK_CONTRAST: Final = Palette(
-    name="duck-contrast",
-    dark=True,
-    background="#000000",
-    raised="#101010",
-    bars="#1C1C1C",
-    text="#FFFFFF",
-    quiet="#D0D0D0",
-    faint="#A8A8A8",
-    accent="#FFD75F",
-    on_accent="#000000",
-    ai="#7FE5F0",
-    good="#8CFF7A",
-    bad="#FF8A80",
-    added="#003D12",
-    removed="#520000",
-    added_word="#006B20",
-    removed_word="#8A0000",
-    selection="#264F9E",
-)
+class _DuckLight(Palette):
+    name = "duck-light"
+    dark = False
+    background = "#FBF9F4"
+    raised = "#F1EDE3"
+    bars = "#E7E1D3"
+    text = "#22252B"
+    quiet = "#5F646E"
+    faint = "#8B8E94"
+    accent = "#9A6500"
+    on_accent = "#FFFFFF"
+    ai = "#1F6F7A"
+    good = "#3B7A2A"
+    bad = "#B23A2A"
+    added = "#DDF0DC"
+    removed = "#F8DEDA"
+    added_word = "#B4DDB2"
+    removed_word = "#EFB6AE"
+    selection = "#CFDDF2"
 
+
+class _DuckContrast(Palette):
+    name = "duck-contrast"
+    dark = True
+    background = "#000000"
+    raised = "#101010"
+    bars = "#1C1C1C"
+    text = "#FFFFFF"
+    quiet = "#D0D0D0"
+    faint = "#A8A8A8"
+    accent = "#FFD75F"
+    on_accent = "#000000"
+    ai = "#7FE5F0"
+    good = "#8CFF7A"
+    bad = "#FF8A80"
+    added = "#003D12"
+    removed = "#520000"
+    added_word = "#006B20"
+    removed_word = "#8A0000"
+    selection = "#264F9E"
+
+
+DUCK_DARK: Final[Palette] = _DuckDark()
+DUCK_LIGHT: Final[Palette] = _DuckLight()
+DUCK_CONTRAST: Final[Palette] = _DuckContrast()
 PALETTES: Final[dict[str, Palette]] = {p.name: p for p in (DUCK_DARK, DUCK_LIGHT, DUCK_CONTRAST)}
 
 

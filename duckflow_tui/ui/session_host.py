@@ -19,14 +19,15 @@ from textual.worker import Worker, WorkerState
 from duckflow_tui.assets import asset_folder
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.state.clock import Clock, SystemClock
-from duckflow_tui.ui import fuzzy
 from duckflow_tui.ui.bridge import Bridge, EngineFacade, SessionSource
 from duckflow_tui.ui.commands import starting_with
 from duckflow_tui.ui.driver import driver_for
+from duckflow_tui.ui.file_names import FileNames
 from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.completion import SHOWN, Candidate, Token
+from duckflow_tui.ui.panes.welcome import Trouble
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.terminal import TerminalGuard
 from duckflow_tui.ui.themes import themes
@@ -47,8 +48,17 @@ class AppOptions:
     notifications: bool = True
     title: str = ""  # name of the workspace folder, until the session says it
     settings_path: str = "settings.toml"  # shown on the first screen
-    problems: tuple[str, ...] = ()  # of the settings; a session says them itself
+    demo: bool = False  # the replies are scripted
+    problems: tuple[Trouble, ...] = ()  # of the settings; a session says them itself
     data_dir: Path | None = None  # for the message history; None keeps none
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """What was sent before there was a session; ``own``: a command the user runs."""
+
+    text: str
+    own: bool
 
 
 class SessionHost(App[int], inherit_bindings=False):
@@ -74,10 +84,10 @@ class SessionHost(App[int], inherit_bindings=False):
         self.words = Catalogue(self.options.language)
         self.engine: EngineFacade | None = None
         self.opening = True  # a session is on its way; what is sent meanwhile is kept
-        self.unsent: list[str] = []
+        self.unsent: list[Unsent] = []
         self.bridge = Bridge(self, time.monotonic)
         self._sessions = sessions
-        self._paths: list[str] | None = None
+        self._names: FileNames | None = None
         for theme in themes():
             self.register_theme(theme)
         self.theme = self.options.theme
@@ -86,7 +96,9 @@ class SessionHost(App[int], inherit_bindings=False):
             self.animation_level = "none"
         parts = BenchParts(
             title=self.options.title,
+            demo=self.options.demo,
             settings_path=self.options.settings_path,
+            problems=self.options.problems,
             clock=self.clock,
             animation=self.options.animation,
             offer=self.offer,
@@ -113,10 +125,8 @@ class SessionHost(App[int], inherit_bindings=False):
             return
         self.opening = False
         await self.bench.show_welcome()
-        if self.options.problems:
-            self.say("settings.problem", problem=self.options.problems[0])
-        for text in self.unsent:
-            self.bench.composer.add(text)
+        for unsent in self.unsent:
+            self.bench.composer.add(unsent.text)
         self.unsent.clear()
 
     async def open_demo(self) -> None:
@@ -136,9 +146,10 @@ class SessionHost(App[int], inherit_bindings=False):
     async def attach(self, engine: EngineFacade) -> None:
         """Show this engine's session and run its loops."""
         self.engine = engine
-        self._paths = None
-        workspace = engine.store.state.session.workspace
-        self.bench.composer.past = MessageHistory(self.options.data_dir, workspace)
+        self._names = None
+        session = engine.store.state.session
+        keeps = None if session.demo else self.options.data_dir
+        self.bench.composer.past = MessageHistory(keeps, session.workspace)
         await self.bench.show_session(engine.store)
         self.bridge.attach(engine.store)
         self.spawn(engine.chat_loop(), "chat")
@@ -147,15 +158,19 @@ class SessionHost(App[int], inherit_bindings=False):
         self.opening = False
         self.bench.composer.suggested = engine.suggestion
         waiting, self.unsent = self.unsent, []
-        for text in waiting:
-            await self.send(text)
+        for unsent in waiting:
+            await self.send(unsent.text, own=unsent.own)
 
-    async def send(self, text: str) -> None:
-        """Hand a message to the engine; before there is one it is kept."""
+    async def send(self, text: str, *, later: bool = False, own: bool = False) -> None:
+        """Hand a message to the engine, or a command of the user's ``own`` behind its ``!``;
+        before there is an engine it is kept.
+        """
         if self.engine is None:
-            self.unsent.append(text)
-            return
-        await self.engine.send(text)
+            self.unsent.append(Unsent(text, own))
+        elif own:
+            await self.engine.run_command(text.removeprefix("!").strip())
+        else:
+            await self.engine.send(text, when="next" if later else "now")
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
         """Run beside the screen; what it raises is shown, and does not end the app."""
@@ -185,10 +200,11 @@ class SessionHost(App[int], inherit_bindings=False):
             return
         if self.engine is None:
             return
-        if self._paths is None or not completions.is_open:
-            self._paths = await self.engine.workspace_files()
-        search = fuzzy.progress(token.query, self._paths, SHOWN)
-        while (found := await asyncio.to_thread(next, search, None)) is not None:
+        names = self._names
+        if names is None or (names.complete and not completions.is_open):
+            names = self._names = FileNames(self.engine.workspace_files())
+            self.run_worker(names.read(), group="names", exclusive=True, exit_on_error=False)
+        async for found in names.matches(token.query, SHOWN):
             completions.offer(tuple(Candidate(path) for path in found))
 
     def proposed(self, gate_id: str) -> str | None:

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,16 +38,20 @@ class TerminalGuard:
     def __init__(self, frame: FirstFrame | None) -> None:
         self._frame = frame
         self._restored = False
+        self._lent = False
         self._previous: dict[int, Any] = {}
         self.exit_status: int | None = None  # 128 + signal once one came
 
     def watch_signals(self, end: Callable[[int], None]) -> None:
-        """On SIGTERM and SIGHUP call ``end(exit status)``; force the end after ``GRACE``."""
+        """On SIGINT, SIGTERM and SIGHUP call ``end(exit status)``; force the end after ``GRACE``.
+
+        In raw mode Ctrl+C is a key: a SIGINT then comes from outside.
+        """
         if self._frame is not None:
             self._frame.hand_over()
 
         def arrived(number: int, _frame: FrameType | None) -> None:
-            if self.exit_status is not None:
+            if self.exit_status is not None or (number == signal.SIGINT and self._lent):
                 return
             self.exit_status = 128 + number
             timer = threading.Timer(GRACE, self._force)
@@ -54,8 +59,17 @@ class TerminalGuard:
             timer.start()
             end(self.exit_status)
 
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._previous[number] = signal.signal(number, arrived)
+
+    @contextmanager
+    def lent(self) -> Generator[None, None, None]:
+        """While another program has the terminal, its Ctrl+C interrupts that program only."""
+        self._lent = True
+        try:
+            yield
+        finally:
+            self._lent = False
 
     def restore(self) -> None:
         """Reset every mode and the line discipline; a second call does nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.text import Text
 from textual import events
@@ -17,16 +17,22 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import Card, CardKind
 from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.gates import Gate
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
+from duckflow_tui.ui.compositor import LeanCompositor
 from duckflow_tui.ui.i18n import Catalogue
-from duckflow_tui.ui.layout import ROOMY, Layout, layout_for, right_column
+from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for, right_column
+from duckflow_tui.ui.panes.card import QuestionCard
 from duckflow_tui.ui.panes.completion import CompletionList, Token
-from duckflow_tui.ui.panes.composer import Composer
+from duckflow_tui.ui.panes.composer import Composer, work_at
 from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.diff_rows import DiffDocument
+from duckflow_tui.ui.panes.diff_verdict import ending_of, newest_change
 from duckflow_tui.ui.panes.gate import GateCard
-from duckflow_tui.ui.panes.header import Header
+from duckflow_tui.ui.panes.header import Header, step_place
 from duckflow_tui.ui.panes.plan import PlanPane, PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
@@ -34,7 +40,11 @@ from duckflow_tui.ui.panes.status import StatusLine
 from duckflow_tui.ui.panes.tabs import PaneName, PaneTitle, Tabs
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.panes.vitals import VitalsPane
-from duckflow_tui.ui.panes.welcome import Welcome
+from duckflow_tui.ui.panes.welcome import Trouble, Welcome
+from duckflow_tui.ui.questions import may_ask_again, oldest, step_words
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.layout import Layout
 
 SIDE: Final[tuple[PaneName, ...]] = ("plan", "diff", "vitals")
 ALL: Final[tuple[PaneName, ...]] = ("chat", *SIDE)
@@ -45,7 +55,9 @@ class BenchParts:
     """What the screen is made with."""
 
     title: str  # of the workspace, until the session says it
+    demo: bool
     settings_path: str
+    problems: tuple[Trouble, ...]
     clock: Clock
     animation: bool
     offer: Callable[[Token], Coroutine[Any, Any, None]]
@@ -71,19 +83,26 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def __init__(self, parts: BenchParts, bridge: Bridge) -> None:
         super().__init__(id="workbench")
+        self._compositor = LeanCompositor()
         self._parts = parts
         self._bridge = bridge
         self.layout_name: Layout = "wide"
         self._gates_open = False
+        self._plan_title = Text()  # as it was drawn, empty without a plan
+        self._waiting = 0  # questions that are open
+        self._carries = False  # one was answered while another waited
         self._stands = False
-        self.header = Header(parts.title, id="header")
+        self.header = Header(parts.title, demo=parts.demo, id="header")
         self.status = StatusLine(id="status")
         self.all_tabs = Tabs(ALL, id="all-tabs")
         self.side_tabs = Tabs(SIDE, id="side-tabs")
         self.vitals = VitalsPane(id="vitals")
         self.plan = PlanPane(id="plan")
+        self.plan.tell_time(parts.clock)
+        self.plan.animation = parts.animation
         self.diff = DiffPane(id="diff")
         self.card = GateCard(parts.clock, beside=self.diff, proposed=parts.proposed, id="gate")
+        self.question = QuestionCard(parts.clock, id="question")
         self.pill = PlanPill(id="pill")
         self.queue = QueueChips(id="queue")
         self.completions = CompletionList(id="completions")
@@ -108,6 +127,7 @@ class Workbench(Screen[None], inherit_bindings=False):
                 with Vertical(id="talk"):
                     yield Vertical(id="chat")
                     yield self.card
+                    yield self.question
                 yield self.pill
                 yield self.queue
                 yield self.completions
@@ -116,13 +136,32 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         bridge = self._bridge
-        bridge.add(lambda s: (s.session, s.phase, s.status, s.turn, s.vitals), self.header.show)
-        bridge.add(lambda s: (s.usage, s.mode, s.turn, s.gates), self.status.show)
+        bridge.add(
+            lambda s: (
+                *(s.session, s.phase, s.status, s.turn, s.vitals),
+                *(s.work, s.usage.calls, *step_place(s)),
+            ),
+            self.header.show,
+        )
+        bridge.add(
+            lambda s: (
+                *(s.usage, s.mode, s.turn, s.gates, s.cards, s.session),
+                *(s.processes, s.servers, s.running),
+            ),
+            self.status.show,
+        )
         bridge.add(lambda s: (s.vitals,), self.vitals.show)
-        bridge.add(lambda s: (s.plans, s.active_plan_id), self._plan_changed)
-        bridge.add(lambda s: (s.queue,), self.queue.show)
-        bridge.add(lambda s: (s.turn is not None,), self._work_changed)
-        bridge.add(lambda s: (s.gates,), self._gates_changed)
+        bridge.add(
+            lambda s: (s.plans, s.active_plan_id, s.work, s.turn, s.gates, s.cards),
+            self._plan_changed,
+        )
+        bridge.add(lambda s: (s.queue, s.turn is None), self.queue.show)
+        bridge.add(lambda s: (s.turn,), self._work_changed)
+        bridge.add(
+            lambda s: (s.gates, s.cards, s.cards and s.plans, may_ask_again(s)),
+            self._questions_changed,
+        )
+        bridge.add(lambda s: (s.gates, len(s.messages), s.undone_calls), self._endings_changed)
         self._stands = True
         self._speak()
         self._lay_out()
@@ -146,7 +185,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         chat = self.query_one("#chat", Vertical)
         await chat.remove_children()
         self.transcript = None
-        self.welcome = Welcome(self._parts.settings_path, id="welcome")
+        self.welcome = Welcome(self._parts.settings_path, self._parts.problems, id="welcome")
         self.welcome.words = self.words
         await chat.mount(self.welcome)
         self._lay_out()
@@ -159,20 +198,44 @@ class Workbench(Screen[None], inherit_bindings=False):
         target: Widget | None = {
             "chat": self.transcript or self.welcome,
             "plan": self.plan,
-            "diff": self.card if self._gates_open else self.diff.view,
+            "diff": self.open_question or self.diff.view,
             "vitals": self.vitals,
         }[pane]
         if target is not None:
             self.call_after_refresh(self.set_focus, target)
 
-    def focus_gate(self) -> None:
-        """The user wants to decide."""
-        self.set_focus(self.card)
+    @property
+    def open_question(self) -> Widget | None:
+        """The gate or card that waits for the user and is shown; None while nothing waits."""
+        if self.question.card is not None:
+            return self.question
+        return self.card if self._gates_open else None
 
-    def to_composer(self) -> None:
-        """The focus and, where one pane is shown at a time, the chat come back."""
+    def focus_question(self) -> None:
+        """The user wants to decide."""
+        if self.open_question is not None:
+            self.set_focus(self.open_question)
+
+    def go_to(self, step_id: str, call_id: str) -> None:
+        """Show the place in the chat of a call, or of a step where no call is named."""
+        chat = self.transcript
+        if chat is not None and chat.go_to(step_id, call_id):
+            self.show_pane("chat")
+        else:
+            self.plan.problem = self.words("plan.not_in_chat")
+
+    def to_composer(self, typed: events.Key | events.Paste | None = None) -> None:
+        """The focus and, where one pane is shown at a time, the chat come back.
+
+        ``typed`` is what was typed elsewhere and meant for the composer.
+        """
+        before = self.focused
         self.shown = "chat"
         self.set_focus(self.composer)
+        if before is not None and before is not self.composer:
+            self.composer.behind(before)
+        if typed is not None:
+            self.composer.take_typed(typed)
 
     def again(self) -> None:
         """Draw everything anew: another theme."""
@@ -199,8 +262,25 @@ class Workbench(Screen[None], inherit_bindings=False):
         event.stop()
         self.show_pane(event.pane)
 
-    def on_gate_card_left(self) -> None:
-        self.to_composer()
+    def on_gate_card_answered(self) -> None:
+        self._carries = self._waiting > 1
+        if self.composer.text:  # the user was in the middle of a message
+            self.card.let_go()
+
+    def on_gate_card_left(self, event: GateCard.Left) -> None:
+        self._lay_gate(gates_open=bool(self.card.gates))
+        if event.typed is not None or self.focused is not self.question:
+            self.to_composer(event.typed)
+
+    def on_question_card_answered(self) -> None:
+        self._carries = self._waiting > 1
+
+    def on_question_card_left(self, event: QuestionCard.Left) -> None:
+        if event.typed is not None or self.focused is not self.card:
+            self.to_composer(event.typed)
+
+    def on_question_card_plan_wanted(self) -> None:
+        self.show_pane("plan")
 
     def on_diff_view_changed(self) -> None:
         self.query_one("#diff-title", PaneTitle).again()
@@ -212,40 +292,90 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._light()
 
     def on_key(self, event: events.Key) -> None:
-        """A character that no pane has a use for was meant for the composer."""
+        """A character that no pane has a use for was meant for the composer, and so is what was
+        typed right behind it: it may still come from where the focus was.
+        """
         focused = self.focused
-        gate_has_it = focused is self.card or self.card in (focused.ancestors if focused else ())
-        if gate_has_it or focused is self.composer or not event.is_printable:
+        around = (focused, *(focused.ancestors if focused else ()))
+        asked = self.card in around or self.question in around
+        if asked or not event.is_printable or event.character is None:
             return
-        if event.character is None or event.key in self.active_bindings:
+        if focused is not self.composer and event.key in self.active_bindings:
             return
         event.stop()
         event.prevent_default()
-        self.to_composer()
-        self.composer.insert(event.character)
+        self.to_composer(event)
 
     # state
 
     def _plan_changed(self, state: AgentState) -> None:
         self.plan.show(state)
         self.pill.show(state)
-        self.query_one("#plan-title", PaneTitle).again()
+        title = self.query_one("#plan-title", PaneTitle)
+        shown = self.plan.title(200) if state.active_plan else Text()
+        if shown != self._plan_title:
+            self._plan_title = shown
+            title.again()
+            self._place()
 
     def _work_changed(self, state: AgentState) -> None:
-        self.composer.busy = state.turn is not None
+        turn = state.turn
+        self.composer.work = "none" if turn is None else work_at(turn.pause)
 
-    def _gates_changed(self, state: AgentState) -> None:
-        opened = bool(state.gates) and not self._gates_open
-        self._gates_open = bool(state.gates)
-        self.set_class(self._gates_open, "-gate")
-        self.side_tabs.waiting = self.all_tabs.waiting = self._gates_open
-        self.plan.folded = self._gates_open and self.layout_name == "wide"
+    def _questions_changed(self, state: AgentState) -> None:
+        """One question is shown at a time: the oldest, and that one until it is gone."""
+        before = self.open_question
+        shown = oldest(state, self.card.gates, self.question.card)
+        card = shown if isinstance(shown, Card) else None
+        gates = state.gates if isinstance(shown, Gate) else ()
+        if card is not None:
+            self.card.let_go()
+        self._show_gates(gates, state)
+        plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
+        if card is not None and self.question.card is None and card.kind is not CardKind.REPORT:
+            self.beside = "plan"
+        self.set_class(card is not None, "-card")
+        self._waiting = len(state.gates) + len(state.cards)
+        self.question.ask(card, plan, self._waiting)
+        self._carry_focus(before)
+
+    def _carry_focus(self, before: Widget | None) -> None:
+        """After an answer the next question that already waited gets the focus too."""
+        shown = self.open_question
+        if not self._carries or shown is before:
+            return
+        self._carries = False
+        if shown is not None and self.focused in (self.composer, before) and not self.composer.text:
+            self.set_focus(shown)
+
+    def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
+        again = may_ask_again(state)
+        opened = bool(gates) and not self._gates_open
+        self.side_tabs.waiting = self.all_tabs.waiting = bool(gates)
         if opened:
             self.beside = "diff"
-        self._place()
-        self.card.gates = state.gates
+        self._lay_gate(gates_open=bool(gates) or (self.card.staying and again))
+        self.card.step = step_words(gates[0], state, self.words) if gates else ""
+        self.card.gates = gates
+        self.card.may_ask_again = again
+
+    def _endings_changed(self, state: AgentState) -> None:
+        self._show_unasked(state)
+        self.diff.ended(ending_of(self.diff.call_id, state.messages, state.undone_calls))
+
+    def _show_unasked(self, state: AgentState) -> None:
+        """A change that no gate asked about is shown once it was made, or refused."""
+        message = None if state.gates else newest_change(state.messages)
+        if message is not None and message.previews and message.call_id != self.diff.call_id:
+            self.diff.show(DiffDocument(message.previews), message.call_id)
 
     # layout
+
+    def _lay_gate(self, *, gates_open: bool) -> None:
+        self._gates_open = gates_open
+        self.set_class(gates_open, "-gate")
+        self.plan.folded = gates_open and self.layout_name == "wide"
+        self._place()
 
     def _lay_out(self) -> None:
         if not self._stands:
@@ -255,6 +385,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         for name in ("wide", "tabbed", "single"):
             self.set_class(self.layout_name == name, f"-{name}")
         self.set_class(height < ROOMY, "-tight")
+        self.set_class(height < SCANT, "-scant")
+        self.status.tight = height < ROOMY
         self.header.gauges = self.layout_name == "tabbed"
         self.plan.folded = self._gates_open and self.layout_name == "wide"
         self.query_one("#side").styles.width = right_column(width, self.layout_name) or "1fr"
@@ -268,7 +400,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         visible: set[str] = set(ALL)
         if single:
             # The gate shows its own diff where there is no pane beside it.
-            visible = {"chat" if self.shown == "diff" and self._gates_open else self.shown}
+            asked = self._gates_open or self.question.card is not None
+            visible = {"chat" if self.shown == "diff" and asked else self.shown}
         elif tabbed:
             visible = {"chat"} if self.welcome is not None else {"chat", self.beside}
         self.query_one("#chat").display = "chat" in visible
@@ -276,7 +409,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.query_one("#side").display = bool(visible - {"chat"})
         for pane, widget in (("plan", self.plan), ("diff", self.diff), ("vitals", self.vitals)):
             widget.display = pane in visible
-            titled = pane in visible and (self.layout_name == "wide" or pane == "diff")
+            says_more = pane == "diff" or (pane == "plan" and self._plan_title.plain != "")
+            titled = pane in visible and (self.layout_name == "wide" or says_more)
             self.query_one(f"#{pane}-title").display = titled
 
     def _light(self) -> None:
@@ -290,6 +424,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         for rows in self.query(Rows).results(Rows):
             rows.words = words
         self.composer.words = self.diff.words = self.card.words = words
+        self.plan.words = self.question.words = words
         if self.transcript is not None:
             self.transcript.words = words
         if self.welcome is not None:

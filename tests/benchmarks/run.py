@@ -2,7 +2,7 @@
 
     python tests/benchmarks [--table] [--only NAME] [--quick]
 
-``--only`` takes a part of a group's name: start, keys, stream, session, diff, idle, prompt,
+``--only`` takes a part of a group's name: start, keys, stream, session, diff, plan, idle, prompt,
 files, chat. Times are of this machine as it is now: medians, beside a bare Textual app in the
 same run where the budget is a ratio. It fails for no budget; it says which is missed, and why.
 """
@@ -22,6 +22,7 @@ from benchmarks import (
     bench_files,
     bench_idle,
     bench_keys,
+    bench_plan,
     bench_prompt,
     bench_session,
     bench_start,
@@ -38,6 +39,7 @@ GROUPS: dict[str, Measure] = {
     "stream": lambda quick: bench_stream.measure(quick=quick),
     "session": lambda quick: bench_session.measure(quick=quick),
     "diff": lambda quick: bench_diff.measure(quick=quick),
+    "plan": lambda quick: bench_plan.measure(quick=quick),
     "idle": lambda quick: bench_idle.measure(quick=quick),
     "prompt": lambda quick: bench_prompt.measure(),
     "files": lambda quick: bench_files.measure(quick=quick),

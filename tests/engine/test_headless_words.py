@@ -1,22 +1,37 @@
-"""What a run without a screen says on standard error."""
+"""What a run without a screen says, and on which stream."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.serving import served
 from support.session import action, decision, done, script
 
+from duckflow_tui.demo.replies import Fault, Reply
 
-def run(tmp_path: Path, base_url: str) -> subprocess.CompletedProcess[str]:
+
+def run(tmp_path: Path, base_url: str, *more: str) -> subprocess.CompletedProcess[str]:
+    return ran(tmp_path, "--base-url", base_url, "--model", "m", "-p", "go", *more)
+
+
+def ran(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     work = tmp_path / "work"
     work.mkdir()
     return subprocess.run(
-        [sys.executable, "-m", "duckflow_tui", "--base-url", base_url, "--model", "m", "-p", "go"],
+        [sys.executable, "-m", "duckflow_tui", *arguments],
         cwd=work,
-        env={"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        env={
+            "DUCKFLOW_HOME": str(tmp_path / "home"),
+            "LANG": "C.UTF-8",
+            "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
+        },
         capture_output=True,
         text=True,
         timeout=60,
@@ -42,3 +57,99 @@ def test_an_address_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path) -
         "duckflow-tui: --base-url cannot be used: "
         "must begin with https:// or http:// and name a host\n"
     )
+
+
+def test_only_the_last_reply_is_on_standard_output(tmp_path: Path) -> None:
+    look = action("file_ops.list_dir", path=".")
+    replies = (decision("I look.", look), decision("I look again.", look), done("It is\n\nempty."))
+    with served(script(*replies)) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+    assert ended.returncode == 0
+    assert ended.stdout == "It is\n\nempty.\n"
+    first, second = ended.stderr.index("I look."), ended.stderr.index("I look again.")
+    assert first < ended.stderr.index("file_ops.list_dir") < second
+
+
+def test_a_reply_that_is_asked_for_again_is_no_result(tmp_path: Path) -> None:
+    with served(script(decision("Hm."), done("Done."))) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+    assert ended.stdout == "Done.\n"
+    assert "Hm." in ended.stderr
+
+
+def test_the_records_begin_with_the_session(tmp_path: Path) -> None:
+    with served(script(done())) as server:
+        ended = run(tmp_path, server.endpoint.base_url, "--json")
+    records = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+    assert records[0]["kind"] == "session_started"
+
+
+def test_a_retry_is_said_while_it_waits(tmp_path: Path) -> None:
+    refused = Reply(fault=Fault(status=500))
+    with served(script(refused, done("Done."))) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+    assert ended.stdout == "Done.\n"
+    said = r"^· The server failed, trying again · trying again in \d+ s$"
+    assert re.search(said, ended.stderr, re.M), ended.stderr
+
+
+def test_an_endpoint_of_the_command_line_is_named_by_its_flag(tmp_path: Path) -> None:
+    with served(script(Reply(fault=Fault(status=404)))) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+    assert ended.returncode == 1
+    assert "Check --base-url" in ended.stderr
+    assert "endpoints.cli" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--demo", "--json"), "--json and --stream belong to -p"),
+        (("--demo", "--stream"), "--json and --stream belong to -p"),
+        (("-p", "x", "--max-calls", "abc"), "--max-calls abc cannot be used"),
+        (("-p", "x", "--max-calls", "0"), "--max-calls 0 cannot be used"),
+        (("-p", "x", "--max-calls", "9" * 5000), "cannot be used"),
+        (("--lang", "ja", "-p", "x", "--max-calls", "-1"), "--max-calls -1 は使えません"),
+    ],
+)
+def test_flags_that_say_nothing_usable_are_refused_in_words(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = ran(tmp_path, *arguments)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert said in ended.stderr
+    assert "_count" not in ended.stderr
+
+
+def test_every_mistake_in_the_settings_is_said_before_the_run_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "config" / "settings.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("[roles]\nmain = 'nowhere/m'\n[ui]\ntheme = 'pink'\nloud = 1\n")
+    ended = ran(tmp_path, "-p", "x")
+    assert ended.returncode == 2
+    lines = [
+        re.findall(r"settings\.toml:(\d+): ([a-z.]+):", row) for row in ended.stderr.splitlines()
+    ]
+    assert [found[0] for found in lines if found] == [
+        ("4", "ui.theme"),
+        ("5", "ui.loud"),
+        ("2", "roles.main"),
+    ]
+
+
+def test_the_demo_leaves_its_changed_project_and_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    ended = ran(tmp_path, "--demo", "-p", "--json", "--mode", "trusted")
+    last = json.loads(ended.stdout.splitlines()[-1])
+    assert last["files_changed"]
+    [stage] = folder.iterdir()
+    assert [path.name for path in stage.iterdir()] == ["little-shop"]
+    assert str(stage / "little-shop") in ended.stderr
+    kept = {path.name for path in (tmp_path / "home").rglob("*") if path.is_file()}
+    assert kept <= {"duckflow.log"}

@@ -23,10 +23,11 @@ from duckflow_tui.demo.endpoint import (
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.purposes import DigestReply, SatisfactionReply
-from duckflow_tui.llm.service import ChatMessage, LLMService
+from duckflow_tui.llm.service import LLMService
 from duckflow_tui.state.clock import SystemClock
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.ids import CountingIds
+from duckflow_tui.state.prompt import ChatMessage
 
 MAIN = Reply(decision=decision(actions=[action()]), chunk_size=5)
 

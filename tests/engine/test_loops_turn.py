@@ -405,6 +405,28 @@ async def test_a_stop_ends_the_turn_keeps_the_text_and_holds_the_queue(tmp_path:
         assert (await s.ended(2)).outcome == "done"
 
 
+async def test_after_a_stop_a_new_message_goes_first_and_the_rest_waits_for_the_user(
+    tmp_path: Path,
+) -> None:
+    slow = Reply(text="A long answer that never ends.", hold="a", hold_after=12)
+    replies = script(slow, *(done(f"{n}.", step="PLANNING") for n in ("Two", "Three", "Four")))
+    async with session(tmp_path, replies, protocol="tools") as s:
+        await s.engine.send("first")
+        await s.until(lambda state: any(live.text for live in state.live.values()))
+        await s.engine.send("waits")
+        s.engine.stop()
+        await s.ended()
+        await s.engine.send("new")
+        await s.ended(2)
+        assert [q.text for q in s.state.queue] == ["waits"]
+        s.engine.resume()
+        await s.ended(3)
+        users = [m.text for m in s.state.messages if isinstance(m, UserMessage)]
+        assert users == ["first", "new", "waits"]
+        await s.engine.send("after")  # nothing is held back any more
+        await s.ended(4)
+
+
 async def test_a_stop_closes_an_open_gate_without_consent(tmp_path: Path) -> None:
     folder = workspace(tmp_path)
     async with session(tmp_path, script(decision("a", EDIT))) as s:

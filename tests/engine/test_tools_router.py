@@ -528,3 +528,28 @@ async def test_how_long_it_took_does_not_count_the_wait_for_the_user(bench: Benc
     bench.clock.advance(60)
     await bench.answer(gate, GateChoice.ONCE)
     assert (await done(task)).result.duration_s == 0.0
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.TRUSTED, ApprovalMode.STANDARD])
+async def test_a_change_without_a_gate_keeps_what_it_changed_and_what_allowed_it(
+    root: Path, mode: ApprovalMode
+) -> None:
+    """With a gate both are in the gate and its answer."""
+    bench = Bench(root, mode=mode)
+    edit: dict[str, Any] = {"path": "a.py", "edits": [{"old": "two", "new": "TWO"}]}
+    await bench.call("file_ops.read_file", path="a.py")
+    if mode is ApprovalMode.TRUSTED:
+        message = await bench.call(EDIT, **edit)
+        assert [(p.path, p.added, p.removed) for p in message.previews] == [("a.py", 1, 1)]
+        assert message.allowed == "trusted"
+    else:
+        asked = await bench.answered(GateChoice.SESSION, EDIT, edit)
+        assert (asked.previews, asked.allowed) == ((), "")
+        message = await bench.call(EDIT, path="a.py", edits=[{"old": "TWO", "new": "2"}])
+        assert message.allowed == "granted"
+        assert message.previews
+
+
+async def test_reading_is_not_said_to_be_allowed(root: Path) -> None:
+    bench = Bench(root, mode=ApprovalMode.TRUSTED)
+    assert (await bench.call("file_ops.read_file", path="a.py")).allowed == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from typing import Any
 
@@ -186,6 +187,25 @@ async def test_a_break_in_the_arguments_runs_nothing_and_is_told_to_the_model(
     assert "connection broke" in reply.problems[0]
     assert (reply.call.outcome, reply.call.error) == ("incomplete", "cut")
     assert len(at.server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("{nonsense", "could not be read"),
+        ('{"error": {"message": "overloaded", "code": 503}}', "overloaded"),
+    ],
+)
+async def test_what_breaks_the_calls_is_told_as_what_it_is(event: str, words: str) -> None:
+    """R16: a line that is no JSON, or an error, is not a broken connection."""
+    call = {"index": 0, "id": "c", "function": {"name": "file_ops__read_file", "arguments": "{"}}
+    begun = json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    broken = Reply(raw=(f"data: {begun}\n\n", f"data: {event}\n\n"))
+    async with bench(script(broken, GOOD), protocol="tools") as at:
+        reply = await at.decide()
+    assert reply.decision is None
+    assert words in reply.problems[0]
+    assert "connection" not in reply.problems[0]
 
 
 async def test_an_error_inside_the_stream_is_an_error() -> None:

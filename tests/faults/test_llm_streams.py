@@ -49,6 +49,7 @@ async def test_silence_in_a_reply_ends_it_after_idle_s() -> None:
 
 @pytest.mark.parametrize("where", ["before the head", "before the first token"])
 async def test_silence_before_the_first_token_ends_after_first_token_s(where: str) -> None:
+    """Covers S3-34."""
     mute = Reply(text="Hello.", fault=Fault(stall_after=0, stall_s=30.0))
     if where == "before the head":
         mute = Reply(text="Hello.", first_delay_s=30.0)

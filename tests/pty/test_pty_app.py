@@ -56,6 +56,20 @@ def test_type_ahead_arrives_once_and_in_order(tmp_path: Path) -> None:
         assert row.strip("│ ") == text
 
 
+def test_what_is_typed_at_the_start_is_seen_at_once_and_never_disappears(tmp_path: Path) -> None:
+    with program(tmp_path) as terminal:
+        terminal.writes(b"duckflow")
+        terminal.type("early")
+        terminal.sees("early")
+        assert b"\x1b[?1003h" not in terminal.output, "the app was there already"
+        while "--base-url" not in terminal.text:
+            terminal.read(0.25)
+            assert "early" in terminal.text
+        terminal.type(" bird")
+        terminal.sees("early bird")
+        assert terminal.text.count("early") == 1
+
+
 def test_the_first_frame_is_not_cleared_before_the_app_draws(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
         terminal.sees("--base-url")
@@ -64,7 +78,9 @@ def test_the_first_frame_is_not_cleared_before_the_app_draws(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["TERM", "HUP"]
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["INT", "TERM", "HUP"],
 )
 @pytest.mark.parametrize("when", ["first frame", "app"])
 def test_a_signal_gives_the_terminal_back(
@@ -195,6 +211,67 @@ def test_the_editor_gets_the_terminal_and_gives_the_text_back(
         terminal.sees("typed and edited")
         terminal.type("!")
         terminal.sees("typed and edited!")
+
+
+@pytest.mark.parametrize("command", ["/nowhere/editor", "'", " "])
+def test_an_editor_that_cannot_start_leaves_the_screen_and_the_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", command)
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type("typed")
+        terminal.sees("typed")
+        terminal.type(b"\x07")
+        terminal.sees("could not be started", "typed")
+        terminal.type("!")
+        terminal.sees("typed!")
+
+
+@pytest.mark.parametrize("end", ["sys.exit(1)", "os.remove(sys.argv[1])"])
+def test_an_editor_that_fails_leaves_the_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(f"import os, sys\nprint('at it', flush=True)\n{end}\n")
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type("typed")
+        terminal.sees("typed")
+        terminal.type(b"\x07")
+        terminal.writes(b"at it")
+        terminal.type("!")
+        terminal.sees("typed!")
+
+
+def test_ctrl_c_in_the_editor_is_the_editors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "try:\n"
+        "    print('editing', flush=True)\n"
+        "    signal.pause()\n"
+        "except KeyboardInterrupt:\n"
+        "    open(sys.argv[1], 'a').write(' interrupted')\n"
+    )
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type("typed")
+        terminal.sees("typed")
+        terminal.type(b"\x07")
+        terminal.writes(b"editing")
+        terminal.type(b"\x03")
+        terminal.sees("typed interrupted")
+        terminal.type("!")
+        terminal.sees("typed interrupted!")
 
 
 def _pairs(lines: list[str]) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Literal
@@ -59,6 +60,109 @@ def test_read_edit_through_the_gate_with_keys(
         assert (tmp_path / "work" / "a.py").read_bytes() == b"x = 2\r\n"
 
 
+@pytest.mark.parametrize("typed", ["nobody asked", "nyes please, smaller"])
+def test_a_reason_that_comes_in_one_read_rejects_and_never_approves(
+    tmp_path: Path, typed: str
+) -> None:
+    """Covers S4-60. The model gets the whole of it."""
+    write = action("file_ops.write_file", path="a.txt", content="1\n")
+    with (
+        served(script(decision("I write.", write), done("Left alone."))) as server,
+        start(tmp_path, server.endpoint.base_url) as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("write it\r")
+        terminal.sees("Enter to decide")
+        terminal.type("\r")
+        terminal.sees("Esc back")
+        terminal.listen(GATE_DEAF)
+        terminal.type(typed)
+        terminal.sees(typed[1:])
+        terminal.type("\r")
+        terminal.sees("Left alone.")
+        assert not (tmp_path / "work" / "a.txt").exists()
+        assert typed[1:] in str(server.endpoint.of("main")[-1])
+
+
+def test_work_goes_on_while_the_editor_has_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The editor waits for a file that only the work beside it can write."""
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import pathlib, sys, time\n"
+        "print('editing', flush=True)\n"
+        "end = time.monotonic() + 20\n"
+        "while not pathlib.Path('a.txt').exists() and time.monotonic() < end:\n"
+        "    time.sleep(0.02)\n"
+        "found = 'seen' if pathlib.Path('a.txt').exists() else 'missed'\n"
+        "pathlib.Path(sys.argv[1]).write_text(found + ' it')\n"
+    )
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
+    write = action("file_ops.write_file", path="a.txt", content="1\n")
+    reply = Reply(decision=decision("I write.", write).decision, hold="rest", hold_after=20)
+    with (
+        served(script(reply, done("Written."))) as server,
+        start(tmp_path, server.endpoint.base_url, "--mode", "trusted") as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("write it\r")
+        server.reached("rest")
+        terminal.type(b"\x07")
+        terminal.writes(b"editing")
+        server.release("rest")
+        terminal.sees("seen it", "Written.")
+
+
+def test_after_an_edit_of_the_proposal_the_new_diff_has_the_keys(tmp_path: Path) -> None:
+    """What the user wrote is approved from the gate that shows it; the composer gets nothing."""
+    write = action("file_ops.write_file", path="a.txt", content="one\n")
+    with (
+        served(script(decision("I write.", write), done("Written."))) as server,
+        start(tmp_path, server.endpoint.base_url) as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("write it\r")
+        terminal.sees("Enter to decide")
+        terminal.type("\r")
+        terminal.sees("Esc back")
+        terminal.listen(GATE_DEAF)
+        terminal.type("e")
+        terminal.sees("shows the new diff")
+        terminal.type("mine: \x13")
+        terminal.sees("edited by you", "Esc back")
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("Written.")
+        assert (tmp_path / "work" / "a.txt").read_bytes() == b"mine: one\n"
+
+
+def test_two_edits_of_one_reply_are_approved_without_going_back(tmp_path: Path) -> None:
+    """After the first answer the focus stays for the second gate; its 300 ms begin anew."""
+    edits = [action("file_ops.write_file", path=f"{name}.txt", content="1\n") for name in "ab"]
+    replies = script(decision("Both.", *edits), done("Both are written."))
+    work = tmp_path / "work"
+    with (
+        served(replies) as server,
+        start(tmp_path, server.endpoint.base_url, width=80, height=24) as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("write both\r")
+        terminal.sees("a.txt", "Enter to decide")
+        terminal.type("\r")
+        terminal.sees("Esc back")
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("create b.txt", "Esc back")
+        assert (work / "a.txt").read_bytes() == b"1\n"
+        assert not (work / "b.txt").exists()
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("Both are written.")
+        assert (work / "b.txt").read_bytes() == b"1\n"
+
+
 def test_the_reply_is_on_the_screen_while_the_rest_of_the_json_is_withheld(tmp_path: Path) -> None:
     """Covers S4-57."""
     reply = Reply(
@@ -78,6 +182,25 @@ def test_the_reply_is_on_the_screen_while_the_rest_of_the_json_is_withheld(tmp_p
         assert "DONE" not in terminal.text
         server.release("rest")
         terminal.sees("DONE")
+
+
+def test_an_interrupt_from_outside_ends_the_app_at_an_open_gate(tmp_path: Path) -> None:
+    """Promise 2: it is no consent. Its exit status is that of a stop."""
+    write = action("file_ops.write_file", path="a.py", content="x = 2\n")
+    with (
+        served(script(decision("I write.", write), done())) as server,
+        start(tmp_path, server.endpoint.base_url) as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("write it\r")
+        terminal.sees("Approve")
+        terminal.signal(signal.SIGINT)
+        assert terminal.wait() == 130
+        assert terminal.modes == terminal.modes_before
+        assert bytes(terminal.output).rfind(b"\x1b[?1049l") > 0
+        assert b"Traceback" not in terminal.output
+        assert list((tmp_path / "work").iterdir()) == []
+        assert len(server.endpoint.of("main")) == 1
 
 
 def hostile(where: str) -> str:

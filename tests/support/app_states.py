@@ -7,33 +7,64 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from textual.pilot import Pilot
 
 from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
+from duckflow_tui.state.cards import CardAnswer
 from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import (
+    CardAnswered,
     Event,
     GateAnswered,
     MessageQueued,
     ModeChanged,
     PauseRequested,
+    QueueItemChanged,
     QueueItemRemoved,
     SessionStarted,
     TurnResumed,
     TurnStarted,
+    UserMessageAdded,
 )
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.ids import CountingIds
-from duckflow_tui.state.messages import QueuedMessage
+from duckflow_tui.state.messages import QueuedMessage, UserMessage
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.work import PlanEdit
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bridge import Spawn
 from duckflow_tui.ui.session_host import AppOptions
 
 DEADLINE: Final = 20.0  # seconds until a wait has failed
+
+
+class FakePlan:
+    """Remembers what keys asked of the plan; ``problem`` is what it answers."""
+
+    def __init__(self) -> None:
+        self.edits: list[PlanEdit] = []
+        self.asked: list[tuple[str, str]] = []  # what, step id
+        self.problem = ""
+
+    async def edit(self, edits: Sequence[PlanEdit]) -> str:
+        self.edits += edits
+        return self.problem
+
+    def set_break(self, step_id: str, on: bool) -> str:
+        return self._ask("break" if on else "no break", step_id)
+
+    def retry(self, step_id: str) -> str:
+        return self._ask("retry", step_id)
+
+    def skip(self, step_id: str) -> str:
+        return self._ask("skip", step_id)
+
+    def _ask(self, what: str, step_id: str) -> str:
+        self.asked.append((what, step_id))
+        return self.problem
 
 
 class FakeEngine:
@@ -45,8 +76,12 @@ class FakeEngine:
         self._files = list(files)
         self.suggestion = ""
         self.sent: list[str] = []
+        self.commands: list[str] = []  # of the user's own
+        self.logs: dict[str, str] = {}  # of servers
         self.asked: list[str] = []  # the other intents, by name
         self.answers: list[GateAnswer] = []
+        self.card_answers: list[CardAnswer] = []
+        self.plan = FakePlan()
 
     @property
     def store(self) -> Store:
@@ -58,9 +93,15 @@ class FakeEngine:
     async def warm(self) -> None:
         self.asked.append("warm")
 
-    async def send(self, text: str) -> None:
+    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
         self.sent.append(text)
-        if self._store.state.turn is not None:
+        turn = self._store.state.turn
+        if turn is not None and when == "now" and turn.pause != "paused":
+            aside = UserMessage(
+                message_id=self._ids("msg"), text=text, aside=True, at=self._store.clock.now()
+            )
+            self._store.dispatch(UserMessageAdded(message=aside))
+        elif turn is not None:
             message = QueuedMessage(
                 message_id=self._ids("msg"), text=text, at=self._store.clock.now()
             )
@@ -73,6 +114,31 @@ class FakeEngine:
                 return message.text
         return None
 
+    def change_queued(self, message_id: str, text: str) -> bool:
+        if all(message.message_id != message_id for message in self._store.state.queue):
+            return False
+        self._store.dispatch(QueueItemChanged(message_id=message_id, text=text))
+        return True
+
+    async def run_command(self, text: str) -> None:
+        self.commands.append(text)
+
+    async def end_process(self, process_id: str) -> bool:
+        self.asked.append(f"end {process_id}")
+        return True
+
+    async def start_server(self, name: str) -> None:
+        self.asked.append(f"start {name}")
+
+    async def stop_server(self, name: str) -> None:
+        self.asked.append(f"stop {name}")
+
+    async def restart_server(self, name: str) -> None:
+        self.asked.append(f"restart {name}")
+
+    async def server_log(self, name: str) -> str:
+        return self.logs.get(name, "")
+
     async def retry(self) -> bool:
         self.asked.append("retry")
         return False
@@ -80,6 +146,12 @@ class FakeEngine:
     async def answer_gate(self, answer: GateAnswer) -> None:
         self.answers.append(answer)
         self._store.dispatch(GateAnswered(answer=answer))
+
+    async def answer_card(self, answer: CardAnswer) -> None:
+        self._store.dispatch(
+            CardAnswered(answer=answer, message_id=self._ids("msg"), at=self._store.clock.now())
+        )
+        self.card_answers.append(answer)
 
     def proposed_text(self, gate_id: str) -> str | None:
         return None
@@ -102,8 +174,8 @@ class FakeEngine:
     async def undo(self) -> None:
         self.asked.append("undo")
 
-    async def workspace_files(self) -> list[str]:
-        return self._files
+    async def workspace_files(self) -> AsyncGenerator[list[str], None]:
+        yield self._files
 
 
 class FakeSessions:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from duckflow_tui.compose import Ending, Flags, choose, open_session
+from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.stage import Stage, open_stage
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState, TurnSummary
+from duckflow_tui.state.cards import Card, CardAnswer, CardKind
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.messages import AssistantMessage, OperationMessage
 from duckflow_tui.state.store import Record
@@ -97,6 +100,39 @@ class Play:
         )
         return gate
 
+    async def card(self, kind: CardKind) -> Card:
+        """The card of this kind that is open or opens next; gates before it are approved, but for
+        a change of the plan, which is asked for beside them.
+        """
+        wait = self.until if kind is CardKind.PLAN_CHANGE else self.approving
+        await wait(lambda state: any(card.kind is kind for card in state.cards))
+        return next(card for card in self.state.cards if card.kind is kind)
+
+    async def answer_card(self, kind: CardKind, action: str, text: str = "") -> Card:
+        """Answer the card of this kind as it is shown."""
+        card = await self.card(kind)
+        await self.engine.answer_card(
+            CardAnswer(card_id=card.card_id, subject=card.subject, action=action, text=text)
+        )
+        return card
+
+    async def approving(self, holds: Callable[[AgentState], bool]) -> None:
+        """Approve every gate until the state is so."""
+        while True:
+            await self.until(lambda state: holds(state) or bool(state.gates))
+            if holds(self.state):
+                return
+            await self.answer(GateChoice.ONCE)
+
+    async def ask_beside(self, text: str) -> None:
+        """Send a message while work runs."""
+        await self.engine.send(text, when="now")
+
+    def beside(self) -> list[str]:
+        """What the model has said beside the work, oldest first."""
+        messages = self.state.messages
+        return [m.text for m in messages if isinstance(m, AssistantMessage) and m.aside]
+
     async def end(self) -> TurnSummary:
         """How the turn ended; an open gate would keep it from ending."""
         await self.until(lambda state: state.turn is None or bool(state.gates))
@@ -113,6 +149,23 @@ class Play:
         return [m for m in self.state.messages if isinstance(m, OperationMessage)]
 
 
+async def failing_tests(on: Play) -> list[str]:
+    """Names of the project's tests that fail, run as its user would run them."""
+    run = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "unittest",
+        cwd=on.stage.workspace,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        _, printed = await run.communicate()
+    output = printed.decode()
+    assert "Ran " in output, output
+    return re.findall(r"^(?:FAIL|ERROR): (\S+)", output, re.M)
+
+
 @asynccontextmanager
 async def play(
     home: Path, *, language: str = "en", protocol: str = "auto", mode: str = "standard"
@@ -125,10 +178,11 @@ async def play(
             model=stage.model,
             protocol=protocol,
             mode=mode,
+            allow=(stage.test_command,),
         )
         choice = choose(flags, Places.find({"DUCKFLOW_HOME": str(home)}), language, {})
         spawn = TaskSpawn()
-        async with open_session(choice, spawn, Ending()) as engine:
+        async with open_session(choice, spawn) as engine:
             spawn(engine.chat_loop(), "chat")
             try:
                 yield Play(stage, engine)

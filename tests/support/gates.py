@@ -215,8 +215,10 @@ class GateApp(App[None]):
         waiting = [g for g in self.card.gates if g.gate_id != event.answer.gate_id]
         self.card.gates = tuple(waiting)
 
-    def on_gate_card_left(self) -> None:
+    def on_gate_card_left(self, event: GateCard.Left) -> None:
         self.composer.focus()
+        if event.typed is not None:
+            self.composer.post_message(event.typed)
 
     def text(self) -> str:
         """All that is on the screen, as lines."""

@@ -100,10 +100,11 @@ class Talk:
         self._count += 1
         return self._count
 
-    def user(self, text: str, *, turn: bool = True) -> UserMessage:
-        """A message of the user; with ``turn`` it begins one."""
+    def user(self, text: str, *, turn: bool = True, aside: bool = False) -> UserMessage:
+        """A message of the user; with ``turn`` it begins one, unless it is an ``aside``."""
         n = self._next()
-        message = UserMessage(message_id=f"msg_{n:08x}", text=text, at=START + n)
+        turn = turn and not aside
+        message = UserMessage(message_id=f"msg_{n:08x}", text=text, aside=aside, at=START + n)
         self.state.messages.append(message)
         if turn:
             self.state.turn = TurnInfo(
@@ -115,7 +116,14 @@ class Talk:
             )
         return message
 
-    def assistant(self, text: str, *actions: Action, rationale: str = "") -> None:
+    def assistant(
+        self,
+        text: str,
+        *actions: Action,
+        rationale: str = "",
+        step_id: str = "",
+        aside: bool = False,
+    ) -> None:
         """A reply with its decision."""
         n = self._next()
         self.state.messages.append(
@@ -130,6 +138,8 @@ class Talk:
                     next_step=NextStep.CONTINUE if actions else NextStep.DONE,
                     actions=actions,
                 ),
+                step_id=step_id,
+                aside=aside,
                 at=START + n,
             )
         )
@@ -146,6 +156,39 @@ class Talk:
                 operation="files.look",
                 args={"path": path},
                 result=OperationResult(outcome=outcome, text=text, changes=changes),
+                at=START + n,
+            )
+        )
+
+    def act(self, *paths: str, step_id: str = "", aside: bool = False) -> tuple[Action, ...]:
+        """One decision with a call for each path, none of which has its result yet."""
+        n = self._count + 1
+        calls = tuple(
+            Action(
+                call_id=f"call_a{n:04x}{place:03x}",
+                operation="files.look",
+                args={"path": path},
+                reasoning=f"see {path}",
+            )
+            for place, path in enumerate(paths)
+        )
+        words = f"read {', '.join(paths)}"
+        self.assistant("", *calls, rationale=words, step_id=step_id, aside=aside)
+        return calls
+
+    def came(
+        self, call: Action, text: str, outcome: Outcome = Outcome.OK, step_id: str = ""
+    ) -> None:
+        """What came of a call of ``act``."""
+        n = self._next()
+        self.state.messages.append(
+            OperationMessage(
+                call_id=call.call_id,
+                operation=call.operation,
+                args=call.args,
+                reasoning=call.reasoning,
+                result=OperationResult(outcome=outcome, text=text),
+                step_id=step_id,
                 at=START + n,
             )
         )

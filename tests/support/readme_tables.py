@@ -10,16 +10,17 @@ import inspect
 import json
 import re
 import textwrap
-from enum import StrEnum
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.settings import Settings
+from duckflow_tui.setting_problems import choices_of
+from duckflow_tui.settings import McpSettings, Settings
+from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.i18n import Catalogue
 
@@ -45,7 +46,9 @@ def settings_table() -> str:
     rows += _rows("roles", Roles)
     for section, field in Settings.model_fields.items():
         model = field.annotation
-        if inspect.isclass(model) and issubclass(model, BaseModel) and model is not Roles:
+        if model is McpSettings:
+            rows += _rows("mcp.servers.NAME", McpServerConfig, skip=("name",))
+        elif inspect.isclass(model) and issubclass(model, BaseModel) and model is not Roles:
             rows += _rows(section, model)
     return "\n".join(rows)
 
@@ -79,10 +82,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _meaning(sentence: str, field: FieldInfo) -> str:
-    kind = field.annotation
-    choices = [choice for choice in get_args(kind) if isinstance(choice, str)]
-    if inspect.isclass(kind) and issubclass(kind, StrEnum):
-        choices = [choice.value for choice in kind]
+    choices = choices_of(field)
     if choices:
         return f"{sentence} {', '.join(f'`{choice}`' for choice in choices)}."
     low = next((mark.ge for mark in field.metadata if isinstance(mark, Ge)), None)

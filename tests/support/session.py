@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from duckflow_tui.compose import Ending, Flags, choose, open_session
+from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.loops.engine import Engine
@@ -162,6 +162,7 @@ async def session(
     mode: str | None = None,
     headless: bool = False,
     environ: dict[str, str] | None = None,
+    allow: tuple[str, ...] = (),
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after."""
     workspace = tmp_path / "work"
@@ -175,10 +176,11 @@ async def session(
             protocol=protocol,
             mode=mode,
             headless=headless,
+            allow=allow,
         )
         choice = choose(flags, places, "en", environ or {})
         spawn = TaskSpawn()
-        async with open_session(choice, spawn, Ending()) as engine:
+        async with open_session(choice, spawn) as engine:
             made = Session(engine, server, workspace, spawn)
             engine.store.watch(lambda state, record: made.records.append(record))
             spawn(engine.chat_loop(), "chat")

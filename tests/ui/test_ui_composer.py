@@ -176,7 +176,7 @@ async def test_a_waiting_message_comes_back_behind_the_draft() -> None:
     fake = FakeEngine(store_with(turn_started()))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press("x", "enter")
+        await pilot.press("x", "tab")
         await settled(pilot, lambda: len(fake.store.state.queue) == 1)
         await pilot.press("y")
         app.take_back(fake.store.state.queue[0].message_id)

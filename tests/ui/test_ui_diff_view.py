@@ -77,6 +77,14 @@ async def test_lines_and_files_below_are_counted() -> None:
         assert f"… {off.lines_below} more lines, 2 more files" in app.text()
 
 
+async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole() -> None:
+    app = GateApp(gate([changes(3, 30)]), beside=False)
+    async with app.run_test(size=(60, 20)) as pilot:
+        await drawn(pilot)
+        foot = next(line for line in app.text().split("\n") if "hunks" in line)
+        assert foot.rstrip("│ ").endswith(("hunks", "take or leave", "split", "no wrap"))
+
+
 async def test_split_shows_old_and_new_side_by_side() -> None:
     app = GateApp(gate([changes(3)]), beside=False)
     async with app.run_test(size=WIDE) as pilot:
@@ -245,3 +253,31 @@ def test_seen_counts_a_row_only_when_all_of_it_was_drawn(
 @given(st.text("ab c→é合計、カｶ가👍\u0301", max_size=40), st.integers(1, 12))
 def test_fast_cut_is_the_cut_of_fold(text: str, width: int) -> None:
     assert cut_cells(text, width) == fold(text, width)
+
+
+async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled() -> None:
+    app = GateApp(gate([added("x" * 60 + "the end", "short")]))
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        view = view_of(app)
+        view.focus()
+        await press(pilot, "w")
+        cut = next(line for line in app.text().split("\n") if "xxx" in line)
+        assert cut.rstrip().endswith("x…")
+        await press(pilot, *["right"] * 40)
+        moved = next(line for line in app.text().split("\n") if "the end" in line)
+        assert "…" not in moved
+
+
+@pytest.mark.parametrize(("width", "sides"), [(120, False), (240, True)])
+async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
+    width: int, sides: bool
+) -> None:
+    app = GateApp(gate([changes(3)]))
+    async with app.run_test(size=(width, 40)) as pilot:
+        await drawn(pilot)
+        view_of(app).focus()
+        await press(pilot, "v")
+        together = any("line 3 " in line and "line 3!" in line for line in app.text().split("\n"))
+        assert together is sides
+        assert ("too narrow for two sides" in app.text()) is not sides

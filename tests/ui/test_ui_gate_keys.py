@@ -10,6 +10,7 @@ from textual.widgets import Input, TextArea
 
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect
+from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.gate import SETTLE
 from duckflow_tui.ui.panes.gate_keys import KeyRow
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
@@ -220,6 +221,7 @@ async def test_e_sends_the_edited_text() -> None:
         await press(pilot, "e")
         editor = app.screen.query_one(TextArea)
         assert editor.text == AFTER
+        editor.move_cursor((0, 0))
         await press(pilot, "#", "ctrl+s")
         answer = app.answers[0]
         assert (answer.choice, answer.edited) == (GateChoice.EDIT, f"#{AFTER}")
@@ -231,6 +233,7 @@ async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit() -> None:
     async with app.run_test(size=WIDE) as pilot:
         await at_gate(pilot)
         await press(pilot, "e")
+        app.screen.query_one(TextArea).move_cursor((0, 0))
         for key, character in (("#", "#"), ("x", "x"), ("ctrl+s", "\x13")):
             app.post_message(events.Key(key, character))  # in one burst, as a terminal sends it
         await pilot.pause()
@@ -289,12 +292,62 @@ async def test_space_twice_takes_the_hunk_again() -> None:
 
 
 async def test_nothing_taken_is_not_approved() -> None:
+    app = GateApp(gate([scattered()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        for key in ("space", "right_square_bracket") * 3:
+            await press(pilot, key)
+        assert "3 of 3 hunks left out" in app.text()
+        await press(pilot, "y", "s")
+        while app.card.unseen():
+            await press(pilot, "y")
+        await press(pilot, "y", "s")
+        assert app.answers == []
+        assert "every hunk is left out" in app.text()
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("why", ["only_one", "file", "no_hunks"])
+async def test_space_is_offered_only_where_a_hunk_can_be_left_out(why: str, language: str) -> None:
+    """Elsewhere it changes nothing and says why, at the gate and in the diff itself."""
+    shown = {
+        "only_one": preview("a.py", "x = 1", "x = 2"),
+        "file": preview("a.py", "", "x = 2\n", kind="create", before_hash=""),
+        "no_hunks": preview("a.py", "", "", kind="move", target="b.py"),
+    }[why]
+    words = Catalogue(language)
+    app = GateApp(gate([shown]), language=language)
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        assert words("diff.hint_toggle") not in app.text()
+        assert words(f"diff.whole.{why}") not in app.text()
+        await press(pilot, "space")
+        assert app.text().count(words(f"diff.whole.{why}")) == 1
+        assert app.diff is not None
+        assert app.diff.view.document.left_out == set()
+        app.diff.view.focus()
+        await press(pilot, "space")
+        assert app.text().count(words(f"diff.whole.{why}")) == 1
+        assert app.diff.view.document.left_out == set()
+
+
+async def test_space_is_offered_where_there_are_several_hunks() -> None:
+    app = GateApp(gate([scattered()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        assert "space take or leave" in app.text()
+
+
+async def test_letters_behind_an_answer_in_one_burst_reach_the_composer() -> None:
+    """The answer's own letter acts before the ones that came right behind it."""
     app = GateApp(gate())
     async with app.run_test(size=WIDE) as pilot:
         await at_gate(pilot)
-        await press(pilot, "space", "y", "s")
-        assert app.answers == []
-        assert "n rejects" in app.text()
+        for character in "ynes1":
+            app.post_message(events.Key(character, character))
+        await drawn(pilot)
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+        assert app.composer.value == "nes1"
 
 
 async def test_choices_are_dropped_when_the_preview_is_renewed() -> None:
@@ -371,3 +424,40 @@ async def approve(app: GateApp, pilot: Pilot[None]) -> None:
         if app.answers:
             return
         await press(pilot, "y")
+
+
+async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes() -> None:
+    """The marks move with the lines, and what the user writes is marked too."""
+    before = [f"line {n}" for n in range(80)]
+    after = [f"line {n}!" if n in (60, 61) else f"line {n}" for n in range(80)]
+    text = "\n".join(after)
+    change = preview("a.py", "\n".join(before), text)
+    app = GateApp(gate([change]), proposed={"gate_00000001": text})
+
+    def marked() -> list[str]:
+        return [
+            line.split("▌")[1].strip(" ▁▂▃▄▅▆▇█") for line in app.text().split("\n") if "▌" in line
+        ]
+
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "e")
+        editor = app.screen.query_one(TextArea)
+        assert editor.cursor_location == (60, 0)
+        assert marked() == ["line 60!", "line 61!"]
+        await press(pilot, "up", "x", "enter")
+        assert marked() == ["x", "line 60!", "line 61!"]
+        await press(pilot, "ctrl+s")
+        assert app.answers[0].choice is GateChoice.EDIT
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("width", [40, 60, 120])
+async def test_the_question_for_the_reason_is_never_cut(language: str, width: int) -> None:
+    words = Catalogue(language)
+    app = GateApp(gate(), beside=width == 120, language=language)
+    async with app.run_test(size=(width, 30)) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "n")
+        said = app.text()
+        assert words("gate.ask_reason") in said or words("gate.ask_reason_short") in said

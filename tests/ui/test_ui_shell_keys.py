@@ -230,10 +230,12 @@ async def test_the_language_switches_live_and_the_draft_stays() -> None:
         app.run_command(next(c for c in COMMANDS if c.name == "lang"), "ja")
         await pilot.press("x")
         await pilot.pause()
-        assert str(app.bench.composer.placeholder) == "メッセージ   @ ファイル  / コマンド"
+        assert (
+            str(app.bench.composer.placeholder) == "メッセージ   @ ファイル  / コマンド  ! シェル"
+        )
         assert app.bench.composer.text == "x"
         picture = app.export_screenshot()
-        assert "計画はまだない" in picture
+        assert "計画はまだありません" in picture
         assert "There" not in picture
 
 
@@ -248,11 +250,22 @@ async def test_every_size_draws_and_takes_keys(size: tuple[int, int]) -> None:
         assert app.bench.composer.text == "ok!"
 
 
+async def test_a_command_is_known_in_capitals_too() -> None:
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        app.bench.composer.write("/MODE Plan")
+        await pilot.press("enter")
+        await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.PLAN)
+        assert fake.sent == []
+
+
 def test_every_key_and_command_has_an_action_and_words() -> None:
     words = app_with(None).words
     app = app_with(None)
     for key in KEYS:
         assert words.has(key.text), key
+        assert words.has(f"keys.surface.{key.surface}"), key
         if key.surface == "anywhere":
             assert hasattr(app, f"action_{key.action.partition('(')[0]}"), key
     for command in COMMANDS:

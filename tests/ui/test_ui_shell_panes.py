@@ -19,15 +19,17 @@ from duckflow_tui.state.events import (
     LlmCallFinished,
     PauseRequested,
     ReplyDelta,
+    TurnFinished,
     VitalsChanged,
 )
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.usage import LlmCall
 from duckflow_tui.state.vitals import VitalChange
-from duckflow_tui.state.work import Plan, Step, WorkStatus
-from duckflow_tui.ui import first_frame, fuzzy
+from duckflow_tui.state.work import Plan, PlanStatus, Step, WorkStatus
+from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.bridge import FRAME, Bridge
+from duckflow_tui.ui.fuzzy import Sieve
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.status import short_count
 
@@ -130,6 +132,9 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
         assert "drifting" in shown(app.bench.vitals)
 
 
+RUNS = PlanStatus.IN_PROGRESS
+
+
 def planned() -> FakeEngine:
     store = store_with(turn_started())
     steps = (
@@ -137,7 +142,9 @@ def planned() -> FakeEngine:
         Step(step_id="step_2", name="Fix it", status=WorkStatus.IN_PROGRESS),
         Step(step_id="step_3", name="Test it"),
     )
-    store.state.plans = (Plan(plan_id="plan_1", name="discounts", goal="", steps=steps),)
+    store.state.plans = (
+        Plan(plan_id="plan_1", name="discounts", goal="", steps=steps, status=RUNS),
+    )
     store.state.active_plan_id = "plan_1"
     return FakeEngine(store)
 
@@ -226,6 +233,21 @@ def test_the_first_frame_reads_its_words_as_toml_does(lang: str) -> None:
         assert table[name] in drawing
 
 
+@pytest.mark.parametrize("lang", ["en", "ja"])
+@pytest.mark.parametrize("width", [30, 60, 120])
+def test_the_first_frame_of_the_demo_has_the_header_of_the_app(lang: str, width: int) -> None:
+    import pyte
+
+    screen = pyte.Screen(width, 20)
+    palette = first_frame.palette_named("duck-dark")
+    drawn = first_frame.drawing(width, 20, lang, "little-shop", palette, demo=True)
+    pyte.Stream(screen).feed(drawn)
+    row = " ".join(screen.display[0].split())
+    said = str(Catalogue(lang)("pane.demo"))
+    whole = f"duckflow {said} little-shop"
+    assert whole[: len(row)] == row if width < 60 else row == whole
+
+
 @pytest.mark.parametrize("depth", [0, 8, 24])
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 20), (80, 24), (120, 40), (300, 100)])
 def test_the_first_frame_stays_inside_every_size(size: tuple[int, int], depth: int) -> None:
@@ -243,10 +265,39 @@ def test_the_first_frame_stays_inside_every_size(size: tuple[int, int], depth: i
     assert depth or ("38;2;" not in drawing and "38;5;" not in drawing)
 
 
-def test_fuzzy_choice_prefers_names_to_paths_and_shows_first_matches_early() -> None:
+def test_fuzzy_choice_prefers_names_to_paths_and_takes_candidates_piece_by_piece() -> None:
     paths = [f"src/pkg{n % 50}/mod{n % 700}/file_{n}.py" for n in range(20_000)]
     paths += ["docs/pricing/notes.md", "src/shop/pricing.py"]
-    assert fuzzy.best("pricing", paths, 3)[0] == "src/shop/pricing.py"
-    assert fuzzy.best("PRICING", paths, 3)[0] == "src/shop/pricing.py"
-    assert fuzzy.best("no such thing", paths, 3) == []
-    assert next(fuzzy.progress("file", paths, 3))
+    assert Sieve("pricing", 3).take(paths)[0] == "src/shop/pricing.py"
+    assert Sieve("PRICING", 3).take(paths)[0] == "src/shop/pricing.py"
+    assert Sieve("no such thing", 3).take(paths) == []
+    sieve = Sieve("prICing", 3)
+    assert sieve.take(paths[:20_000]) == []
+    assert sieve.take(paths[20_000:])[0] == "src/shop/pricing.py"
+    assert sieve.take(["src/pricings.py"])[0] == "src/pricings.py"
+
+
+@pytest.mark.parametrize(("width", "height"), [(120, 40), (80, 24), (60, 20)])
+async def test_the_line_to_search_with_leaves_the_composer_whole(width: int, height: int) -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app, width, height) as pilot:
+        await pilot.press("ctrl+f")
+        await settled(pilot, lambda: bool(app.screen.query(".find")), "the line")
+        await pilot.pause()
+        find = app.screen.query_one(".find").region
+        composer = app.bench.composer.region
+        assert find.height == 1
+        assert find.bottom == composer.y
+
+
+async def test_what_a_stop_left_waiting_says_what_sends_it() -> None:
+    store = store_with(turn_started())
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await fake.send("later", when="next")
+        await settled(pilot, lambda: "later" in shown(app.bench.queue))
+        assert "Enter sends" not in shown(app.bench.queue)
+        assert store.state.turn is not None
+        store.dispatch(TurnFinished(turn_id=store.state.turn.turn_id, outcome="stopped"))
+        await settled(pilot, lambda: "stopped: Enter sends" in shown(app.bench.queue), "the hint")

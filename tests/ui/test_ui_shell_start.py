@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
 from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
 from textual import events
+from textual.widgets import Static
 
+from duckflow_tui.setting_problems import SettingProblem
 from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.session_host import AppOptions
 
 
 async def test_keys_before_the_composer_stands_arrive_in_order() -> None:
@@ -28,7 +33,7 @@ async def test_what_is_sent_before_the_session_is_open_is_sent_once_it_is() -> N
     app = app_with(fake, held=held)
     async with app.run_test() as pilot:
         await pilot.press("o", "n", "e", "enter", "t", "w", "o")
-        await settled(pilot, lambda: app.unsent == ["one"])
+        await settled(pilot, lambda: [unsent.text for unsent in app.unsent] == ["one"])
         assert app.bench.composer.text == "two"
         held.set()
         await settled(pilot, lambda: fake.sent == ["one"])
@@ -40,7 +45,7 @@ async def test_without_an_endpoint_the_text_stays() -> None:
     app = app_with(None, held=held)
     async with app.run_test() as pilot:
         await pilot.press("o", "n", "e", "enter")
-        await settled(pilot, lambda: app.unsent == ["one"])
+        await settled(pilot, lambda: [unsent.text for unsent in app.unsent] == ["one"])
         held.set()
         await settled(pilot, lambda: app.bench.welcome is not None)
         await settled(pilot, lambda: app.bench.composer.text == "one")
@@ -70,17 +75,90 @@ async def test_the_first_screen_says_how_and_enter_starts_the_demo() -> None:
         assert "scripted replies" in app.export_screenshot().replace("&#160;", " ")
 
 
-async def test_a_suggestion_is_taken_by_enter_and_sent_by_another() -> None:
+async def test_enter_sends_the_suggestion_at_once_and_only_once() -> None:
     fake = FakeEngine(store_with())
     fake.suggestion = "fix the total"
     app = app_with(fake)
     async with standing(app) as pilot:
         assert app.bench.composer.text == ""
         await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.composer.text == "fix the total")
-        assert fake.sent == []
-        await pilot.press("enter")
         await settled(pilot, lambda: fake.sent == ["fix the total"])
+        assert app.bench.composer.text == ""
+        await pilot.press("enter")
+        await pilot.pause()
+        assert fake.sent == ["fix the total"]
+
+
+async def test_what_is_typed_stands_in_place_of_the_suggestion() -> None:
+    fake = FakeEngine(store_with())
+    fake.suggestion = "fix the total"
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("h", "i", "enter")
+        await settled(pilot, lambda: fake.sent == ["hi"])
+
+
+async def test_tab_takes_the_suggestion_to_be_changed() -> None:
+    fake = FakeEngine(store_with())
+    fake.suggestion = "fix the total"
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("tab", "!", "enter")
+        await settled(pilot, lambda: fake.sent == ["fix the total!"])
+
+
+async def test_a_suggestion_that_has_no_room_is_cut_with_a_mark() -> None:
+    fake = FakeEngine(store_with())
+    fake.suggestion = "The total is wrong when two discounts apply"
+    app = app_with(fake)
+    async with standing(app, 40, 20) as pilot:
+        row = "".join(part.text for part in app.bench.composer.render_line(0)).strip()
+        assert row.startswith("Enter: The total")
+        assert row.endswith("…")
+        await pilot.resize_terminal(120, 40)
+        await settled(
+            pilot,
+            lambda: "apply" in "".join(p.text for p in app.bench.composer.render_line(0)),
+        )
+
+
+async def test_the_demo_says_so_before_its_session_stands() -> None:
+    held = asyncio.Event()
+    sessions = FakeSessions(FakeEngine(store_with(demo=True)), held=held)
+    app = DuckflowApp(sessions, AppOptions(title="little-shop", demo=True), clock=ManualClock())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot, lambda: app.bench.composer.has_focus)
+        header = "".join(part.text for part in app.bench.header.render_line(0))
+        assert "demo · scripted replies" in header
+        held.set()
+        await settled(pilot, lambda: not app.opening)
+
+
+async def test_what_is_sent_in_the_demo_is_kept_nowhere(tmp_path: Path) -> None:
+    for demo, kept in ((True, []), (False, ["history"])):
+        fake = FakeEngine(store_with(demo=demo))
+        app = app_with(fake, data_dir=tmp_path)
+        async with standing(app) as pilot:
+            await pilot.press("h", "i", "enter")
+            await settled(pilot, lambda fake=fake: fake.sent == ["hi"])
+        assert os.listdir(tmp_path) == kept
+
+
+async def test_the_first_screen_shows_every_mistake_in_the_settings_whole() -> None:
+    why = {"choices": "duck-dark, duck-light, duck-contrast"}
+    path = "/home/somebody/with/a/long/name/.config/duckflow/settings.toml"
+    problems = tuple(SettingProblem(path, line, "ui.theme", "choices", why) for line in range(3, 7))
+    app = DuckflowApp(FakeSessions(None), AppOptions(problems=problems), clock=ManualClock())
+    async with app.run_test(size=(60, 40)) as pilot:
+        await settled(pilot, lambda: app.bench.welcome is not None)
+        for language in ("en", "ja"):
+            app.speak(language)
+            await pilot.pause()
+            head = app.bench.query_one(".welcome-head", Static)
+            rows = [head.render_line(y).text for y in range(head.size.height)]
+            shown = "".join("".join(rows).split())
+            for problem in problems:
+                assert "".join(problem.words(app.words).split()) in shown
 
 
 async def test_nothing_is_suggested_to_who_has_sent_something_before_the_session_stood() -> None:
@@ -90,7 +168,7 @@ async def test_nothing_is_suggested_to_who_has_sent_something_before_the_session
     app = app_with(fake, held=held)
     async with app.run_test() as pilot:
         await pilot.press("o", "n", "e", "enter")
-        await settled(pilot, lambda: app.unsent == ["one"])
+        await settled(pilot, lambda: [unsent.text for unsent in app.unsent] == ["one"])
         held.set()
         await settled(pilot, lambda: fake.sent == ["one"])
         await pilot.press("enter")

@@ -98,3 +98,15 @@ async def test_a_stage_taken_down_in_mid_reply_reports_no_error() -> None:
     writer.close()
     await asyncio.sleep(0)
     assert errors == []
+
+
+async def test_what_the_session_keeps_beside_the_project_always_goes(tmp_path: Path) -> None:
+    """The project stays where it changed; a link out of it is not followed."""
+    (tmp_path / "mine.txt").write_text("mine")
+    async with open_stage(fast=True) as stage:
+        stage.own_state.mkdir()
+        (stage.own_state / "blob").write_bytes(b"1")
+        (stage.workspace / "out").symlink_to(tmp_path)
+    assert stage.kept == stage.workspace
+    assert not stage.own_state.exists()
+    assert (tmp_path / "mine.txt").read_text() == "mine"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, cast
 
 import pytest
 
+from duckflow_tui.demo.project import held_by
 from duckflow_tui.demo.scene import Result, scene_of
-from duckflow_tui.demo.story import held_by, words
+from duckflow_tui.demo.wording import texts
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.memory import WorkingMemory, updated
 
@@ -27,8 +29,9 @@ def flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def test_both_languages_say_the_same_things() -> None:
-    english, japanese = flat(words("en")), flat(words("ja"))
+@pytest.mark.parametrize("part", ["", "plan", "aside", "answers"])
+def test_both_languages_say_the_same_things(part: str) -> None:
+    english, japanese = flat(texts(part, "en")), flat(texts(part, "ja"))
     assert english.keys() == japanese.keys()
     for key, text in english.items():
         fields = sorted(re.findall(r"\{\w+\}", text))
@@ -39,13 +42,13 @@ def test_both_languages_say_the_same_things() -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_nothing_of_it_is_cut_to_fit_the_working_memory(language: str) -> None:
-    texts = words(language)
+    words = texts("", language)
     delta = StateDelta(
-        goal=texts["goal"],
-        why_now=texts["why_now"],
-        plan_brief=tuple(texts["plan"]),
-        open_questions=(texts["ask"]["question"],),
-        decision=texts["decided"],
+        goal=words["goal"],
+        why_now=words["why_now"],
+        plan_brief=tuple(words["plan"]),
+        open_questions=(words["ask"]["question"],),
+        decision=words["decided"],
     )
     assert updated(WorkingMemory(), delta).cuts == ()
 
@@ -118,3 +121,31 @@ def test_native_results_are_named_by_their_calls() -> None:
 )  # fmt: skip
 def test_a_file_is_known_by_what_it_computes(text: str, held: str) -> None:
     assert held_by(text) == held
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_what_was_said_beside_the_work_is_not_what_the_turn_is_about(language: str) -> None:
+    def reply(rationale: str, next_step: str) -> dict[str, Any]:
+        fields = {"rationale": rationale, "next_step": next_step}
+        return {"role": "assistant", "content": json.dumps(fields)}
+
+    beside = texts("aside", language)["rationale"]
+    answered = (
+        user("fix it"),
+        reply("read first", "continue"),
+        user("how far are you?"),
+        user("Results of your actions:\n\n1. file_ops.read_file [ok] [a.py: lines 1-3 of 3]"),
+        reply("propose", "continue"),
+        user("Results of your actions:\n\n1. file_ops.edit_file [ok] changed a.py"),
+        reply(beside, "continue"),
+        user("Results of your actions:\n\n1. plan_tool.get [ok] the plan"),
+        reply(beside, "done"),
+    )
+    scene = scene_of(request(*answered))
+    assert scene.said == "fix it"
+    assert [result.operation for result in scene.latest] == ["file_ops.edit_file"]
+    about = re.compile("the sum")
+    assert scene_of(request(*answered, user("and now?")), about).said == "fix it"
+    assert scene_of(request(*answered, user("keep the sum")), about).said == "keep the sum"
+    ended = (*answered, reply("all done", "done"), user("thanks"))
+    assert scene_of(request(*ended), about).said == "thanks"

@@ -83,8 +83,10 @@ def test_the_engine_runs_without_textual() -> None:
 def test_nothing_heavy_is_loaded_before_the_first_frame() -> None:
     loaded = loaded_after("import duckflow_tui.cli, duckflow_tui.ui.first_frame")
     assert not loaded & {"textual", "pydantic", "openai", "httpx2", "rich", "mcp"}
+    # Each would take as long as the frame itself.
+    assert not loaded & {"typing", "re", "pathlib", "argparse", "tomllib", "platformdirs"}
 
 
 def test_the_client_library_is_not_loaded_with_the_app() -> None:
     loaded = loaded_after("import duckflow_tui.ui.app, duckflow_tui.compose")
-    assert not loaded & {"openai", "httpx2", "mcp"}
+    assert not loaded & {"openai", "httpx2", "mcp", "tree_sitter_bash"}

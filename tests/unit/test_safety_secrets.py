@@ -15,7 +15,6 @@ from duckflow_tui.safety.secrets import (
     REDACTED,
     RedactingFilter,
     Redactor,
-    env_secrets,
     holds_secret,
 )
 
@@ -81,32 +80,8 @@ def test_keys_in_their_places(text: str, shown: str) -> None:
     assert Redactor().redact(text) == shown
 
 
-def test_values_of_an_env_file() -> None:
-    text = (
-        "# a comment\n"
-        "DEBUG=true\nPORT=8080\nNODE_ENV=production\nHOST=localhost\n"
-        "API_KEY=abc12345\n"
-        'export DB_PASSWORD="p@ss word" # note\n'
-        "SHORT_TOKEN='x1y2'\r\n"
-        "NAME=short\n"
-        "LONG=some-long-value-here\n"
-        "URL=https://example.org/path\n"
-        "DATABASE_URL=postgres://app:hunter2@db/x\n"
-        "EMPTY=\n"
-    )
-    assert env_secrets(text) == (
-        "abc12345",
-        "p@ss word",
-        "x1y2",
-        "some-long-value-here",
-        "postgres://app:hunter2@db/x",
-        "hunter2",
-    )
-
-
 def test_short_secrets_only_as_whole_words() -> None:
-    redactor = Redactor()
-    redactor.learn_env("PASSWORD=test\n")
+    redactor = Redactor(["test"])
     assert redactor.redact("tests/test.py: test") == f"tests/{REDACTED}.py: {REDACTED}"
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.compose import Flags, Unusable, choose
-from duckflow_tui.places import Places, language_of, peek_ui
+from duckflow_tui.compose import Flags, Unusable, choose, secrets_of
+from duckflow_tui.glance import language_of
+from duckflow_tui.places import Places, peek_ui
 from duckflow_tui.settings import load
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.ui.i18n import Catalogue
 
 FILE = """\
 [endpoints.local]
@@ -78,6 +80,7 @@ def test_the_file_wins_over_defaults_and_the_environment_over_the_file(places: P
             "endpoints.a.protocol",
         ),
         ("[roles]\nmain = 'nothing'\n", 2, "roles.main"),
+        ("[ui]\n\n[roles]\nfast = 'nowhere/m'\n", 4, "roles.fast"),
     ],
 )
 def test_a_wrong_key_is_named_with_its_line_and_the_default_holds(
@@ -86,9 +89,111 @@ def test_a_wrong_key_is_named_with_its_line_and_the_default_holds(
     write(places, text)
     loaded = load(places, {})
     assert [(p.line, p.key) for p in loaded.problems] == [(line, key)]
-    assert str(places.settings_file) in str(loaded.problems[0])
+    said = loaded.problems[0].words(Catalogue())
+    assert said.startswith(f"{places.settings_file}:{line}: {key}: ")
+    assert said.endswith("; the default holds")
     assert loaded.settings.execution.max_steps == 10
     assert places.settings_file.read_text() == text
+
+
+def test_a_role_on_an_endpoint_that_does_not_exist_hides_no_other_mistake(
+    places: Places, tmp_path: Path
+) -> None:
+    write(places, "[execution]\nmax_stepz = 3\n[roles]\nmain = 'nowhere/m'\n[ui]\nanimation = 3\n")
+    choice = choose(Flags(workspace=tmp_path), places, "en", {})
+    assert [(p.line, p.key) for p in choice.problems] == [
+        (2, "execution.max_stepz"),
+        (6, "ui.animation"),
+        (4, "roles.main"),
+    ]
+    assert choice.endpoint_missing
+
+
+def test_a_refusal_carries_what_else_is_wrong(places: Places, tmp_path: Path) -> None:
+    text = FILE.replace("max_steps", "max_stepz").replace("local/qwen", "elsewhere/qwen")
+    write(places, text)
+    with pytest.raises(Unusable, match=r"--model") as refused:
+        choose(Flags(workspace=tmp_path, headless=True), places, "en", {})
+    keys = [problem.key for problem in refused.value.problems]
+    assert keys == ["execution.max_stepz", "roles.main"]
+
+
+def test_an_endpoint_that_is_set_where_the_role_is_not_counts(places: Places) -> None:
+    write(places, "[roles]\nmain = 'late/m'\n")
+    loaded = load(places, {"DUCKFLOW_ENDPOINTS__LATE__BASE_URL": "http://localhost:1/v1"})
+    assert loaded.problems == []
+
+
+WRONG = """\
+[execution]
+max_steps = 'many'
+max_model_calls = 0
+mode = 3
+nothing = 1
+[files]
+max_write_bytes = 1.5
+[shell]
+timeout_s = 'long'
+[ui]
+theme = 'pink'
+animation = 'perhaps'
+[approval]
+mode = 'lax'
+[endpoints.a]
+base_url = 'http://localhost:1/v1'
+headers = 3
+context = -1
+first_token_s = 0
+temperature = 9
+[endpoints.b]
+base_url = 'ftp://x'
+[endpoints.c]
+base_url = 'http://me:pw@localhost/v1'
+[endpoints.d]
+base_url = 'http://localhost/v1?x=1'
+[endpoints.e]
+base_url = 'http://localhost/ü'
+[endpoints.f]
+[endpoints.g]
+base_url = 'http://[/v1'
+[endpoints.""]
+base_url = 'http://localhost:1/v1'
+[roles]
+main = 'x'
+fast = 'x/y'
+[mcp.servers.both]
+[mcp.servers.far]
+url = 'http://example.com'
+[mcp.servers.login]
+url = 'https://me:pw@example.com'
+[mcp.servers.ok]
+command = 'true'
+args = 3
+env = { "a b" = "c" }
+query_tool = 'q'
+[mcp.servers."a name"]
+[mcp.other]
+[other]
+"""
+
+
+def test_every_mistake_is_said_in_words_of_the_apps_own(places: Places, tmp_path: Path) -> None:
+    write(places, WRONG)
+    table = {"DUCKFLOW_PHASES__TABLE": str(tmp_path / "none.toml")}
+    problems = choose(Flags(workspace=tmp_path, demo=True), places, "en", table).problems
+    assert len(problems) == 32
+    for say in (Catalogue("en"), Catalogue("ja")):
+        for problem in problems:
+            why = say(f"settings.why.{problem.code}", **problem.params)
+            assert "settings.why" not in why, problem
+            assert "{" not in why, problem
+            assert "Input" not in why, problem
+            assert why in problem.words(say)
+    by_key = {problem.key: problem.words(Catalogue("ja")) for problem in problems}
+    assert by_key["execution.max_steps"].endswith("整数で指定してください。既定値を使います。")
+    assert "1 から 1,000" in by_key["execution.max_model_calls"]
+    assert "duck-dark, duck-light, duck-contrast" in by_key["ui.theme"]
+    assert "plan, strict, standard, trusted" in by_key["approval.mode"]
 
 
 def test_one_wrong_key_does_not_cost_its_neighbours(places: Places) -> None:
@@ -205,3 +310,65 @@ def test_a_table_of_phases_that_cannot_be_used_is_named_and_the_built_in_holds(
     )
     assert [p.key for p in choice.problems] == ["phases.table"]
     assert choice.settings.phases.table == ""
+
+
+# --- servers of tools --------------------------------------------------------------------------
+
+SERVERS = """\
+[mcp.servers.clock]
+command = "clock"
+args = ["--utc"]
+env = { TZ = "UTC" }
+timeout_s = 5
+
+[mcp.servers.shop]
+url = "https://example.org/mcp"
+schema_tool = "describe"
+query_tool = "ask"
+"""
+
+
+def test_servers_are_read_from_the_file_and_the_environment(places: Places) -> None:
+    write(places, SERVERS)
+    environ = {
+        "DUCKFLOW_MCP__SERVERS__CLOCK__TIMEOUT_S": "7",
+        "DUCKFLOW_MCP__SERVERS__OTHER__ARGS": '["a"]',
+        "DUCKFLOW_MCP__SERVERS__OTHER__COMMAND": "other",
+    }
+    loaded = load(places, environ)
+    assert loaded.problems == []
+    servers = loaded.settings.mcp.servers
+    assert list(servers) == ["clock", "shop", "other"]
+    assert servers["clock"].args == ("--utc",)
+    assert (servers["clock"].timeout_s, servers["clock"].start_s) == (7.0, 10.0)
+    assert servers["shop"].transport == "http"
+    assert servers["other"].args == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code"),
+    [
+        ('[mcp.servers.a]\ncommand = "x"\ntimeout = 5', 3, "no_key"),
+        ('[mcp.servers.a]\ncommand = "x"\ntimeout_s = 0', 3, "range"),
+        ('[mcp.servers.a]\ncommand = "x"\nurl = "https://x.org"', 3, "command_or_url"),
+        ('[mcp.servers.a]\nargs = ["x"]', 1, "command_or_url"),
+        ('[mcp.servers.a]\nurl = "http://example.org/mcp"', 2, "address_private"),
+        ('[mcp.servers.a]\nurl = "https://me:secret@example.org"', 2, "address_password"),
+        ('[mcp.servers."a.b"]\ncommand = "x"', 0, "server_name"),
+        ('[mcp.servers.a]\ncommand = "x"\nquery_tool = "q"', 1, "query_pair"),
+        ("[mcp]\nserver = 1", 2, "no_key"),
+    ],
+)
+def test_a_wrong_key_of_a_server_is_named(places: Places, text: str, line: int, code: str) -> None:
+    write(places, text)
+    problem = load(places, {}).problems[0]
+    assert (problem.line, problem.code) == (line, code)
+    assert "secret" not in str(problem)
+
+
+def test_the_secrets_of_servers_are_known_as_such(places: Places, tmp_path: Path) -> None:
+    """What no log may hold: promise 7."""
+    write(places, '[mcp.servers.a]\ncommand = "x"\nenv = { API_TOKEN = "hush", MODE = "fast" }')
+    choice = choose(Flags(workspace=tmp_path, demo=True), places, "en", {})
+    assert "hush" in secrets_of(choice, {})
+    assert "fast" not in secrets_of(choice, {})

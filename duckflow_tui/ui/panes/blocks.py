@@ -16,20 +16,23 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.decision import Question
 from duckflow_tui.state.messages import (
     AssistantMessage,
+    CardMessage,
     Level,
     Message,
     NoticeMessage,
     OperationMessage,
+    ReportMessage,
     UserMessage,
 )
+from duckflow_tui.state.work import Plan
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, rows_of
+from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, row_cells, rows_of
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
-Group = Literal["text", "row", "notice"]
+Group = Literal["text", "row", "notice", "head"]
 
 MARK_CELLS: Final = 2  # a mark and the space behind it
 FOLDED: Final = "▸"
@@ -71,6 +74,8 @@ class Block:
         self.height = 1  # rows; exact once ``measured``
         self.measured = False
         self.opened = False
+        self.step_id = ""  # the step of a plan that it belongs to
+        self.call_id = ""  # the call that it shows in flight
 
     def draw(self, look: Look) -> list[Row]:
         """The rows, each with its margin in front."""
@@ -100,14 +105,18 @@ class Block:
 class UserBlock(Block):
     """What the user sent."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, aside: bool = False) -> None:
         super().__init__()
         self.text = text
+        self.aside = aside  # said beside the work
 
     def draw(self, look: Look) -> list[Row]:
         pieces = [(visible(self.text.strip("\n")), ink(look.palette.text))]
         mark = ("›", ink(look.palette.accent, bold=True))
-        return framed(rows_of(pieces, look.text_width), look, mark)
+        rows = rows_of(pieces, look.text_width)
+        if self.aside:
+            rows = with_chip(rows, look.words("transcript.beside"), look)
+        return framed(rows, look, mark)
 
     def estimate(self, look: Look) -> int:
         return rough_rows(self.text, look.text_width)
@@ -243,15 +252,26 @@ class QuestionBlock(Block):
         return "\n".join((self.question.text, *self.question.options))
 
 
-def blocks_of(message: Message) -> list[Block]:
-    """The blocks of a message in their order; none for a reply that said and asked nothing."""
+def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
+    """The blocks of a message in their order; none for a reply that said and asked nothing.
+
+    ``plans`` tell the numbers of steps.
+    """
+    from duckflow_tui.ui.panes.card_blocks import CardBlock, ReportBlock
+    from duckflow_tui.ui.panes.card_rows import step_number
+    from duckflow_tui.ui.panes.command_blocks import CommandBlock, is_command
     from duckflow_tui.ui.panes.operation_blocks import OperationBlock
 
     match message:
         case UserMessage():
-            return [UserBlock(message.text)]
+            return [UserBlock(message.text, aside=message.aside)]
+        case CardMessage():
+            return [CardBlock(message)]
+        case ReportMessage(report=report):
+            plan = next((p for p in plans if p.plan_id == report.plan_id), None)
+            return [ReportBlock(report, step_number(plan, report.step_id))]
         case OperationMessage():
-            return [OperationBlock(message)]
+            return [CommandBlock(message) if is_command(message) else OperationBlock(message)]
         case NoticeMessage():
             return [NoticeBlock(message)]
         case AssistantMessage():
@@ -272,6 +292,14 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
         if not asked or question.options:
             blocks.append(QuestionBlock(question, asked_already=asked))
     return blocks
+
+
+def with_chip(rows: list[Row], word: str, look: Look) -> list[Row]:
+    """The rows with a chip behind the last, or below it where there is no room."""
+    chip = Segment(f" {word} ", ink(look.palette.accent, on=look.palette.raised))
+    if row_cells(rows[-1]) + 2 + chip.cell_length <= look.text_width:
+        return [*rows[:-1], [*rows[-1], Segment("  ", PLAIN), chip]]
+    return [*rows, [chip]]
 
 
 def framed(rows: Sequence[Row], look: Look, mark: Piece | None = None) -> list[Row]:

@@ -166,7 +166,7 @@ class Column:
         if not index:
             return 0
         above, below = self.block(index - 1).group, self.block(index).group
-        return 0 if above == below and below != "text" else 1
+        return 0 if above == "head" or (above == below and below != "text") else 1
 
     def _measure(self) -> None:
         if self._sure == len(self) == len(self._ends):

@@ -53,8 +53,7 @@ class SearchableColumn(SelectableColumn):
         matches = self._matches(block)
         match = matches[min(found.nth, len(matches) - 1)] if matches else []
         row = match[0].row if match else 0
-        if self.following:
-            self._seen = column.height
+        new_lines = self.new_lines  # drawing what was not in sight changes heights, adds nothing
         self.following = False
         self._anchor = None
         self._resize_to(column.height)
@@ -64,6 +63,7 @@ class SearchableColumn(SelectableColumn):
         if not top <= line < top + height - 1:
             self._move(line - height // 3)
         self._settle()
+        self._seen = column.height - new_lines
         self.following = self.scroll_offset.y >= self.max_scroll_y
         self._repaint()
         return True

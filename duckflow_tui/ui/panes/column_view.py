@@ -205,6 +205,21 @@ class ColumnView(ScrollView):
         self.following = at_end
         self._settle()
 
+    def show_block(self, index: int) -> None:
+        """Bring a block into sight, a third down, unless its first row is there already."""
+        if self.following:
+            self._seen = self._column.height
+        self.following = False
+        self._anchor = None
+        self._column.draw(index, self._look)
+        self._resize_to(self._column.height)
+        height, line = self.rows_in_sight, self._column.top(index)
+        if not self.scroll_offset.y <= line < self.scroll_offset.y + height - 1:
+            self._move(line - height // 3)
+        self._settle()
+        self.following = self.scroll_offset.y >= self.max_scroll_y
+        self._repaint()
+
     def scroll_by(self, rows: int) -> None:
         """Move the view by so many rows, up when negative, without animation."""
         self.scroll_to(y=self.scroll_offset.y + rows, animate=False)

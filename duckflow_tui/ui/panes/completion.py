@@ -16,7 +16,7 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, pad
 SHOWN: Final = 8  # rows at most
 
 _FILE: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
-_COMMAND: Final = re.compile(r"/([a-z]*)$")
+_COMMAND: Final = re.compile(r"/([A-Za-z]*)$")
 
 
 @dataclass(frozen=True, slots=True)

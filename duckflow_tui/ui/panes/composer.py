@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from textual import events
 from textual.actions import SkipAction
@@ -15,18 +15,37 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import TextArea
 from textual.worker import Worker
 
+from duckflow_tui.state.agent import PauseState
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
 from duckflow_tui.ui.panes.folded_paste import FoldedPastes
+from duckflow_tui.ui.panes.strips import fit
+from duckflow_tui.ui.panes.typed_ahead import InOrder
 
 #: Keys of the stock widget that mean something else here, or nothing.
 _NOT_OURS: Final = frozenset(
     {"f6", "f7", "ctrl+c", "super+c", "pageup", "pagedown", "shift+up", "shift+down", "up", "down"}
 )
+
+
+#: Whether work runs beside the composer, and whether it is halted.
+WorkNow = Literal["none", "running", "paused"]
+
+_HINTS: Final[dict[WorkNow, str]] = {
+    "none": "",
+    "running": "now_or_next",
+    "paused": "redirects",
+}
+
+
+def work_at(pause: PauseState) -> WorkNow:
+    """How the work of a turn is; what is about to halt still runs."""
+    return "paused" if pause == "paused" else "running"
 
 
 def _stock_bindings() -> list[BindingType]:
@@ -57,18 +76,24 @@ class Composer(TextArea, inherit_bindings=False):
     ]
 
     words: var[Catalogue] = var(Catalogue)
-    busy: var[bool] = var(False)  # work runs: Tab queues
-    suggested: var[str] = var("")  # a first request: Tab or Enter takes it, typing ignores it
+    work: var[WorkNow] = var[WorkNow]("none")  # what Enter and Tab mean depends on it
+    own: var[bool] = var(False)  # what is written is a command of the user's own
+    suggested: var[str] = var("")  # a first request: Enter sends it, Tab takes it, typing hides it
     _coloured: object | None = None  # the theme whose colours are worked out
 
     class Submitted(Message):
-        """The user sent the text; pastes are whole in it. ``later``: for the next turn (Tab)."""
+        """The user sent the text; pastes are whole in it. ``later``: for the next turn (Tab);
+        ``own``: a command they run themselves, the ``!`` before it included.
+        """
 
-        def __init__(self, composer: Composer, text: str, *, later: bool = False) -> None:
+        def __init__(
+            self, composer: Composer, text: str, *, later: bool = False, own: bool = False
+        ) -> None:
             super().__init__()
             self.composer = composer
             self.text = text
             self.later = later
+            self.own = own
 
         @property
         def control(self) -> Composer:
@@ -100,6 +125,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._offer = offer
         self._completing: Worker[None] | None = None
         self._pastes = FoldedPastes()
+        self._order = InOrder()
         self._recalled: int | None = None  # place in the history, None for the draft
         self._draft = ""
         self._loaded = ""  # what was put here, not typed: nothing is offered for it
@@ -128,32 +154,60 @@ class Composer(TextArea, inherit_bindings=False):
         self.write("")
         self._recalled = None
 
+    def remember(self, text: str, *, own: bool) -> None:
+        """Put what was sent into the history, so that recalled it means the same again."""
+        self.past.add(text if own or not text.startswith("!") else f" {text}")
+
     def give_back(self, text: str) -> None:
         """What could not be sent is the text again, before what was typed since."""
         since = self.draft
         self.write(f"{text}\n{since}" if since else text)
 
     def submit(self, *, later: bool = False) -> None:
-        """Send what is written; an empty text asks what Enter means now.
+        """Send what is written, else what is suggested; with neither, ask what Enter means now.
 
         The text leaves at once: what is typed next, however fast, is not part of it.
         """
-        text = self.draft.strip()
+        draft = self.draft
+        text, own = draft.strip() or self.suggested, draft.startswith("!")
         self._completions.close()
-        if not text and self._take_suggested():
-            return
         if text:
             self._has_sent = True
             self.suggested = ""
             self.write("")
             self._recalled = None
-            self.post_message(self.Submitted(self, text, later=later))
+            message = self.Submitted(self, text, later=later, own=own)
         else:
-            self.post_message(self.EmptyEnter())
+            message = self.EmptyEnter()
+        # Enter may have been handed on by the screen, and what a screen sends it does not hear.
+        self.post_message(message.set_sender(self))
+
+    def behind(self, before: Widget) -> None:
+        """Keys that come straight wait for those that ``before`` got while it had the focus."""
+        self._order.behind(before, self.screen)
+
+    def take_typed(self, event: events.Key | events.Paste) -> None:
+        """Write now what was typed elsewhere and meant for here."""
+        if isinstance(event, events.Paste):
+            self._paste(event.text)
+        elif event.key == "enter":
+            self._enter()
+        elif event.key == "backspace":
+            self.action_delete_left()
+        elif event.character is not None:
+            result = self.replace(event.character, *self.selection)
+            self.move_cursor(result.end_location)
 
     # Textual
 
     def watch_words(self) -> None:
+        self._hint()
+
+    def watch_work(self) -> None:
+        self._hint()
+
+    def watch_own(self) -> None:
+        self.set_class(self.own, "-own")
         self._hint()
 
     def validate_suggested(self, text: str) -> str:
@@ -163,7 +217,11 @@ class Composer(TextArea, inherit_bindings=False):
     def watch_suggested(self) -> None:
         self._hint()
 
+    def on_resize(self) -> None:
+        self._hint()
+
     async def on_key(self, event: events.Key) -> None:
+        await self._order.turn()
         if event.key == "enter":
             event.stop()
             event.prevent_default()
@@ -175,13 +233,18 @@ class Composer(TextArea, inherit_bindings=False):
             event.prevent_default()
 
     async def on_paste(self, event: events.Paste) -> None:
+        await self._order.turn()
         event.stop()
         event.prevent_default()
-        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        self._paste(event.text)
+
+    def _paste(self, text: str) -> None:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         result = self.replace(self._pastes.fold(text), *self.selection)
         self.move_cursor(result.end_location)
 
     def on_text_area_changed(self) -> None:
+        self.own = self.text.startswith("!")
         self._complete()
 
     # drawing
@@ -219,8 +282,8 @@ class Composer(TextArea, inherit_bindings=False):
         if self._completions.is_open:
             self.take(self._completions.chosen)
         elif not self.text:
-            self._take_suggested()
-        elif self.busy:
+            self._write_suggested()
+        elif self.work != "none":
             self.submit(later=True)
 
     def action_history(self, step: int) -> None:
@@ -286,18 +349,21 @@ class Composer(TextArea, inherit_bindings=False):
         if step < 0:
             self.move_cursor((0, len(self.document.get_line(0))))
 
-    def _take_suggested(self) -> bool:
-        """What was suggested becomes the text; it is sent by another Enter."""
+    def _write_suggested(self) -> None:
+        """What was suggested becomes the text, to be changed before it is sent."""
         text, self.suggested = self.suggested, ""
         if text:
             self.write(text)
-        return bool(text)
 
     def _hint(self) -> None:
         if self.suggested:
-            self.placeholder = Content(self.words("composer.suggested", text=self.suggested))
+            hint = self.words("composer.suggested", text=self.suggested)
         else:
-            self.placeholder = Content(self.words("pane.placeholder"))
+            hint = self.words("pane.placeholder")
+        self.placeholder = Content(fit(hint, self.content_size.width))
+        self.border_title = Content(self.words("composer.shell")) if self.own else ""
+        key = "runs" if self.own else _HINTS[self.work]
+        self.border_subtitle = Content(self.words(f"composer.{key}")) if key else ""
 
     # editing
 

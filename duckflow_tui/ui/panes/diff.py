@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
@@ -21,35 +18,13 @@ from textual.strip import Strip
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_copy import selected_text
+from duckflow_tui.ui.panes.diff_facts import DiffHeading, OffScreen
 from duckflow_tui.ui.panes.diff_layout import DiffLayout
-from duckflow_tui.ui.panes.diff_pen import DiffPen, before_note, caption
-from duckflow_tui.ui.panes.diff_rows import DiffDocument, shown_path
+from duckflow_tui.ui.panes.diff_pen import DiffPen, before_note, caption, shifted
+from duckflow_tui.ui.panes.diff_rows import DiffDocument, Whole, shown_path
 from duckflow_tui.ui.panes.diff_search import DiffSearch
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, row_cells, selected
+from duckflow_tui.ui.panes.strips import fit, ink, pad, selected
 from duckflow_tui.ui.panes.theme_palette import palette_of
-
-
-@dataclass(frozen=True, slots=True)
-class DiffHeading:
-    """What the title of the pane says; numbers count from 1, 0 where there is none."""
-
-    path: str = ""  # safe to show
-    added: int = 0
-    removed: int = 0
-    hunk: int = 0
-    hunks: int = 0
-    files: int = 0
-    left_out: bool = False  # the hunk at hand
-    can_leave: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OffScreen:
-    """What of a diff is not on screen, in lines of files and in files."""
-
-    lines_above: int = 0
-    lines_below: int = 0
-    files_below: int = 0
 
 
 class DiffView(ScrollView, can_focus=True):
@@ -95,18 +70,23 @@ class DiffView(ScrollView, can_focus=True):
         self._strips: LRUCache[int, Strip] = LRUCache(512)
         self._search = DiffSearch()
         self._at = 0  # the hunk at hand, an index of document.hunks
+        self._finding = False  # the first change is yet to be scrolled to
+        self.refused: Whole | None = None  # why the last key left nothing out
         self.telling = False  # a Changed is on its way
         self._tell_too: Callable[[], None] | None = None
 
     # what it shows
 
-    def show(self, document: DiffDocument) -> None:
-        """Show another document from its start."""
+    def show(self, document: DiffDocument, *, at_change: bool = False) -> None:
+        """Show another document from its start, or from its first change where room is short."""
         self.document = document
-        self._at = 0
+        self._at, self.refused = 0, None
         self._search = DiffSearch()
         self.again()
         self.scroll_to(0, 0, animate=False)
+        self._finding = at_change
+        if at_change:
+            self.call_after_refresh(self._find_change)
 
     def again(self) -> None:
         """Lay out and draw anew, with the same row at the top: something it rests on changed."""
@@ -145,8 +125,14 @@ class DiffView(ScrollView, can_focus=True):
             hunks=len(document.hunks),
             files=len(document.previews),
             left_out=hunk is not None and hunk.hunk_id in document.left_out,
-            can_leave=hunk is not None and document.can_leave(hunk.hunk_id),
+            can_leave=self.whole is None,
         )
+
+    @property
+    def whole(self) -> Whole | None:
+        """Why the hunk at hand cannot be left out; None where it can."""
+        hunks = self.document.hunks
+        return self.document.whole(hunks[self._at].hunk_id if hunks else None)
 
     @property
     def off_screen(self) -> OffScreen:
@@ -166,6 +152,16 @@ class DiffView(ScrollView, can_focus=True):
             files_below=sum(1 for entry in starts if entry >= last),
         )
 
+    @property
+    def too_narrow(self) -> bool:
+        """Whether two versions are asked for and there is room for one only."""
+        return self.split and not self._laid_out.split
+
+    @property
+    def whole_off_screen(self) -> OffScreen:
+        """The same where the view has no line at all."""
+        return OffScreen(lines_below=sum(self.document.weights))
+
     def height_for(self, width: int) -> int:
         """Lines that the whole document takes at this width, its scroll bar included."""
         return max(1, self._lay_out(width - self.styles.scrollbar_size_vertical).height)
@@ -179,6 +175,7 @@ class DiffView(ScrollView, can_focus=True):
         place = self.document.seen.first_unseen()
         if place is not None:
             row, character = place
+            self._finding = False
             self.wrap = True  # sideways nothing may stay hidden
             self.scroll_to(0, self._laid_out.top_of(row, character), animate=False)
             self.refresh()
@@ -222,8 +219,10 @@ class DiffView(ScrollView, can_focus=True):
         self._to_hunk(self._at - 1)
 
     def action_toggle_hunk(self) -> None:
-        if self.document.hunks and self.document.toggle(self.document.hunks[self._at].hunk_id):
+        self.refused = self.whole
+        if self.refused is None and self.document.toggle(self.document.hunks[self._at].hunk_id):
             self.again()
+        self._tell()
 
     def action_toggle_split(self) -> None:
         self.split = not self.split
@@ -245,6 +244,7 @@ class DiffView(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
+            self.refused = None
             self._follow()
             self._tell()
 
@@ -254,6 +254,8 @@ class DiffView(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.again()
+        if self._finding:
+            self.call_after_refresh(self._find_change)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -294,8 +296,9 @@ class DiffView(ScrollView, can_focus=True):
             width = self.scrollable_content_region.width
             self._layout_now = layout = self._lay_out(width)
             self._strips.clear()
-            wide = layout.gutter + layout.longest
-            self.virtual_size = Size(max(width, 0 if layout.split else wide), layout.height)
+            # Scrolled as far as it goes, the longest line ends at the end of its side.
+            wide = width + max(0, layout.longest - layout.room)
+            self.virtual_size = Size(wide if layout.longest else width, layout.height)
         return self._layout_now
 
     def _lay_out(self, width: int) -> DiffLayout:
@@ -341,10 +344,23 @@ class DiffView(ScrollView, can_focus=True):
         if not self.document.hunks:
             return
         self._at = min(max(index, 0), len(self.document.hunks) - 1)
+        self.refused = None
         self._strips.clear()
         self.refresh()
         self.scroll_to(y=self._extent(self._at)[0], animate=False)
         self._tell()
+
+    def _find_change(self) -> None:
+        """Scroll to the first change where the lines before it would take most of the room."""
+        height = self.scrollable_content_region.height
+        if not self._finding or height <= 0:
+            return
+        self._finding = False
+        changed = (n for n, row in enumerate(self.document.rows) if row.mark != " ")
+        line = self._laid_out.top_of(next(changed, 0))
+        if line > height // 2:
+            self.scroll_to(y=line, animate=False)
+        self.refresh()
 
     def _to_match(self) -> None:
         self._pen_now = None
@@ -357,6 +373,8 @@ class DiffView(ScrollView, can_focus=True):
 
     def _note(self, layout: DiffLayout, line: int) -> None:
         """Remember what is drawn as seen; without wrapping only as far as it is on screen."""
+        if self._finding:
+            return  # it is about to be scrolled away
         news = False
         for part in layout.parts(line):
             if part.row < 0:
@@ -392,13 +410,14 @@ class DiffView(ScrollView, can_focus=True):
         if layout.is_caption(parts[0].row):
             row, fill = pen.caption_row(parts[0], width, self._at)
         elif layout.split:
-            row, fill = pen.both_sides(layout, parts, width), pen.blank
+            scrolled = 0 if layout.wraps else self.scroll_offset.x
+            row, fill = pen.both_sides(layout, parts, width, scrolled), pen.blank
         else:
             row, fill = pen.side(layout, parts[0], self.scroll_offset.x)
             left = 0 if layout.wraps else layout.on_screen(parts[0], self.scroll_offset.x)[0]
         over = ink(None, on=pen.palette.selection)
         row = selected(row, line, self.text_selection, over)
-        return _strip(row, left, line, width, fill, gutter=layout.gutter)
+        return shifted(row, left, line, width, fill, gutter=layout.gutter)
 
     def _nothing(self, y: int, width: int) -> Strip:
         if y != 1:
@@ -406,18 +425,3 @@ class DiffView(ScrollView, can_focus=True):
         text = fit("  " + self.words("diff.nothing"), width)
         style = self._pen.blank + ink(self._pen.palette.faint)
         return Strip([Segment(pad(text, width), style)])
-
-
-def _strip(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int) -> Strip:
-    """A strip of exactly ``width`` cells; the text behind the gutter is scrolled by ``left``."""
-    head: Row = []
-    rest = list(row)
-    taken = 0
-    while left and rest and taken < gutter:
-        head.append(rest.pop(0))
-        taken += cell_len(head[-1].text)
-    strips = [
-        Strip(head, taken).apply_offsets(0, y),
-        Strip(rest, row_cells(rest)).apply_offsets(taken + left, y),
-    ]
-    return Strip.join(strips).adjust_cell_length(width, fill)

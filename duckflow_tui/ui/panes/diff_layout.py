@@ -16,7 +16,7 @@ from duckflow_tui.ui.panes.diff_rows import DiffDocument, RowKind
 from duckflow_tui.ui.panes.seen import whole_spans
 from duckflow_tui.ui.panes.strips import Span, fold, wrap
 
-NARROWEST_SPLIT: Final = 40  # cells; below, two versions side by side are unreadable
+NARROWEST_SPLIT: Final = 72  # cells; below, two versions side by side are unreadable
 _NARROWEST_NUMBERS: Final = 30  # cells; below, line numbers take room that the text needs
 
 # Characters whose width is known without a look at their neighbours: one cell, two cells.
@@ -178,11 +178,14 @@ class DiffLayout:
         if self.wraps or part.row < 0:
             return part.span
         text = self.document.rows[part.row].text
-        left = 0 if self.split else scrolled
+        left = scrolled
         if text.isascii():
-            return min(left, len(text)), min(left + self.room, len(text))
+            start = min(left, len(text))
+            cut = len(text) - start > self.room
+            return start, min(left + self.room - cut, len(text))
         start = fold(text, left)[0][1] if left else 0
-        return start, start + fold(text[start:], self.room)[0][1]
+        cut = cell_len(text[start:]) > self.room
+        return start, start + fold(text[start:], self.room - cut)[0][1]
 
     def top_of(self, row: int, character: int = 0) -> int:
         """The screen line on which this character of the row is."""

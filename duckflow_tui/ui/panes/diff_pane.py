@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -14,6 +15,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pen import counted
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
+from duckflow_tui.ui.panes.diff_verdict import Ending, verdict_text
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.panes.theme_palette import palette_of
 
@@ -21,22 +23,45 @@ _FEWEST_HINTS = 3  # lines of room below which the keys give way to the diff its
 
 
 class DiffPane(Vertical):
-    """A DiffView above one line that counts what is not on screen and names the keys."""
+    """A DiffView above one line that counts what is not on screen and names the keys.
+
+    Above it stands what became of the change, once that is known. Without ``titled`` no title
+    says what is shown: where room is short the line below does, and the view begins with what
+    changes.
+    """
 
     words: var[Catalogue] = var(Catalogue)
 
-    def __init__(self, *, focusable: bool = True, id: str | None = None) -> None:
+    def __init__(
+        self, *, focusable: bool = True, titled: bool = True, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self.view = DiffView(focusable=focusable)
+        self.call_id = ""  # of the call that would make the change
+        self._titled = titled
+        self._ending: Ending | None = None
+        self._verdict = Static(classes="diff-verdict", markup=False)
         self._foot = Static(classes="diff-foot", markup=False)
 
     def compose(self) -> ComposeResult:
+        yield self._verdict
         yield self.view
         yield self._foot
 
-    def show(self, document: DiffDocument) -> None:
-        """Show another document from its start."""
-        self.view.show(document)
+    def on_mount(self) -> None:
+        self._verdict.display = False
+
+    def show(self, document: DiffDocument, call_id: str = "") -> None:
+        """Show another document from its start: what the call would change."""
+        self.call_id = call_id
+        self.ended(None)
+        self.view.show(document, at_change=not self._titled)
+
+    def ended(self, ending: Ending | None) -> None:
+        """What became of the call whose change is shown; None while that is open."""
+        if ending != self._ending:
+            self._ending = ending
+            self._say_verdict()
 
     def height_for(self, width: int) -> int:
         """Lines that the whole document and the line below take at this width."""
@@ -68,6 +93,11 @@ class DiffPane(Vertical):
     def watch_words(self, words: Catalogue) -> None:
         self.view.words = words
         self._say()
+        self._say_verdict()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._say_verdict()
 
     def on_resize(self) -> None:
         self._say()
@@ -80,10 +110,26 @@ class DiffPane(Vertical):
             text = self._foot_text(palette_of(self))
             self._foot.update(text, layout=False)
 
+    def _say_verdict(self) -> None:
+        if not self.is_attached:
+            return
+        self._verdict.display = self._ending is not None
+        if self._ending is not None:
+            self._verdict.update(verdict_text(self._ending, self.words, palette_of(self)))
+
     def _foot_text(self, palette: Palette) -> Text:
-        off = self.view.off_screen
+        off = self.view.off_screen if self.size.height > 1 else self.view.whole_off_screen
         text = Text(" ", no_wrap=True, overflow="ellipsis", end="")
         counts: list[str] = []
+        roomy = self.size.height > _FEWEST_HINTS
+        if self.view.refused is not None:
+            text.append(self.words(f"diff.whole.{self.view.refused}"), style=palette.accent)
+            return text
+        if self.view.too_narrow:
+            text.append(f"{self.words('diff.too_narrow')}  ", style=palette.accent)
+        if not self._titled and not roomy and self.view.document.previews:
+            added, removed = self.view.document.figures()
+            text.append(f"{self.words('diff.title')} +{added} −{removed}  ", style=palette.quiet)
         if off.lines_above:
             counts.append(self.words("diff.above", lines=off.lines_above))
         if off.lines_below:
@@ -91,12 +137,14 @@ class DiffPane(Vertical):
         if off.files_below:
             counts.append(counted(self.words, "diff.more_files", off.files_below))
         text.append(", ".join(counts), style=palette.quiet)
-        if self.view.document.previews and self.view.size.height >= _FEWEST_HINTS:
+        if self.view.document.previews and roomy:
             text.append("   " if counts else " ")
-            text.append(self._hints(), style=palette.faint)
+            room = self.size.width - text.cell_len
+            text.append(self._hints(room), style=palette.faint)
         return text
 
-    def _hints(self) -> str:
+    def _hints(self, room: int) -> str:
+        """The keys that act here, as many as fit whole."""
         heading = self.view.heading
         hints: list[str] = []
         labels = {key.action: key.label for key in keys_of("diff")}
@@ -109,4 +157,6 @@ class DiffPane(Vertical):
         wrap = "diff.hint_cut" if self.view.wrap else "diff.hint_wrap"
         hints.append(f"{labels['toggle_split']} {self.words(split)}")
         hints.append(f"{labels['toggle_wrap']} {self.words(wrap)}")
+        while hints and cell_len("  ".join(hints)) > room:
+            hints.pop()
         return "  ".join(hints)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -63,13 +64,17 @@ class DiffPen:
         layers += self._search.layers(part.row, self.palette)
         span = layout.on_screen(part, scrolled)
         drawn += [Segment(text, style) for text, style in painted(row.text, span, ground, layers)]
+        if not layout.wraps and span[1] < len(row.text):
+            drawn.append(Segment("…", ground + ink(self.palette.accent)))
         return drawn, fill
 
-    def both_sides(self, layout: DiffLayout, parts: Sequence[Part], width: int) -> Row:
+    def both_sides(
+        self, layout: DiffLayout, parts: Sequence[Part], width: int, scrolled: int
+    ) -> Row:
         """The old version, a rule, the new version."""
         joined: Row = []
         for number, part in enumerate(parts):
-            row, fill = self.side(layout, part, 0, old=number == 0)
+            row, fill = self.side(layout, part, scrolled, old=number == 0)
             joined += padded(row, layout.half if number == 0 else width - layout.half - 1, fill)
             if number == 0:
                 joined.append(Segment("│", self.blank + ink(self.palette.faint)))
@@ -156,3 +161,18 @@ def padded(row: Row, width: int, fill: Style) -> Row:
     if cells <= width:
         return [*row, Segment(" " * (width - cells), fill)]
     return list(Strip(row, cells).crop(0, width))
+
+
+def shifted(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int) -> Strip:
+    """A strip of exactly ``width`` cells; the text behind the gutter is scrolled by ``left``."""
+    head: Row = []
+    rest = list(row)
+    taken = 0
+    while left and rest and taken < gutter:
+        head.append(rest.pop(0))
+        taken += cell_len(head[-1].text)
+    strips = [
+        Strip(head, taken).apply_offsets(0, y),
+        Strip(rest, row_cells(rest)).apply_offsets(taken + left, y),
+    ]
+    return Strip.join(strips).adjust_cell_length(width, fill)

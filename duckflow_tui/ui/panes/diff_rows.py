@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
@@ -29,6 +29,15 @@ class RowKind(Enum):
     HUNK = "hunk"  # the head of a hunk
     LINE = "line"
     BLANKS = "blanks"  # a run of blank lines; ``count`` of them
+
+
+class Whole(StrEnum):
+    """Why a hunk cannot be left out; the values are keys of the catalogue."""
+
+    NO_HUNKS = "no_hunks"
+    ONLY_SHOWN = "only_shown"  # no gate asks about it, or it was answered
+    ONLY_ONE = "only_one"  # leaving it out would be a rejection
+    FILE = "file"  # of a file that comes, goes or moves
 
 
 @dataclass(slots=True)
@@ -83,13 +92,20 @@ class DiffDocument:
         """Lines that have not been on screen as a whole."""
         return self.seen.unseen
 
-    def can_leave(self, hunk_id: HunkId) -> bool:
-        """Whether the hunk may be left out: only of a file that is there and stays."""
-        return self.choosing and self.previews[hunk_id[0]].kind == "modify"
+    def whole(self, hunk_id: HunkId | None) -> Whole | None:
+        """Why the hunk cannot be left out; None where it can, of a file that stays."""
+        if not self.choosing:
+            return Whole.ONLY_SHOWN
+        if hunk_id is None:
+            return Whole.NO_HUNKS
+        if self.previews[hunk_id[0]].kind != "modify":
+            return Whole.FILE
+        alone = len(self.hunks) == 1 and len(self.previews) == 1
+        return Whole.ONLY_ONE if alone else None
 
     def toggle(self, hunk_id: HunkId) -> bool:
         """Leave the hunk out, or take it again; False where that is not possible."""
-        if not self.can_leave(hunk_id):
+        if self.whole(hunk_id) is not None:
             return False
         self.left_out ^= {hunk_id}
         for listener in tuple(self._listeners):

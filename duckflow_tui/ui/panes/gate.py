@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
+from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import ScrollableContainer
 from textual.message import Message
-from textual.widgets import Input
+from textual.reactive import var
+from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.clock import Clock
@@ -17,10 +19,21 @@ from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_frame import GateFrame
+from duckflow_tui.ui.panes.typed_ahead import COMPOSED, BurstWatch
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
 #: Seconds after the focus came in which keys are ignored: they were meant for another place.
 SETTLE: Final = 0.3
+#: Seconds that an answered gate keeps the focus at most while its reply may ask again.
+STAY: Final = 2.0
+
+_LETTERS: Final = frozenset(k for key in KEYS if key.surface in ("gate", "diff") for k in key.keys)
+#: Those that answer, or lead to an answer. To refuse is always possible.
+_ANSWERS: Final = frozenset(
+    k for key in KEYS if key.surface == "gate" and key.action != "reject" for k in key.keys
+)
+#: Answers after which the same reply may ask again: the others skip what it asked for.
+_GOES_ON: Final = (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP, GateChoice.EDIT)
 
 Proposed = Callable[[str], str | None]
 
@@ -43,6 +56,10 @@ class GateCard(GateFrame, can_focus=True):
     It never takes the focus by itself, and keys within ``SETTLE`` seconds of the focus arriving
     do nothing. While part of the request was not on screen, ``y`` and ``s`` show it instead of
     approving (R14). An answer carries the hashes of exactly what was shown.
+
+    Once answered by a key it keeps the focus, and says so, while the same reply may ask again:
+    the focus stays for that gate and never comes to it. Whatever is typed meanwhile goes to the
+    composer, and the focus with it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = _bindings()
@@ -55,7 +72,16 @@ class GateCard(GateFrame, can_focus=True):
             self.answer = answer
 
     class Left(Message):
-        """The user is done here: the composer should have the focus. The gate may be open."""
+        """The user is done here: the composer should have the focus. The gate may be open.
+
+        ``typed`` is a key or a paste that was meant for the composer.
+        """
+
+        def __init__(self, typed: events.Key | events.Paste | None = None) -> None:
+            super().__init__()
+            self.typed = typed
+
+    may_ask_again: var[bool] = var(False)  # the reply at hand may open another gate
 
     def __init__(
         self,
@@ -68,10 +94,14 @@ class GateCard(GateFrame, can_focus=True):
         """``beside`` is the pane that shows the diff where there is room; ``proposed`` gives the
         whole new content behind a gate, by its id.
         """
-        super().__init__(beside, id=id)
+        super().__init__(beside, self._written, id=id)
         self._clock = clock
         self._proposed = proposed
+        self._burst = BurstWatch()
         self._focused_at: float | None = None
+        self._leaving = False  # the composer is about to get the focus
+        self._stayed_until = float("-inf")  # keys from before were typed between two gates
+        self._stay_timer: Timer | None = None
 
     def on_mount(self) -> None:
         self._take_gate()
@@ -85,6 +115,11 @@ class GateCard(GateFrame, can_focus=True):
         if gate == self._gate:
             self._say()
             return
+        if gate is None and self._staying and self.may_ask_again:
+            return
+        if self._staying:
+            self._stayed_until = Message().time  # on the clock that keys carry
+            self._end_stay()
         typing = self._reason.has_focus
         had_focus = self.has_focus or typing
         self._sent = False
@@ -97,24 +132,108 @@ class GateCard(GateFrame, can_focus=True):
             if typing:
                 self.focus()
 
+    # --- the focus between two gates ---------------------------------------------------------
+
+    @property
+    def staying(self) -> bool:
+        """Whether it has been answered and keeps the focus for the next gate of the reply."""
+        return self._staying
+
+    def let_go(self) -> None:
+        """Keep the focus no longer: the composer should have it."""
+        if self._staying:
+            self._leave()
+
+    def watch_may_ask_again(self) -> None:
+        if self.is_mounted and self._staying and not self.may_ask_again and not self.gates:
+            self._take_gate()
+
+    def _stay(self) -> None:
+        self._staying = True
+        self.focus()
+        self._stay_timer = self.set_timer(STAY, self.let_go)
+
+    def _end_stay(self) -> None:
+        self._staying = False
+        if self._stay_timer is not None:
+            self._stay_timer.stop()
+            self._stay_timer = None
+
+    def _leave(self, typed: events.Key | events.Paste | None = None) -> None:
+        self._end_stay()
+        self._leaving = True  # what comes until the focus has moved is meant for the composer too
+        self.post_message(self.Left(typed))
+
+    def _to_composer(self, event: events.Key | events.Paste) -> bool:
+        """Whether what was typed belongs to the composer, and is on its way there."""
+        between = self._staying or self._leaving or event.time < self._stayed_until
+        if not between or not (self.has_focus or self._leaving):
+            return False
+        if isinstance(event, events.Paste):
+            self._leave(events.Paste(event.text))
+        elif (event.is_printable and event.character is not None) or (
+            self._leaving and event.key in COMPOSED
+        ):
+            self._leave(events.Key(event.key, event.character))
+        else:
+            return False
+        event.stop()
+        event.prevent_default()
+        return True
+
     # --- keys ------------------------------------------------------------------------------
 
     def on_focus(self) -> None:
         self._focused_at = self._clock.monotonic()
-        self._sent, self._hint = False, ""
+        self._leaving = False
+        if not self._staying:
+            self._sent, self._hint = False, ""
         self._say()
 
     def on_blur(self) -> None:
-        self._focused_at = None
+        self._focused_at, self._hint = None, ""
+        self._leaving = False
+        if self._staying and self.app.app_focus:  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+            self._end_stay()
+        if not self._staying and not self.gates and self._gate is not None:
+            self.show_gate(None)
         self._say()
 
-    def on_key(self, event: events.Key) -> None:
-        """Keys that were typed before the focus was noticed are not meant for the gate."""
+    def on_paste(self, event: events.Paste) -> None:
+        if self._reason.display:
+            event.stop()
+            event.prevent_default()
+            self._reason.take_paste(event)
+        else:
+            self._to_composer(event)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Keys that were typed before the focus was noticed are not meant for the gate.
+
+        Its own keys act at once: left to the app, they would act after the characters that came
+        right behind them. What comes right behind a key that asks for text is that text. No key
+        answers that stands in the middle of a burst: it was part of something else.
+        """
+        begins = self._burst.begins(event)
+        if self._reason.display:
+            if await self._reason.take(event):
+                event.stop()
+                event.prevent_default()
+            return
+        if self._to_composer(event):
+            return
         if self.has_focus and not self._settled:
             own = event.key in self._bindings.key_to_bindings or event.key == "enter"
             if own or event.is_printable:
                 event.stop()
                 event.prevent_default()
+        elif self.has_focus and event.key in _LETTERS:
+            event.stop()
+            event.prevent_default()
+            if event.key in _ANSWERS and not begins:
+                return
+            for binding in self._bindings.key_to_bindings[event.key]:
+                await self.run_action(binding.action)
 
     @property
     def _settled(self) -> bool:
@@ -124,7 +243,7 @@ class GateCard(GateFrame, can_focus=True):
 
     def _open_gate(self) -> Gate | None:
         """The gate, if a key may answer it now."""
-        ready = self.has_focus and self._settled and not self._sent
+        ready = self.has_focus and self._settled and not self._sent and not self._reason.display
         return self._gate if ready else None
 
     def action_once(self) -> None:
@@ -134,13 +253,23 @@ class GateCard(GateFrame, can_focus=True):
         if self._gate is not None and self._gate.can_grant_session:
             self._approve(GateChoice.SESSION)
 
+    def action_step(self) -> None:
+        if self._gate is not None and self._gate.can_grant_step:
+            self._approve(GateChoice.STEP)
+
     def action_reject(self) -> None:
-        if self._open_gate() is None:
-            return
+        if self._open_gate() is not None:
+            asked = self.words("gate.ask_reason")
+            if cell_len(asked) > self.size.width - 1:  # the cursor stands before it
+                asked = self.words("gate.ask_reason_short")
+            self._write(asked)
+
+    def _write(self, placeholder: str) -> None:
         self._hint = ""
-        self._reason.placeholder = self.words("gate.ask_reason")
+        self._reason.placeholder = placeholder
         self._reason.display, self._keys.display = True, False
-        self._reason.focus()
+        self._reason.take_over(self)
+        self._say()
         self._share_out()
 
     def action_edit(self) -> None:
@@ -153,6 +282,7 @@ class GateCard(GateFrame, can_focus=True):
         elif not is_safe(text.replace("\r\n", "\n").replace("\t", " ")):
             self._refuse("gate.unsafe_edit")  # an editor cannot show it as it is
         else:
+            self._focused_at = None  # what comes until the screen has the keys answers nothing
             screen = EditProposal(self.words, gate.previews[0], text)
             self.app.push_screen(  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
                 screen, lambda edited: self._edited(gate, text, edited)
@@ -168,7 +298,7 @@ class GateCard(GateFrame, can_focus=True):
             self._close_reason()
             self.focus()
         else:
-            self.post_message(self.Left())
+            self._leave()
 
     def action_next_hunk(self) -> None:
         self._view.action_next_hunk()
@@ -177,8 +307,13 @@ class GateCard(GateFrame, can_focus=True):
         self._view.action_previous_hunk()
 
     def action_toggle_hunk(self) -> None:
-        if self._open_gate() is not None:
+        if self._open_gate() is None:
+            return
+        whole = self._view.whole
+        if whole is None:
             self._view.action_toggle_hunk()
+        else:
+            self._refuse(f"diff.whole.{whole}")
 
     def action_toggle_split(self) -> None:
         self._view.action_toggle_split()
@@ -192,10 +327,19 @@ class GateCard(GateFrame, can_focus=True):
             part = self._points
         await part.run_action(action)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        if self._gate is not None and not self._sent:
-            self._answer(self._gate, GateChoice.REJECT, reason=event.value.strip())
+    def _written(self, text: str) -> None:
+        gate = self._gate
+        if gate is None or self._sent:
+            return
+        text = text.strip()
+        if self._allows is None:
+            self._answer(gate, GateChoice.REJECT, reason=text)
+        elif text == gate.needs_word:
+            left_out = tuple(sorted(self._document.left_out))
+            self._answer(gate, self._allows, left_out=left_out, word=text)
+        else:
+            self._reason.value = ""
+            self._refuse("gate.word.wrong")
 
     # --- answers ---------------------------------------------------------------------------
 
@@ -205,6 +349,10 @@ class GateCard(GateFrame, can_focus=True):
             return
         if self._document.takes_nothing:
             self._refuse("gate.takes_nothing")
+            return
+        if gate.needs_word:
+            self._allows = choice
+            self._write(self.words("gate.word.ask", word=gate.needs_word))
             return
         left_out = tuple(sorted(self._document.left_out))
         self._answer(gate, choice, left_out=left_out)
@@ -223,8 +371,10 @@ class GateCard(GateFrame, can_focus=True):
         self.post_message(self.Answered(answer))
         if len(self.gates) > 1:
             self.focus()  # the next one waits here
+        elif self.may_ask_again and choice in _GOES_ON:
+            self._stay()
         else:
-            self.post_message(self.Left())
+            self._leave()
         self._say()
 
     def _edited(self, gate: Gate, before: str, edited: str | None) -> None:
@@ -243,6 +393,7 @@ class GateCard(GateFrame, can_focus=True):
         self._say()
 
     def _close_reason(self) -> None:
+        self._allows = None
         self._reason.value = ""
         self._reason.display, self._keys.display = False, True
         self._say()

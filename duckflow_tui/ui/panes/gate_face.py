@@ -45,9 +45,15 @@ def title_of(
     return Title(text, shown != what)
 
 
-def subtitle_of(gate: Gate, words: Catalogue, palette: Palette, hint: str) -> Text:
-    """``low risk · Enter to decide``; the risk is a word before it is a colour."""
+def subtitle_of(gate: Gate, words: Catalogue, palette: Palette, hint: str, room: int) -> Text:
+    """``low risk · Enter to decide`` in at most ``room`` cells, the hint before the risk.
+
+    The risk is a word before it is a colour.
+    """
     risk = gate.impact.risk
+    whole = f"{words(f'gate.risk.{risk}')} · {hint}"
+    if Text(whole).cell_len > room:
+        return Text(fit(hint, room), style=palette.accent, no_wrap=True)
     style = palette.bad if risk.rank >= Risk.HIGH.rank else palette.accent
     text = Text(words(f"gate.risk.{risk}"), style=style, no_wrap=True)
     return text.append(f" · {hint}", style=palette.accent)
@@ -65,6 +71,8 @@ def key_hints(gate: Gate, words: Catalogue, *, unseen: int, width: int) -> tuple
                 visible_line(gate.grant_pattern),
             )
         )
+    if gate.can_grant_step:
+        hints.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
     hints.append(KeyHint(_LETTERS["reject"], words("gate.key.reject")))
     if gate.can_edit:
         hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))

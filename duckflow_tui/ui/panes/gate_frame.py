@@ -10,23 +10,25 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.reactive import var
-from textual.widgets import Input
 
-from duckflow_tui.state.gates import Gate
+from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.layout import ROOMY
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
 from duckflow_tui.ui.panes.gate_face import Title, key_hints, subtitle_of, title_of
-from duckflow_tui.ui.panes.gate_keys import KeyRow
+from duckflow_tui.ui.panes.gate_keys import KeyHint, KeyRow
 from duckflow_tui.ui.panes.gate_request import RequestView
 from duckflow_tui.ui.panes.gate_room import Shares, Wants, shares
 from duckflow_tui.ui.panes.gate_rows import GateRow, argument_rows, point_rows, subject, verb
 from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.typed_ahead import InlineField
 
 _SHARE: Final = 0.6  # of the container's height that the card takes at most
-_SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card
+_SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card, or room is short
+_TIGHT: Final = 30  # rows of the screen below which each point is one row, and all have one
+_TIGHT_LINES: Final = 10  # lines that it gets there, if two are left to the chat
 _LEAST_BESIDE: Final = (24, 4)  # cells and lines of a pane that can show a diff
 
 
@@ -34,7 +36,7 @@ class InnerDiff(DiffPane):
     """The diff inside the card, where no other pane shows it."""
 
     def __init__(self, allot: Callable[[Size], int]) -> None:
-        super().__init__(focusable=False)
+        super().__init__(focusable=False, titled=False)
         self._allot = allot
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -48,18 +50,23 @@ class GateFrame(Vertical):
     words: var[Catalogue] = var(Catalogue)
     step: var[str] = var("")  # "step 2": which step of the plan asks, empty for none
 
-    def __init__(self, beside: DiffPane | None, *, id: str | None) -> None:
+    def __init__(
+        self, beside: DiffPane | None, written: Callable[[str], object], *, id: str | None
+    ) -> None:
+        """``written`` gets what the user wrote in the line of the card."""
         super().__init__(id=id)
         self._beside = beside
         self._document = DiffDocument()
         self._gate: Gate | None = None
         self._sent = False  # this gate has been answered; it only waits to go
+        self._staying = False  # it was, and keeps the focus for the next gate of the reply
         self._hint = ""  # why the last key did nothing
-        self._stage = 0  # the part that is being paged through
+        self._stage: int | None = None  # the part that is being paged through
+        self._allows: GateChoice | None = None  # what the word allows that is being typed
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
         self._inner = InnerDiff(lambda size: self._shares(size).diff)
-        self._reason = Input(compact=True, id="gate-reason")
+        self._reason = InlineField(written, id="gate-reason")
         self._keys = KeyRow()
 
     def compose(self) -> ComposeResult:
@@ -95,7 +102,7 @@ class GateFrame(Vertical):
         What stays in the pane beside is only to be read from then on.
         """
         self._gate = gate
-        self._hint, self._stage = "", 0
+        self._hint, self._stage = "", None
         self._document.choosing = False
         self.display = gate is not None
         if gate is None:
@@ -104,7 +111,7 @@ class GateFrame(Vertical):
         self._document = DiffDocument(gate.previews, choosing=True)
         self._document.on_choice(self._chosen)
         if self._beside is not None:
-            self._beside.show(self._document)
+            self._beside.show(self._document, gate.call_id)
         self._place_diff()
         self._fill(fresh=True)
 
@@ -144,7 +151,9 @@ class GateFrame(Vertical):
         self._points.says = self._arguments.says = self.words("gate.says")
         # Where the title cuts the path it stands in a row of its own.
         with_path = self._title().cut
-        points = point_rows(gate, self.words, self._document, with_path=with_path)
+        points = point_rows(
+            gate, self.words, self._document, with_path=with_path, close=self._is_tight
+        )
         if small:  # no border, so no title
             what = f"{verb(gate, self.words)} {subject(gate)}"
             points.insert(0, GateRow(self.words("gate.title"), what))
@@ -165,20 +174,31 @@ class GateFrame(Vertical):
         palette = palette_of(self)
         lit = self.has_focus and not self._sent
         hint = self._hint or self.words("gate.hint_focused" if lit else "gate.hint")
+        if self._staying:
+            hint = self.words("gate.answered")
         if self._reason.display:
-            hint = self.words("gate.hint_reason")
+            key = "gate.hint_reason" if self._allows is None else "gate.word.hint"
+            hint = self._hint or self.words(key)
         self.border_title = self._title().text
-        self.border_subtitle = subtitle_of(gate, self.words, palette, hint)
+        room = max(0, self.size.width - 2)
+        self.border_subtitle = subtitle_of(gate, self.words, palette, hint, room)
         self._points.lit = self._keys.lit = lit
-        hints = key_hints(gate, self.words, unseen=self.unseen(), width=self.size.width)
+        if self._staying:
+            hints = (KeyHint("✓", self.words("gate.answered_hint")),)
+        else:
+            hints = key_hints(gate, self.words, unseen=self.unseen(), width=self.size.width)
         if hints != self._keys.hints:
             self._keys.hints = hints
             self._share_out()
 
+    @property
+    def _is_tight(self) -> bool:
+        return self.screen.size.height < _TIGHT
+
     def _title(self) -> Title:
         assert self._gate is not None
         palette = palette_of(self)
-        room = max(0, self.size.width - 4)
+        room = max(0, self.size.width - 2)  # the border leaves a space at both ends of it
         return title_of(
             self._gate, self.words, palette, room, step=self.step, waiting=len(self.gates)
         )
@@ -187,8 +207,10 @@ class GateFrame(Vertical):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         wants = self._wants(Size(width, container.height))
-        share = _SHARE_WITH_DIFF if wants.diff else _SHARE
+        share = _SHARE_WITH_DIFF if wants.diff or self._is_tight else _SHARE
         most = max(int(container.height * share), min(container.height, 4))
+        if self._is_tight:
+            most = max(most, min(container.height - 2, _TIGHT_LINES))
         return min(wants.keys + wants.points + wants.arguments + wants.diff, most)
 
     def _wants(self, size: Size) -> Wants:
@@ -196,6 +218,7 @@ class GateFrame(Vertical):
         return Wants(
             keys=1 if self._reason.display else self._keys.height_for(width, size.height),
             points=self._points.height_for(width),
+            least_points=self._points.least_for(width),
             arguments=self._arguments.height_for(width) if self._arguments.display else 0,
             diff=self._inner.height_for(width) if self._inner.display else 0,
         )
@@ -240,6 +263,9 @@ class GateFrame(Vertical):
         for stage, part in enumerate(parts):
             if part.unseen():
                 self._stage = stage
+                self._hint = ""
+                if stage:
+                    self._points.to_start()
                 self._share_out()
                 part.show_next_unseen()
                 return True

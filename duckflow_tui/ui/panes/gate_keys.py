@@ -14,7 +14,7 @@ from textual.widget import Widget
 from duckflow_tui.ui.panes.strips import wrap
 from duckflow_tui.ui.panes.theme_palette import palette_of
 
-_GAP: Final = 2
+_GAPS: Final = (2, 1)  # between two keys; the second where that saves a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class KeyRow(Widget, can_focus=False):
 
         Something of the request stays in sight however long the labels are.
         """
-        return min(len(self._pack(width)), max(1, most - 2))
+        return min(len(self._packed(width)[1]), max(1, most - 2))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(width, container.height)
@@ -62,12 +62,13 @@ class KeyRow(Widget, can_focus=False):
         palette = palette_of(self)
         letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.faint
         text = Text(no_wrap=True, end="")
-        for number, line in enumerate(self._pack(self.size.width)):
+        gap, lines = self._packed(self.size.width)
+        for number, line in enumerate(lines):
             if number:
                 text.append("\n")
             for index, hint in enumerate(line):
                 if index:
-                    text.append(" " * _GAP)
+                    text.append(" " * gap)
                 if hint.letter:
                     text.append(f" {hint.letter} ", style=letter)
                     text.append(" ")
@@ -76,17 +77,23 @@ class KeyRow(Widget, can_focus=False):
                     text.append(f" {hint.to_what}", style=palette.quiet)
         return text
 
-    def _pack(self, width: int) -> list[list[KeyHint]]:
+    def _packed(self, width: int) -> tuple[int, list[list[KeyHint]]]:
+        """The gap and the lines: the wide gap unless the narrow one needs fewer lines."""
+        return min(
+            ((gap, self._pack(width, gap)) for gap in _GAPS), key=lambda packed: len(packed[1])
+        )
+
+    def _pack(self, width: int, gap: int) -> list[list[KeyHint]]:
         """The hints in lines; one that is too long for a line goes on below itself."""
         lines: list[list[KeyHint]] = [[]]
         used = 0
         for hint in self.hints:
-            if used and used + _GAP + hint.cells > width:
+            if used and used + gap + hint.cells > width:
                 lines.append([])
                 used = 0
             if hint.cells <= width:
                 lines[-1].append(hint)
-                used += hint.cells + (_GAP if used else 0)
+                used += hint.cells + (gap if used else 0)
                 continue
             head = len(hint.letter) + 3
             for number, (start, stop) in enumerate(wrap(hint.whole, max(1, width - head))):

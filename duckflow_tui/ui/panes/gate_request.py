@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Final
 
 from rich.cells import cell_len
@@ -15,7 +14,9 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from duckflow_tui.ui.panes.diff_paint import painted
+from duckflow_tui.state.base import ELLIPSIS
+from duckflow_tui.ui.panes.diff_paint import Layer, painted
+from duckflow_tui.ui.panes.gate_fold import LEAST_ROOM, Foldable, Line, folded
 from duckflow_tui.ui.panes.gate_rows import GateRow
 from duckflow_tui.ui.panes.seen import Seen, whole_spans
 from duckflow_tui.ui.panes.strips import (
@@ -32,6 +33,7 @@ from duckflow_tui.ui.panes.strips import (
 from duckflow_tui.ui.panes.theme_palette import palette_of
 
 _NARROW: Final = 32  # cells; below, labels stand before the text instead of in a column
+_CLOSE: Final = 48  # cells; below, one space stands between the columns instead of two
 
 Allot = Callable[[Size], int]
 
@@ -39,7 +41,9 @@ Allot = Callable[[Size], int]
 class RequestView(ScrollView, can_focus=False):
     """Rows with their labels in a column. Draws lines, not widgets; counts what was seen (R14).
 
-    ``allot`` says how many lines it gets inside a container of some size.
+    ``allot`` says how many lines it gets inside a container of some size. Where those are too
+    few for every line of the rows but enough for the rows, each row stays in sight, cut with a
+    count of what is left of it; where they are fewer than the rows, it scrolls.
     """
 
     lit: var[bool] = var(False)  # whether digits are keys now
@@ -51,10 +55,9 @@ class RequestView(ScrollView, can_focus=False):
         self._allot = allot
         self.rows: tuple[GateRow, ...] = ()
         self._seen = Seen((), ())
-        self._width = -1
-        self._lines: list[tuple[int, int]] = []  # row and which of its spans, for each line
-        self._spans: list[list[Span]] = []
-        self._tops: list[int] = [0]
+        self._room = (-1, -1)  # cells and lines that the lines below were laid out for
+        self._lines: list[Line] = []
+        self._page: dict[int, int] = {}  # rows that get the spare lines, from which character on
         self._tell: Callable[[], None] | None = None
 
     def show(self, rows: Sequence[GateRow], *, fresh: bool) -> None:
@@ -66,7 +69,9 @@ class RequestView(ScrollView, can_focus=False):
             same = not fresh and index < len(old) and old[index].text == row.text
             if same and seen.whole(index):
                 self._seen.mark(index, 0, len(row.text))
-        self._lay_out(self.scrollable_content_region.width)
+        if fresh or [row.text for row in old] != [row.text for row in self.rows]:
+            self._page = {}
+        self._lay_out()
         if fresh:
             self.scroll_to(0, 0, animate=False)
         self.refresh(layout=True)
@@ -80,18 +85,36 @@ class RequestView(ScrollView, can_focus=False):
         return self._seen.unseen
 
     def show_next_unseen(self) -> int:
-        """Scroll to the first row that was not on screen; how many are left from there on."""
+        """Show the first row that was not on screen; how many are left from there on.
+
+        Folded rows give their spare lines to those that were not seen whole.
+        """
         place = self._seen.first_unseen()
         if place is not None:
             row, character = place
-            line = sum(1 for start, _ in self._spans[row][1:] if start <= character)
-            self.scroll_to(0, self._tops[row] + line, animate=False)
-            self.refresh()
+            rest = range(row, len(self.rows))
+            self._page = {n: self._seen.upto(n) for n in rest if not self._seen.whole(n)}
+            self._lay_out()
+            lines = [n for n, at in enumerate(self._lines) if at.row == row]
+            line = next((n for n in lines if self._lines[n].stop > character), lines[-1])
+            self.scroll_to(0, line, animate=False)
+            self.refresh(layout=True)
         return self._seen.unseen
+
+    def to_start(self) -> None:
+        """Every row from its start again, as before the first page."""
+        self._page = {}
+        self._lay_out()
+        self.scroll_to(0, 0, animate=False)
+        self.refresh(layout=True)
 
     def height_for(self, width: int) -> int:
         """Lines that all rows take at this width."""
         return sum(len(spans) for spans in self._cut(width))
+
+    def least_for(self, width: int) -> int:
+        """Lines below which not every row has one, where rows can be folded; else one."""
+        return len(self.rows) if self._folds(width) else min(1, len(self.rows))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._allot(container)
@@ -100,7 +123,7 @@ class RequestView(ScrollView, can_focus=False):
         self.refresh()
 
     def on_resize(self) -> None:
-        self._lay_out(self.scrollable_content_region.width)
+        self._lay_out()
         self.refresh()
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -111,14 +134,14 @@ class RequestView(ScrollView, can_focus=False):
         return text_of(drawn, 0, selection), "\n"
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        if width != self._width:
-            self._lay_out(width)
+        width, height = self.scrollable_content_region.size
+        if (width, height) != self._room:
+            self._lay_out()
         line = self.scroll_offset.y + y
         if line >= len(self._lines):
             return Strip.blank(width, self._ground)
-        row, number = self._lines[line]
-        if self._seen.mark(row, *self._spans[row][number]) and self._tell:
+        at = self._lines[line]
+        if self._seen.mark(at.row, at.start, at.stop) and self._tell:
             self.call_after_refresh(self._tell)
         over = ink(None, on=palette_of(self).selection)
         drawn = selected(self._draw(line), line, self.text_selection, over)
@@ -129,25 +152,47 @@ class RequestView(ScrollView, can_focus=False):
         palette = palette_of(self)
         return ink(palette.text, on=palette.background)
 
-    def _lay_out(self, width: int) -> None:
-        self._width = width
-        self._spans = self._cut(width)
-        self._tops = [0, *accumulate(len(spans) for spans in self._spans)]
-        self._lines = [
-            (row, number) for row, spans in enumerate(self._spans) for number in range(len(spans))
-        ]
+    def _lay_out(self) -> None:
+        width, height = self._room = self.scrollable_content_region.size
+        bar = self.scrollbar_size_vertical if self.show_vertical_scrollbar else 0
+        if bar and self.height_for(width + bar) <= height:
+            width += bar  # the bar goes: it alone takes the cells that make it needed
+        cuts = self._cut(width)
+        if len(cuts) <= height < sum(map(len, cuts)) and self._folds(width):
+            heads = self._head_cells(width)
+            rows = [
+                Foldable(row.text, width - head, row.keys)
+                for row, head in zip(self.rows, heads, strict=True)
+            ]
+            self._lines = folded(rows, height, self._page)
+        else:
+            self._lines = [
+                Line(row, start, stop, number == 0)
+                for row, spans in enumerate(cuts)
+                for number, (start, stop) in enumerate(spans)
+            ]
         self.virtual_size = Size(width, len(self._lines))
+
+    def _folds(self, width: int) -> bool:
+        """Whether a row cut to one line says something at this width."""
+        if not self._columns(width):
+            return False
+        return all(width - head >= LEAST_ROOM for head in self._head_cells(width))
+
+    def _gap(self, width: int) -> int:
+        return 1 if width < _CLOSE else 2
 
     def _columns(self, width: int) -> int:
         """Cells of the label column; 0 where labels stand before the text."""
         if width < _NARROW:
             return 0
-        return max([self.column, *(cell_len(row.label) for row in self.rows)]) + 2
+        labels = [self.column, *(cell_len(row.label) for row in self.rows)]
+        return max(labels) + self._gap(width)
 
     def _heads(self, width: int) -> list[tuple[str, str]]:
         """Label and the word ``says`` of each row as they are printed."""
         column = self._columns(width)
-        said = f"{self.says}  " if column else f"{self.says} "
+        said = f"{self.says}{' ' * self._gap(width)}" if column else f"{self.says} "
         same = " " * cell_len(said) if column else ""  # below a row that has said who speaks
         return [
             (
@@ -156,6 +201,9 @@ class RequestView(ScrollView, can_focus=False):
             )
             for row in self.rows
         ]
+
+    def _head_cells(self, width: int) -> list[int]:
+        return [cell_len(label) + cell_len(said) for label, said in self._heads(width)]
 
     def _cut(self, width: int) -> list[list[Span]]:
         column = self._columns(width)
@@ -171,25 +219,46 @@ class RequestView(ScrollView, can_focus=False):
         return cuts
 
     def _draw(self, line: int) -> Row:
-        palette = palette_of(self)
-        index, number = self._lines[line]
-        row = self.rows[index]
-        label, said = self._heads(self._width)[index]
-        column = self._columns(self._width)
+        palette, width = palette_of(self), self._room[0]
+        at = self._lines[line]
+        row = self.rows[at.row]
+        label, said = self._heads(width)[at.row]
+        column = self._columns(width)
         ground = self._ground
         tones = {
             "text": ground,
             "quiet": ground + ink(palette.quiet),
             "notice": ground + ink(palette.accent, bold=True),
             "warning": ground + ink(palette.bad, bold=True),
+            "added": ground + ink(palette.good),
+            "removed": ground + ink(palette.bad),
         }
         head: Row = []
-        if number == 0:
+        if at.first:
             head.append(Segment(label, ground + ink(palette.quiet)))
             head.append(Segment(said, ground + ink(palette.ai, italic=True)))
         else:
             head.append(Segment(" " * (column + cell_len(said) if column else 1), ground))
+        if column and at.first and at.start:  # what comes before was shown on an earlier page
+            cells = column + cell_len(said)
+            head = [Segment(pad(f"{row.label} …", cells), ground + ink(palette.quiet))]
         key = ink(palette.accent, bold=True) if self.lit else ink(palette.quiet)
-        layers = [(span, key) for span in row.keys]
-        pieces = painted(row.text, self._spans[index][number], tones[row.tone], layers)
-        return [*(s for s in head if s.text), *(Segment(text, style) for text, style in pieces)]
+        layers: list[Layer] = [(span, key) for span in row.keys]
+        tone = tones[row.tone]
+        body: Row = []
+        for number, span in enumerate(at.pieces or ((at.start, at.stop),)):
+            if number:
+                body.append(Segment(" ", ground))
+            pieces = painted(row.text, span, tone, layers)
+            body += [Segment(text, style) for text, style in pieces]
+            if at.pieces and not self._ends_item(row, span[1]):
+                body.append(Segment(ELLIPSIS, ground + ink(palette.quiet)))
+        if at.marker:
+            body.append(Segment(at.marker, ground + ink(palette.accent)))
+        return [*(s for s in head if s.text), *body]
+
+    @staticmethod
+    def _ends_item(row: GateRow, stop: int) -> bool:
+        """Whether nothing but the gap to the next item comes behind this character."""
+        following = min((start for start, _ in row.keys if start >= stop), default=len(row.text))
+        return not row.text[stop:following].strip()

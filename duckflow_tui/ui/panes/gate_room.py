@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-_LEAST: Final = (1, 1, 2)  # lines without which points, arguments and diff say nothing
+_LEAST_DIFF: Final = 3  # lines: two of the file and the one that counts the rest
 _POINTS: Final = 7  # lines that the points get before arguments and diff get more than the least
 _FAIR: Final = (_POINTS, 3, 6)  # lines they get before another part gets all it wants
 
@@ -18,6 +18,7 @@ class Wants:
     points: int
     arguments: int
     diff: int
+    least_points: int = 1  # lines that name every point, each cut to one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +30,33 @@ class Shares:
     diff: int
 
 
-def shares(wants: Wants, height: int, stage: int) -> Shares:
-    """Share ``height`` lines: the four points first, then the arguments, the rest to the diff.
+def shares(wants: Wants, height: int, stage: int | None) -> Shares:
+    """Share ``height`` lines: a line of each point first, then arguments and diff.
 
-    ``stage`` is the part being paged through. It gets its fair part at the points' cost, and
-    where the parts cannot stand together it has all the room.
+    ``stage`` is the part being paged through, None before the first page. It gets more at the
+    others' cost, but every point keeps its line. Where not even that has room, the part at hand
+    has all of it.
     """
     room = max(0, height - wants.keys)
     parts = (wants.points, wants.arguments, wants.diff)
-    least = [min(want, some) for want, some in zip(parts, _LEAST, strict=True)]
-    if sum(least) > room:
-        chosen = stage if parts[stage] else next((n for n in range(3) if parts[n]), 0)
+    # The line that counts what is left of the diff can stand alone until the diff is read.
+    diff = 2 if stage == 2 or wants.least_points <= 1 else 1
+    tight = [min(wants.points, wants.least_points), min(1, parts[1]), min(diff, parts[2])]
+    if sum(tight) > room:
+        chosen = stage if stage and parts[stage] else next((n for n in range(3) if parts[n]), 0)
         return Shares(*(room if number == chosen else 0 for number in range(3)))
-    given, least_points = least, least[0]
+    given = list(tight)
     points = max(_POINTS, room // 2)
-    for some in ((points, 0, 0), _FAIR, parts):
+    for some in ((0, 1, _LEAST_DIFF), (points, 0, 0), _FAIR, parts):
         for number, want in enumerate(parts):
             more = min(want, some[number]) - given[number]
             spare = room - sum(given)
             given[number] += max(0, min(more, spare))
-    lacking = max(0, min(parts[stage], _FAIR[stage]) - given[stage])
-    if stage:
-        moved = min(lacking, given[0] - least_points)
-        given[0] -= moved
-        given[stage] += moved
+    if stage is not None:
+        # The points, being read, may take all; a page of another part takes from the points.
+        wanted = parts[0] if stage == 0 else min(parts[stage], _FAIR[stage])
+        for number in (1, 2) if stage == 0 else (0,):
+            moved = max(0, min(wanted - given[stage], given[number] - tight[number]))
+            given[number] -= moved
+            given[stage] += moved
     return Shares(*given)

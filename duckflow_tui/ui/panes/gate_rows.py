@@ -16,7 +16,7 @@ from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import BLANK_RUN, DiffDocument, shown_line
 from duckflow_tui.ui.panes.strips import Span
 
-Tone = Literal["text", "quiet", "notice", "warning"]
+Tone = Literal["text", "quiet", "notice", "warning", "added", "removed"]
 
 _ONE_ROW: Final = 56  # cells that the alternatives may take together before each gets its row
 _GAP: Final = "   "
@@ -36,10 +36,13 @@ class GateRow:
 
 
 def point_rows(
-    gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool
+    gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool, close: bool = False
 ) -> list[GateRow]:
-    """What is always in sight: intent, why, impact and alternatives (S4-61)."""
-    rows = [GateRow("", text, tone="notice") for text in _notices(gate, words)]
+    """What is always in sight: intent, why, impact and alternatives (S4-61).
+
+    ``close`` takes one row for each of them, and one for all that is to be noticed.
+    """
+    rows = _to_notice(gate, words, close=close)
     if with_path:
         paths = ", ".join(path_words(preview) for preview in gate.previews) or subject(gate)
         rows.append(GateRow(words("gate.file"), paths))
@@ -47,25 +50,38 @@ def point_rows(
     rows.append(_said(words("gate.why"), gate.why, words))
     rows.append(GateRow(words("gate.impact"), impact_words(gate, words, document)))
     rows.extend(GateRow("", text, tone="warning") for text in _real_places(gate, words))
-    if gate.impact.reasons or gate.impact.risk.rank >= Risk.MEDIUM.rank:
-        high = gate.impact.risk.rank >= Risk.HIGH.rank
-        rows.append(GateRow("", risk_words(gate, words), tone="warning" if high else "notice"))
-    rows.extend(_alternatives(gate, words))
+    if not close:
+        rows.extend(_risk(gate, words))
+    rows.extend(_alternatives(gate, words, close=close))
     return rows
 
 
 def argument_rows(gate: Gate, words: Catalogue) -> list[GateRow]:
     """The arguments that will be used and that no preview shows (R14), as the app has them."""
+    facts = list(_facts(gate, words))
     lines: list[tuple[str, bool]] = []
     if not gate.previews:
         lines.append((visible_line(gate.operation), False))
     for name, value in gate.args.items():
         if not _on_the_diff(gate, name, value):
             lines.extend(_argument(name, value, words))
-    return [
+    return facts + [
         GateRow(words("gate.args") if number == 0 else "", text, tone="quiet" if note else "text")
         for number, (text, note) in enumerate(lines)
     ]
+
+
+def _facts(gate: Gate, words: Catalogue) -> Iterator[GateRow]:
+    """Figures that the app computed: what really runs, where, and what holds it."""
+    for name, value in gate.facts.items():
+        key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
+        label = words(key) if words.has(key) else visible_line(name)
+        if words.has(said):
+            tone: Tone = "warning" if (name, value) == ("sandbox", "none") else "text"
+            yield GateRow(label, words(said), tone=tone)
+            continue
+        for number, line in enumerate(value.split("\n")):
+            yield GateRow(label if number == 0 else "", shown_line(line))
 
 
 def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
@@ -73,6 +89,7 @@ def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
     named = {preview.path for preview in gate.previews} | {
         preview.target for preview in gate.previews
     }
+    named.update(gate.facts.values())  # said in a row of its own
     if not gate.previews:
         named.update(str(value) for value in gate.args.values() if isinstance(value, str))
     return [words("gate.leads_to", path=p) for p in gate.impact.places if p not in named]
@@ -116,9 +133,13 @@ def verb(gate: Gate, words: Catalogue) -> SafeText:
 
 
 def subject(gate: Gate) -> SafeText:
-    """What it would be done to: the file, else the path among the arguments, else the operation."""
+    """What it would be done to: the file, else the command or the path among the arguments, else
+    the operation.
+    """
     if gate.previews:
         return path_words(gate.previews[0])
+    if gate.facts.get("runs"):
+        return visible_line(gate.facts["runs"])
     path = gate.args.get("path")
     if isinstance(path, str) and path and gate.effect is not Effect.EXECUTE:
         return visible_line(path)
@@ -131,11 +152,28 @@ def path_words(preview: FilePreview) -> SafeText:
     return SafeText(f"{path} → {visible_line(preview.target)}") if preview.target else path
 
 
+def _to_notice(gate: Gate, words: Catalogue, *, close: bool) -> list[GateRow]:
+    rows = [GateRow("", text, tone="notice") for text in _notices(gate, words)]
+    if not close:
+        return rows
+    rows = [*_risk(gate, words), *rows]
+    text = " · ".join(row.text for row in rows)
+    return [GateRow("", SafeText(text), tone=rows[0].tone)] if rows else []
+
+
+def _risk(gate: Gate, words: Catalogue) -> Iterator[GateRow]:
+    if gate.impact.reasons or gate.impact.risk.rank >= Risk.MEDIUM.rank:
+        high = gate.impact.risk.rank >= Risk.HIGH.rank
+        yield GateRow("", risk_words(gate, words), tone="warning" if high else "notice")
+
+
 def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
     if gate.renewed:
         yield words("gate.renewed")
     if gate.edited_by_user:
         yield words("gate.edited")
+    if gate.needs_word:
+        yield words("gate.word.notice", word=gate.needs_word)
 
 
 def _said(label: str, text: str, words: Catalogue) -> GateRow:
@@ -145,14 +183,14 @@ def _said(label: str, text: str, words: Catalogue) -> GateRow:
     return GateRow(label, safe, says=True)
 
 
-def _alternatives(gate: Gate, words: Catalogue) -> Iterator[GateRow]:
+def _alternatives(gate: Gate, words: Catalogue, *, close: bool) -> Iterator[GateRow]:
     label = words("gate.alternatives")
     if not gate.alternatives:
         yield GateRow(label, words("gate.none_given"), tone="quiet")
         return
     items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives[:9], 1)]
     one = _GAP.join(items)
-    if cell_len(one) <= _ONE_ROW:
+    if close or cell_len(one) <= _ONE_ROW:
         starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
         yield GateRow(label, one, says=True, keys=tuple((at, at + 1) for at in starts))
         return

@@ -10,10 +10,23 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.vitals import Vitals
+from duckflow_tui.state.work import WorkInfo
 from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.plan_rows import loop_words
 from duckflow_tui.ui.panes.rows import Part, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.panes.vitals import NAMES, level_colour, spark
+
+
+def step_place(state: AgentState) -> tuple[int, int]:
+    """Number of the step that is worked on, and of all steps of its plan; 0 where none is."""
+    work = state.work
+    if work is None or not work.step_id:
+        return 0, 0
+    plan = next((p for p in state.plans if p.plan_id == work.plan_id), None)
+    steps = plan.steps if plan else ()
+    number = next((n for n, step in enumerate(steps, 1) if step.step_id == work.step_id), 0)
+    return number, len(steps)
 
 
 class Header(Rows):
@@ -21,13 +34,16 @@ class Header(Rows):
 
     gauges: var[bool] = var(False)
 
-    def __init__(self, title: str = "", *, id: str | None = None) -> None:
+    def __init__(self, title: str = "", *, demo: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._session = SessionInfo(title=title)
+        self._session = SessionInfo(title=title, demo=demo)
         self._phase = Phase.IDLE
         self._status = Status.SUCCESS
         self._turn: TurnInfo | None = None
         self._vitals = Vitals()
+        self._work: WorkInfo | None = None
+        self._step = (0, 0)
+        self._calls = 0  # of this turn
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -35,6 +51,8 @@ class Header(Rows):
             self._session = state.session
         self._phase, self._status = state.phase, state.status
         self._turn, self._vitals = state.turn, state.vitals
+        self._work, self._step = state.work, step_place(state)
+        self._calls = state.usage.calls - state.turn.calls_before if state.turn else 0
         self.again()
 
     def watch_gauges(self) -> None:
@@ -50,10 +68,10 @@ class Header(Rows):
         badge = ink(palette.on_accent, on=palette.accent, bold=True)
         parts = [Part(" duckflow ", badge, weight=10)]
         if session.demo:
-            parts.append(Part(self.words("header.demo"), ink(palette.accent), weight=10, gap=2))
+            parts.append(Part(self.words("pane.demo"), ink(palette.accent), weight=10, gap=2))
         if session.title:
             title = visible_line(session.title)
-            parts.append(Part(title, ink(palette.text), weight=6, gap=2))
+            parts.append(Part(title, ink(palette.text), weight=5, gap=2))
         if session.model and not session.demo:
             model = visible_line(session.model)
             parts.append(Part(model, ink(palette.quiet), weight=1))
@@ -73,9 +91,27 @@ class Header(Rows):
         if turn.max_attempts > 1:
             attempt = self.words("header.attempt", number=turn.attempt, limit=turn.max_attempts)
             parts.append(Part(attempt, ink(palette.quiet), weight=2))
-        if turn.loop:
+        parts.extend(self._progress(turn, palette))
+        if self._calls > 0:
+            key = "header.call" if self._calls == 1 else "header.calls"
+            parts.append(Part(self.words(key, count=self._calls), ink(palette.quiet), weight=3))
+        return parts
+
+    def _progress(self, turn: TurnInfo, palette: Palette) -> list[Part]:
+        """``step 2/5 · task 3/4`` while work runs, else the turn's own loop."""
+        work, (number, total) = self._work, self._step
+        if work is None:
             loop = self.words("header.loop", number=turn.loop, limit=turn.limit)
-            parts.append(Part(loop, ink(palette.quiet), weight=4))
+            return [Part(loop, ink(palette.quiet), weight=4)] if turn.loop else []
+        parts: list[Part] = []
+        if number:
+            step = self.words("header.step", number=number, total=total)
+            parts.append(Part(step, ink(palette.text), weight=6))
+        if work.loop:
+            said = loop_words(work, self.words)
+            parts.append(Part(f"· {said}" if parts else said, ink(palette.quiet), weight=4, gap=1))
+        if parts and not number:
+            parts[0] = replace(parts[0], gap=3)
         return parts
 
     def _status_part(self, palette: Palette) -> Part:

@@ -24,9 +24,11 @@ from duckflow_tui.ui.panes.blocks import (
     reply_rows,
     seconds_text,
     whole_seconds,
+    with_chip,
 )
-from duckflow_tui.ui.panes.operation_blocks import operation_row
-from duckflow_tui.ui.panes.strips import PLAIN, Row, fit, ink, row_cells, rows_of
+from duckflow_tui.ui.panes.live_output import output_rows
+from duckflow_tui.ui.panes.operation_blocks import operation_row, own_mark
+from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.panes.markdown import MarkdownDocument
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 STILL: Final = "◌"  # where nothing may move
 
+STILL_AFTER: Final = 0.7  # seconds without new text until a reply says that it goes on
 LIVE_REASONING: Final = 4_000  # characters of it that are shown while it still grows
 
 _SPOKEN: Final = ("main", "task", "report")  # calls whose text is for the user
@@ -58,20 +61,27 @@ class LiveReplyBlock(Block):
         self._taken = 0  # pieces of ``LiveReply.text`` that were fed
         self._document: MarkdownDocument | None = None
         self._framed: list[Row] = []
+        self.grew_at = 0.0  # seconds since the epoch
 
-    def follow(self, live: LiveReply, look: Look) -> None:
+    def follow(self, live: LiveReply, look: Look, now: float) -> None:
         """Draw what arrived since the last time."""
         fresh = live.text[self._taken :]
         self._taken += len(fresh)
+        if fresh:
+            self.grew_at = now
         document = self._document_in(look)
         stable = min(document.stable, len(self._framed))
         for piece in fresh:
             document.feed(piece)
         changed = document.set_look(look.palette, look.text_width)
         if document.update() or changed:
-            del self._framed[0 if changed else stable :]
-            start = len(self._framed)
-            self._framed += reply_rows(document.rows[start:], look, first=not start)
+            start = 0 if changed else stable
+            before = self._framed[start:]
+            del self._framed[start:]
+            fresh = reply_rows(document.rows[start:], look, first=not start)
+            # A row that is as it was stays the same object: what was made of it is kept too.
+            same = [old if old == new else new for old, new in zip(before, fresh, strict=False)]
+            self._framed += same + fresh[len(same) :]
         self.rows = self._framed
         self.height = len(self.rows)
 
@@ -119,6 +129,11 @@ class ReadyBlock(Block):
         self.group = group
         self.moves = moves  # shows time or a spinner
 
+    def add_rows(self, rows: list[Row]) -> None:
+        """More of it, below."""
+        self.rows = [*(self.rows or []), *rows]
+        self.height = len(self.rows)
+
     def draw(self, look: Look) -> list[Row]:
         return self.rows or []
 
@@ -134,16 +149,27 @@ def live_blocks(
 ) -> list[Block]:
     """Everything below the last message; ``replies`` keeps the drawn text of calls by their id.
 
-    ``opened`` shows reasoning as it comes, ``queue`` messages that wait.
+    ``opened`` shows reasoning as it comes and more output, ``queue`` messages that wait.
     """
     blocks: list[Block] = []
     for live in state.live.values():
-        blocks.extend(_reply(live, replies, look, moment, opened=opened))
+        parts = _reply(live, replies, look, moment, opened=opened)
+        for part in parts:
+            part.step_id = live.step_id
+        blocks.extend(parts)
     asking = {gate.call_id for gate in state.gates}
     for running in state.running:
-        blocks.append(_running(running, look, moment, needs_you=running.call_id in asking))
+        block = _running(running, look, moment, needs_you=running.call_id in asking)
+        block.step_id, block.call_id = running.step_id, running.call_id
+        if running.started:
+            output = state.outputs.get(running.call_id)
+            below = output_rows(running, output, look, moment.now, opened=opened)
+            block.add_rows(framed(below, look) if below else [])
+        blocks.append(block)
     if state.gates:
         blocks.append(_at_the_gate(state, look))
+    if state.turn is not None and state.turn.pause != "running":
+        blocks.append(_paused(state, look))
     if queue:
         blocks.extend(_queued(message, look) for message in state.queue)
     return blocks
@@ -157,7 +183,7 @@ def _reply(
     reply: LiveReplyBlock | None = None
     if spoken and live.text:
         reply = replies.setdefault(live.llm_id, LiveReplyBlock(live.llm_id))
-        reply.follow(live, look)
+        reply.follow(live, look, moment.now)
     if spoken and live.reasoning:
         if reply is None:
             blocks.append(_thinking(live, look, moment, opened=opened))
@@ -169,8 +195,14 @@ def _reply(
         said = waiting_text(live.waiting, look, moment)
         blocks.append(_moving(said, "", look, moment, look.palette.accent))
     elif not blocks:
-        said = look.words(f"transcript.purpose.{live.purpose}")
+        purpose = "aside" if live.aside else live.purpose
+        said = look.words(f"transcript.purpose.{purpose}")
         time = whole_seconds(moment.now - live.started_at, look.words)
+        blocks.append(_moving(said, time, look, moment, look.palette.quiet))
+    elif reply is not None and moment.now - reply.grew_at >= STILL_AFTER:
+        # The text stands still and the reply is not over: what it would do is still arriving.
+        said = look.words("transcript.purpose.acting")
+        time = whole_seconds(moment.now - reply.grew_at, look.words)
         blocks.append(_moving(said, time, look, moment, look.palette.quiet))
     return blocks
 
@@ -224,7 +256,9 @@ def _moving(said: str, time: str, look: Look, moment: Moment, color: str) -> Rea
     return ReadyBlock(framed([row], look), "row", moves=True)
 
 
-def _running(running: RunningOperation, look: Look, moment: Moment, *, needs_you: bool) -> Block:
+def _running(
+    running: RunningOperation, look: Look, moment: Moment, *, needs_you: bool
+) -> ReadyBlock:
     palette, words = look.palette, look.words
     figures = visible_line(running.progress)
     if needs_you:
@@ -239,7 +273,8 @@ def _running(running: RunningOperation, look: Look, moment: Moment, *, needs_you
         sign = Segment("○ ", ink(palette.faint))
         right = [Segment(words("transcript.its_turn"), ink(palette.faint))]
     row = operation_row(sign, running.operation, running.args, figures, right, look)
-    return ReadyBlock(framed([row], look), "row", moves=running.started)
+    mark = own_mark(look) if running.by_user else None
+    return ReadyBlock(framed([row], look, mark), "row", moves=running.started)
 
 
 def _at_the_gate(state: AgentState, look: Look) -> Block:
@@ -256,18 +291,31 @@ def _at_the_gate(state: AgentState, look: Look) -> Block:
     return ReadyBlock(framed(rows, look), "text")
 
 
+def _paused(state: AgentState, look: Look) -> Block:
+    """What is halted, or about to be, and how it goes on."""
+    words, palette = look.words, look.palette
+    taken_hold = state.turn is not None and state.turn.pause == "paused"
+    key = "transcript.paused" if taken_hold else "transcript.pausing"
+    plan = state.active_plan
+    steps = plan.steps if plan is not None else ()
+    current = next((s for s in steps if s.status is WorkStatus.IN_PROGRESS), None)
+    what = words("transcript.paused_work")
+    if current is not None:
+        what = words("transcript.paused_step", title=visible_line(current.name))
+    rows = rows_of([(words(key, what=what), ink(palette.accent))], look.text_width)
+    return ReadyBlock(framed(rows, look, ("‖", ink(palette.accent))), "text")
+
+
 def _queued(message: QueuedMessage, look: Look) -> Block:
     palette = look.palette
-    chip = Segment(f" {look.words('transcript.queued')} ", ink(palette.accent, on=palette.raised))
     rows = rows_of([(visible(message.text.strip("\n")), ink(palette.quiet))], look.text_width)
-    last = rows[-1]
-    if row_cells(last) + 2 + chip.cell_length <= look.text_width:
-        rows[-1] = [*last, Segment("  ", PLAIN), chip]
-    else:
-        rows.append([chip])
+    rows = with_chip(rows, look.words("transcript.queued"), look)
     return ReadyBlock(framed(rows, look, ("›", ink(palette.faint))), "text")
 
 
 def moves(blocks: Sequence[Block]) -> bool:
-    """Whether any of the blocks shows time or a spinner."""
-    return any(isinstance(block, ReadyBlock) and block.moves for block in blocks)
+    """Whether any of the blocks shows time or a spinner, or will once no more text comes."""
+    return any(
+        isinstance(block, LiveReplyBlock) or (isinstance(block, ReadyBlock) and block.moves)
+        for block in blocks
+    )

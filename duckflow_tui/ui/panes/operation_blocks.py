@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import JsonObject, canonical_json
@@ -25,16 +26,21 @@ from duckflow_tui.ui.panes.blocks import (
     rough_rows,
     seconds_text,
 )
+from duckflow_tui.ui.panes.change_rows import change_rows
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
 
 HEAD_ROWS: Final = 24  # of a result that is too long to show, from its beginning
 TAIL_ROWS: Final = 8  # and from its end
 VALUE_ROWS: Final = 8  # of one argument
+CHANGE_ROWS: Final = 60  # of a change; the pane beside the chat has the whole of it
 
 #: Arguments that say what an operation works on, the first that is there.
 _TARGETS: Final = (
     "command", "pattern", "glob", "path", "source", "query", "goal", "step_id", "text", "message",
 )  # fmt: skip
+#: Modes that ask before they let much happen: what they let happen needs no word in its row.
+_USUAL: Final = frozenset({"plan", "strict", "standard"})
+_SIDES: Final = (("-", "old"), ("+", "new"))
 _PATHS: Final = frozenset({"path", "source"})
 
 _MARKS: Final[dict[Outcome, str]] = {
@@ -62,31 +68,57 @@ class OperationBlock(Block):
     def draw(self, look: Look) -> list[Row]:
         message, palette = self.message, look.palette
         result = message.result
-        mark = Segment(_MARKS[result.outcome], ink(_mark_color(result.outcome, palette)))
+        mark = self.mark(look)
         right: Row = [mark]
         if look.text_width >= 30 and result.duration_s > 0:
             time = seconds_text(result.duration_s, look.words)
             right = [Segment(f"{time} ", ink(palette.faint)), mark]
-        figures, said = self._figures(look), decision_text(message, look.words)
+        (figures, style), said = self.figures(look), decision_text(message, look.words)
         target = target_of(message.args)[0]
-        if said and cell_len(said) + cell_len(target) + 24 <= look.text_width:
+        room = look.text_width - cell_len(target) - 24
+        if said and cell_len(said) <= room:
             figures, said = said, ""  # there is room in the row
-        row = operation_row(
-            fold_sign(self, look), message.operation, message.args, figures, right, look
-        )
-        rows = [row]
+        elif failed(message) and cell_len(figures) > room:
+            said, figures = said or figures, ""  # why it failed is not cut
+        elif message.allowed not in _USUAL and (consent := consent_text(message, look.words)):
+            figures, said = with_consent(figures, said, consent, room)
+        sign, name, args = fold_sign(self, look), message.operation, message.args
+        rows = [operation_row(sign, name, args, figures, right, look, style)]
         if said:
             rows += prefixed(
                 rows_of([(said, ink(palette.quiet))], look.text_width - 4),
                 ("  ↳ ", ink(palette.faint)),
             )
-        if self.opened:
-            rows += self._details(look)
-        return framed(rows, look)
+        rows += self._details(look) if self.opened else self.preview(look)
+        return framed(rows, look, own_mark(look) if message.by_user else None)
+
+    def mark(self, look: Look) -> Segment:
+        """The sign of how it ended."""
+        outcome = self.message.result.outcome
+        return Segment(_MARKS[outcome], ink(_mark_color(outcome, look.palette)))
+
+    def figures(self, look: Look) -> tuple[str, Style]:
+        """What is said of it in its row, safe text, and in which ink."""
+        return self._figures(look), ink(look.palette.quiet)
+
+    def preview(self, look: Look) -> list[Row]:
+        """What is shown below the row while it is folded."""
+        return []
+
+    def output(self) -> str:
+        """What opening it shows of the result."""
+        return self.message.result.text
+
+    def left_out(self, look: Look) -> str:
+        """How much of the result is not here, empty for nothing."""
+        result = self.message.result
+        key = "transcript.left_out" if result.blob else "output.lost"
+        count = result.truncated_chars
+        return look.words(key, count=f"{count:,}") if count else ""
 
     def _figures(self, look: Look) -> str:
         result = self.message.result
-        summary = visible_line(result.summary)
+        summary = without_target(visible_line(result.summary), self.message.args)
         if not summary and result.changes:
             added = sum(change.added for change in result.changes)
             removed = sum(change.removed for change in result.changes)
@@ -103,28 +135,32 @@ class OperationBlock(Block):
         rows += _labelled(words("transcript.label.operation"), message.operation, look, width)
         rows += _labelled(words("transcript.label.intent"), message.intent, look, width)
         rows += _labelled(words("transcript.label.why"), message.reasoning, look, width)
+        previews = message.gate.previews if message.gate is not None else message.previews
         for name, value in message.args.items():
-            text = value if isinstance(value, str) else canonical_json(value)
+            if previews and name not in _TARGETS:
+                continue  # the change below says it better
+            text = _in_words(value)
             rows += _labelled(visible_line(name), text, look, width)
         answer = message.answer
+        said = consent_text(message, words)
         if answer is not None:
             said = words(f"transcript.answer.{answer.choice}")
+        if said:
             rows += _labelled(words("transcript.label.answer"), said, look, width)
         for change in message.result.changes:
             target = f" → {change.target}" if change.target else ""
             text = f"{change.kind} {change.path}{target} +{change.added} −{change.removed}"
             rows += _labelled(words("transcript.label.change"), text, look, width)
+        changed = change_rows(previews, look.palette, width)
+        rows += shortened(changed, CHANGE_ROWS, 0, look)
         rows += self._result(look, width)
         return barred(rows, look)
 
     def _result(self, look: Look, width: int) -> list[Row]:
-        result = self.message.result
-        text = visible(result.text.strip("\n"))
+        text = visible(self.output().strip("\n"))
         rows = rows_of([(text, ink(look.palette.quiet))], width) if text else []
         rows = shortened(rows, HEAD_ROWS, TAIL_ROWS, look)
-        if result.truncated_chars:
-            count = f"{result.truncated_chars:,}"
-            said = look.words("transcript.left_out", count=count)
+        if said := self.left_out(look):
             rows += rows_of([(said, ink(look.palette.faint))], width)
         return rows
 
@@ -142,12 +178,24 @@ class OperationBlock(Block):
         return "\n".join((*parts, answer, message.result.summary, message.result.text))
 
 
+def own_mark(look: Look) -> Piece:
+    """What stands before the user's own command, as ``›`` before their words."""
+    return ("!", ink(look.palette.accent, bold=True))
+
+
 def operation_row(
-    sign: Segment, operation: str, args: JsonObject, figures: str, right: Row, look: Look
+    sign: Segment,
+    operation: str,
+    args: JsonObject,
+    figures: str,
+    right: Row,
+    look: Look,
+    style: Style | None = None,
 ) -> Row:
     """One line: sign, verb, target, figures, and at the right what it took and how it ended.
 
-    ``figures`` is safe text. What does not fit is cut with ``…``, the target before the figures.
+    ``figures`` is safe text, in ``style``. What does not fit is cut with ``…``, the target before
+    the figures.
     """
     palette, width = look.palette, look.text_width
     verb = fit(verb_of(operation, look.words), max(1, width // 3))
@@ -165,7 +213,7 @@ def operation_row(
     if figures:
         lead = "  " if target else ""
         space = room - cell_len(target) - len(lead)
-        left.append(Segment(lead + fit(figures, space), ink(palette.quiet)))
+        left.append(Segment(lead + fit(figures, space), style or ink(palette.quiet)))
     left = [segment for segment in left if segment.text]
     spare = width - sum(segment.cell_length for segment in (*left, *right))
     return [*left, Segment(" " * max(0, spare), PLAIN), *right] if spare > 0 else [*left, *right]
@@ -208,10 +256,39 @@ def decision_text(message: OperationMessage, words: Catalogue) -> str:
             return words("transcript.alternative", label=label)
         case GateChoice.EDIT:
             return words("transcript.edited")
-        case GateChoice.ONCE | GateChoice.SESSION:
+        case GateChoice.ONCE | GateChoice.SESSION | GateChoice.STEP:
             if answer.left_out:
                 return words("transcript.hunks_left_out", count=len(answer.left_out))
             return ""
+
+
+def consent_text(message: OperationMessage, words: Catalogue) -> str:
+    """What let an effect happen as it was asked for: the user's key, an earlier one, the mode."""
+    answer = message.answer
+    if answer is not None and answer.approves:
+        return words(f"transcript.answer.{answer.choice}")
+    return words(f"transcript.allowed.{message.allowed}") if message.allowed else ""
+
+
+def with_consent(figures: str, said: str, consent: str, room: int) -> tuple[str, str]:
+    """The figures of a row and what stands below it, the consent where there is room for it."""
+    both = f"{figures} · {consent}" if figures else consent
+    if not said and cell_len(both) <= room:
+        return both, ""
+    return figures, f"{said} · {consent}" if said else consent
+
+
+def failed(message: OperationMessage) -> bool:
+    """Whether the row has to say why nothing came of it."""
+    return message.result.outcome in (Outcome.ERROR, Outcome.INVALID, Outcome.DENIED)
+
+
+def without_target(summary: str, args: JsonObject) -> str:
+    """The summary without the path at its beginning: the row names it already."""
+    target, is_path = target_of(args)
+    if is_path and target and summary.startswith(target):
+        return summary.removeprefix(target).lstrip(" :,") or summary
+    return summary
 
 
 def shortened(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[Row]:
@@ -222,6 +299,21 @@ def shortened(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[Row
     said = look.words("transcript.more_lines", count=f"{hidden:,}")
     line: Row = [Segment(said, ink(look.palette.faint))]
     return [*rows[:head], line, *rows[len(rows) - tail :]]
+
+
+def _in_words(value: Any) -> str:
+    """An argument to be read: replacements as lines with marks, anything else as it is written."""
+    if isinstance(value, str):
+        return value
+    edits = cast("list[Any]", value) if isinstance(value, list) else []
+    lines: list[str] = []
+    for edit in edits:
+        if not isinstance(edit, dict) or "old" not in edit or "new" not in edit:
+            return canonical_json(cast("Any", value))
+        for mark, side in _SIDES:
+            text = str(cast("JsonObject", edit)[side])
+            lines += [f"{mark} {line}" for line in text.splitlines()]
+    return "\n".join(lines) if lines else canonical_json(cast("Any", value))
 
 
 def _labelled(label: str, text: str, look: Look, width: int) -> list[Row]:

@@ -12,10 +12,11 @@ from textual.message import Message
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.messages import QueuedMessage
-from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 
 SHOWN: Final = 3  # chips; more are counted
+_WITH_KEY: Final = 36  # cells from which there is room for the key that opens them
 
 
 class QueueChips(Rows):
@@ -31,10 +32,12 @@ class QueueChips(Rows):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._queue: tuple[QueuedMessage, ...] = ()
+        self._held = False
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._queue = state.queue
+        self._held = state.turn is None  # a stop left them waiting: only the user sends them
         self.set_class(bool(self._queue), "-open")
         self.again(layout=True)
 
@@ -42,14 +45,18 @@ class QueueChips(Rows):
         palette = self.palette
         rows: list[Row] = []
         head = self.words("queue.chip")
-        for message in self._queue[:SHOWN]:
-            text = fit(visible_line(message.text), max(4, width - cell_len(head) - 6))
-            rows.append(
-                [
-                    Segment(f" {head} ", ink(palette.accent)),
-                    Segment(f" {text} ", ink(palette.text, on=palette.raised)),
-                ]
-            )
+        opens = self.words("queue.held" if self._held else "queue.open")
+        for number, message in enumerate(self._queue[:SHOWN]):
+            right: Row = []
+            if not number and width >= _WITH_KEY:
+                right = [Segment(f"  {opens} ", ink(palette.faint))]
+            used = cell_len(head) + sum(segment.cell_length for segment in right)
+            text = fit(visible_line(message.text), max(4, width - used - 6))
+            chip: Row = [
+                Segment(f" {head} ", ink(palette.accent)),
+                Segment(f" {text} ", ink(palette.text, on=palette.raised)),
+            ]
+            rows.append(two_sided(chip, right, width))
         hidden = len(self._queue) - SHOWN
         if hidden > 0:
             more = self.words("queue.more", count=hidden)

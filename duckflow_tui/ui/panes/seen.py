@@ -46,6 +46,10 @@ class Seen:
             self._first += 1
         return self._first, max(self._upto[self._first], 0)
 
+    def upto(self, row: int) -> int:
+        """Characters of the row's start that were on screen."""
+        return max(self._upto[row], 0)
+
     def whole(self, row: int) -> bool:
         """Whether all of the row has been on screen."""
         return self._upto[row] >= self._lengths[row]

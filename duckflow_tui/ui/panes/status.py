@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from textual.reactive import var
 from textual.timer import Timer
 
-from duckflow_tui.state.agent import AgentState, TurnInfo
+from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.palette import Palette
@@ -17,21 +18,33 @@ SAID_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
 class StatusLine(Rows):
     """One row of what is true; a word of the app takes its place for a moment."""
 
+    #: Whether the composer has no border that could say what its keys do.
+    tight: var[bool] = var(False)
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._usage = UsageTotals()
         self._mode = ApprovalMode.STANDARD
         self._turn: TurnInfo | None = None
         self._waiting = False
-        self._session = False
+        self._own = False  # a command of the user's own runs
+        self._session = SessionInfo()
+        self._background = 0  # commands that run there
+        self._failed: tuple[str, ...] = ()  # names of servers
         self._said = ""
         self._timer: Timer | None = None
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._usage, self._mode, self._turn = state.usage, state.mode, state.turn
-        self._waiting = bool(state.gates)
-        self._session = bool(state.session.session_id)
+        self._waiting = bool(state.gates or state.cards)
+        self._own = any(running.by_user for running in state.running)
+        self._session = state.session
+        self._background = sum(process.runs for process in state.processes)
+        self._failed = tuple(s.name for s in state.servers if s.status == "failed")
+        self.again()
+
+    def watch_tight(self) -> None:
         self.again()
 
     def say(self, text: str) -> None:
@@ -65,20 +78,33 @@ class StatusLine(Rows):
         return [arranged(self._left(palette), self._keys(palette), width, fill)]
 
     def _left(self, palette: Palette) -> list[Part]:
-        if not self._session:
+        if not self._session.session_id:
             return []
         usage, quiet = self._usage, ink(palette.quiet)
         parts: list[Part] = []
         if usage.last_context:
-            parts.append(Part(self._context_words(usage), quiet, weight=6))
+            parts.append(Part(self._context_words(usage), quiet, weight=5))
         if usage.calls:
             key = "status.call" if usage.calls == 1 else "status.calls"
             parts.append(Part(self.words(key, count=usage.calls), quiet, weight=3))
         if usage.cost is not None:
-            parts.append(Part(f"${usage.cost:.2f}", quiet, weight=5, gap=2))
+            parts.append(Part(f"${usage.cost:.2f}", quiet, weight=4, gap=2))
         mode = self.words(f"status.mode.{self._mode.value}")
         parts.append(Part(mode, ink(palette.accent), weight=8))
+        level = self._session.sandbox
+        held = ink(palette.bad, bold=True) if level == "none" else ink(palette.good)
+        parts.append(Part(self.words(f"status.sandbox.{level}"), held, weight=9))
+        if self._background:
+            said = self.words("status.background", count=self._background)
+            parts.append(Part(said, ink(palette.ai), weight=6))
+        if self._failed:
+            parts.append(Part(self._server_words(), ink(palette.bad), weight=6))
         return parts
+
+    def _server_words(self) -> str:
+        if len(self._failed) == 1:
+            return self.words("status.servers", names=self._failed[0])
+        return self.words("status.servers_many", count=len(self._failed))
 
     def _context_words(self, usage: UsageTotals) -> str:
         about = "~" if usage.estimated else ""
@@ -100,8 +126,13 @@ class StatusLine(Rows):
             Part(self.words("status.key_keys"), quiet, weight=4),
         ]
         if self._turn is None:
+            if self._own:
+                parts.append(Part(self.words("status.key_stop"), quiet, weight=7))
             return parts
         if self._turn.pause == "running":
+            if self.tight:
+                parts.append(Part(self.words("status.key_now"), quiet, weight=5))
+                parts.append(Part(self.words("status.key_next"), quiet, weight=5))
             parts.append(Part(self.words("status.key_pause"), quiet, weight=7))
             return parts
         if not self._waiting:

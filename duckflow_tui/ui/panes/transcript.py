@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import TimerHandle, get_running_loop
 from time import monotonic, thread_time
 from typing import ClassVar, Final
 
@@ -15,9 +16,10 @@ from textual.timer import Timer
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.clock import Clock, SystemClock
 from duckflow_tui.state.messages import AssistantMessage
-from duckflow_tui.state.store import Store, Unsubscribe
+from duckflow_tui.state.process_events import OperationOutput, ProcessOutput
+from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.i18n import Catalogue
-from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock, blocks_of
+from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
 from duckflow_tui.ui.panes.column import Place
 from duckflow_tui.ui.panes.column_search import SearchableColumn
 from duckflow_tui.ui.panes.column_view import Anchor
@@ -32,10 +34,12 @@ from duckflow_tui.ui.panes.live_blocks import (
 )
 from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
 from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.threads import Threads, guttered
+from duckflow_tui.ui.panes.turn_blocks import turn_blocks
 
-FRAME: Final = (
-    1 / 20
-)  # seconds between two drawings of what arrives: reads as smooth as 30 a second
+FRAME: Final = 1 / 12  # seconds between two drawings of what arrives without a pause
+PAUSE: Final = 0.03  # seconds without anything new after which what came is drawn earlier
+SOONEST: Final = 1 / 20  # seconds between two drawings in any case
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 LONGEST_REST: Final = 0.5  # seconds
 BUSY_SHARE: Final = 4  # a drawing that takes long is followed by so many times as long without
@@ -87,12 +91,15 @@ class Transcript(SearchableColumn, can_focus=True):
         self._state: AgentState | None = None
         self._clock: Clock = SystemClock()
         self._count = 0  # messages of the state that have blocks
+        self._ended = 0  # turns that have theirs
+        self._threads = Threads()
         self._replies: dict[str, LiveReplyBlock] = {}
         self._live_rows: list[Row] = []
         self._live_top = 0  # the line they began on when they were drawn
         self._cursor: Block | None = None
         self._ticker: Timer | None = None
         self._later: Timer | None = None
+        self._pause: TimerHandle | None = None  # until nothing came for ``PAUSE``
         self._drawn_at = float("-inf")
         self._cost = 0.0
         self._frame = 0
@@ -118,15 +125,16 @@ class Transcript(SearchableColumn, can_focus=True):
         self._stop()
         source = self._source
         self._column.clear()
+        self._threads.clear()
         self._replies.clear()
         self._forget_search()
         self._cursor = self._anchor = None
-        self._count = 0
+        self._count = self._ended = 0
         self.following = True
         self._look = self._new_look()
         if isinstance(source, Store):
             self._clock = source.clock
-            self._unwatch = source.watch(lambda state, _record: self.live_changed(state))
+            self._unwatch = source.watch(self._changed)
             source = source.state
         if source is not None:
             self.sync(source)
@@ -136,37 +144,62 @@ class Transcript(SearchableColumn, can_focus=True):
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
-        if self._later is not None:
-            self._later.stop()
-            self._later = None
+        self._forget_to_draw()
         self._tick_while(needed=False)
 
     def sync(self, state: AgentState) -> None:
         """Show what the state has more than before; what is in flight is drawn again."""
         self._state = state
         while self._count < len(state.messages):
+            self._end_turns(state)
             message = state.messages[self._count]
             self._count += 1
-            blocks = blocks_of(message)
+            blocks = self._threads.blocks(message, state, len(self._column.finished))
             for block in blocks:
                 block.opened = self.details_open and block.foldable
                 block.height = max(1, block.estimate(self._look))
             if isinstance(message, AssistantMessage):
                 self._hand_over(message.llm_id, blocks)
             self._column.append(blocks)
+        self._end_turns(state)
         self._search_on()
         for llm_id in [known for known in self._replies if known not in state.live]:
             del self._replies[llm_id]
         self._draw_live()
 
-    def live_changed(self, state: AgentState) -> None:
-        """More of a reply arrived: draw it now, or as soon as the next frame is due."""
+    def _end_turns(self, state: AgentState) -> None:
+        """Add what the turns took that ended before the next message."""
+        while self._ended < len(state.turns):
+            turn = state.turns[self._ended]
+            if turn.messages > self._count:
+                return
+            self._ended += 1
+            self._column.append(turn_blocks(turn))
+
+    def _changed(self, state: AgentState, record: Record) -> None:
+        if isinstance(record.event, OperationOutput):
+            self.live_changed(state, pauses=False)
+        elif not isinstance(record.event, ProcessOutput):
+            self.live_changed(state)
+
+    def live_changed(self, state: AgentState, *, pauses: bool = True) -> None:
+        """More of a reply arrived: draw it when the next frame is due, or when no more comes.
+
+        What a command prints ``pauses`` often, and waits for the frame.
+        """
         self._state = state
-        if self._later is not None or not self.is_mounted:
+        if not self.is_mounted:
             return
-        rest = min(max(FRAME, BUSY_SHARE * self._cost), LONGEST_REST)
-        wait = self._drawn_at + rest - monotonic()
-        self._later = self.set_timer(max(0.001, wait), self._draw_late)
+        since = monotonic() - self._drawn_at
+        busy = min(BUSY_SHARE * self._cost, LONGEST_REST)
+        if self._later is None:
+            self._later = self.set_timer(max(0.001, max(FRAME, busy) - since), self._draw_late)
+        if not pauses:
+            return
+        if self._pause is not None:
+            self._pause.cancel()
+        wait = max(PAUSE, max(SOONEST, busy) - since)
+        self._pause = get_running_loop().call_later(wait, self.call_later, self._draw_late)
 
     def last_reply_markdown(self) -> str:
         """The source of the newest reply that says something; empty without one."""
@@ -233,9 +266,18 @@ class Transcript(SearchableColumn, can_focus=True):
                 block.opened = reply.thought.opened
 
     def _draw_late(self) -> None:
-        self._later = None
-        if self._state is not None:
+        waited = self._later is not None
+        self._forget_to_draw()
+        if waited and self._state is not None:
             self.sync(self._state)
+
+    def _forget_to_draw(self) -> None:
+        if self._later is not None:
+            self._later.stop()
+            self._later = None
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
 
     def _draw_live(self, *, settle: bool = True) -> None:
         state = self._state
@@ -251,6 +293,7 @@ class Transcript(SearchableColumn, can_focus=True):
             opened=self.details_open,
             queue=self._show_queue,
         )
+        blocks = self._threads.with_head(blocks, state)
         self._column.set_live(blocks)
         for index in range(len(self._column.finished), len(self._column)):
             self._column.draw(index, self._look)
@@ -292,14 +335,37 @@ class Transcript(SearchableColumn, can_focus=True):
 
     def _tick(self) -> None:
         self._frame += 1
-        if self.is_on_screen:
+        if self.is_on_screen and self._later is None:  # else the next frame shows it
             self._draw_live()
 
     def _dressed(self, row: Row, place: Place, line: int) -> Row:
-        at_cursor = self._column.block(place.index) is self._cursor and place.row == 0
-        if at_cursor and self.has_focus:
-            row = marked(row, 0, -1, ink(None, on=self._look.palette.raised))
+        block = self._column.block(place.index)
+        if block.step_id and row and self._look.margin:
+            row = guttered(row, ink(self._look.palette.ai))
+        if block is self._cursor and place.row == 0 and self.has_focus:
+            row = marked(row, 0, -1, ink(None, on=self._look.palette.bars))
         return super()._dressed(row, place, line)
+
+    # --- going to a place -------------------------------------------------------------------
+
+    def go_to(self, step_id: str, call_id: str = "") -> bool:
+        """Bring a call into sight, or with none named the first item of a step; False without."""
+        index = self._threads.place(step_id, call_id)
+        if index is None:
+            first = len(self._column.finished)
+            index = next(
+                (
+                    at
+                    for at, block in enumerate(self._column.live, first)
+                    if (block.call_id == call_id if call_id else block.step_id == step_id)
+                ),
+                None,
+            )
+        if index is None:
+            return False
+        self.show_block(index)
+        self._cursor = self._column.block(index)
+        return True
 
     # --- folding ----------------------------------------------------------------------------
 

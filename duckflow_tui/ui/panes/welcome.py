@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -22,6 +25,14 @@ LOCAL_SERVERS = (
 )
 
 
+class Trouble(Protocol):
+    """Something in the settings that does not count."""
+
+    def words(self, say: Catalogue) -> str:
+        """What and where, in the language of the catalogue."""
+        ...
+
+
 class DemoButton(Static):
     """One line that a click or Enter on the empty composer takes."""
 
@@ -38,9 +49,12 @@ class Welcome(VerticalScroll, can_focus=True):
 
     words: var[Catalogue] = var(Catalogue)
 
-    def __init__(self, settings_path: str, *, id: str | None = None) -> None:
+    def __init__(
+        self, settings_path: str, troubles: Sequence[Trouble] = (), *, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self._settings_path = settings_path
+        self._troubles = troubles
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False, classes="welcome-head")
@@ -63,11 +77,14 @@ class Welcome(VerticalScroll, can_focus=True):
 
     def _head(self) -> Content:
         palette = palette_of(self)
-        return Content.assemble(
+        parts: list[str | tuple[str, str]] = [
             (self.words("welcome.title"), f"bold {palette.accent}"),
             "\n",
             (self.words("welcome.why"), palette.quiet),
-        )
+        ]
+        for trouble in self._troubles:
+            parts += ["\n", ("✗ ", palette.bad), (trouble.words(self.words), palette.text)]
+        return Content.assemble(*parts)
 
     def _text(self) -> Content:
         palette = palette_of(self)

@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import shown_path
+from duckflow_tui.ui.panes.strips import ink
 from duckflow_tui.ui.panes.theme_palette import palette_of
+
+_LINES_BEFORE: Final = 4  # lines shown above the first change
+
+
+def _changed_lines(preview: FilePreview) -> frozenset[int]:
+    """Lines of the proposed text, from 0, that the proposal adds; where it only removes, the line
+    that comes up instead.
+    """
+    added: set[int] = set()
+    for hunk in preview.hunks:
+        marked = {line.new - 1 for line in hunk.lines if line.mark == "+" and line.new}
+        after = hunk.new_start - 1
+        for line in hunk.lines:
+            if line.mark == "-":
+                break
+            after += 1
+        added |= marked or {max(0, after)}
+    return frozenset(added)
+
+
+def _followed(changed: frozenset[int], before: list[str], now: list[str]) -> frozenset[int]:
+    """The marks after the user wrote: what they touched is marked, the rest moves along."""
+    if before == now:
+        return changed
+    shortest = min(len(before), len(now))
+    head = next((n for n in range(shortest) if before[n] != now[n]), shortest)
+    tail = next(
+        (n for n in range(shortest - head) if before[-1 - n] != now[-1 - n]), shortest - head
+    )
+    moved = len(now) - len(before)
+    kept = {line for line in changed if line < head}
+    kept |= {line + moved for line in changed if line >= len(before) - tail}
+    return frozenset(kept | set(range(head, len(now) - tail)))
 
 
 class ProposalEditor(TextArea):
-    """Acts on the keys of the surface in their turn: a priority binding would overtake letters
+    """Marks in the gutter what the proposal changes.
+
+    It acts on the keys of the surface in their turn: a priority binding would overtake letters
     that were typed just before, and what it hands on would lack them.
     """
 
@@ -27,6 +67,24 @@ class ProposalEditor(TextArea):
         def __init__(self, action: str) -> None:
             super().__init__()
             self.action = action
+
+    changed: frozenset[int] = frozenset()  # lines of the proposal that it changes, from 0
+
+    def on_mount(self) -> None:
+        self._proposed = self.text.split("\n")
+        self._marks: frozenset[int] = self.changed
+
+    def on_text_area_changed(self) -> None:
+        self._marks = _followed(self.changed, self._proposed, self.text.split("\n"))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        strip = super().render_line(y)
+        if self.scroll_offset.y + y not in self._marks:
+            return strip
+        at = self.gutter_width - 1
+        sign = Strip([Segment("▌", ink(palette_of(self).good, on=palette_of(self).raised))], 1)
+        return Strip.join([strip.crop(0, at - 1), sign, strip.crop(at)])
 
     def on_key(self, event: events.Key) -> None:
         for key in keys_of("editing"):
@@ -52,6 +110,8 @@ class EditProposal(ModalScreen[str | None]):
             self._text, soft_wrap=False, show_line_numbers=True, tab_behavior="indent"
         )
         editor.cursor_blink = False
+        lines = range(len(self._text.split("\n")))
+        editor.changed = _changed_lines(self._preview).intersection(lines)
         yield editor
         yield Static(id="edit-keys", markup=False)
 
@@ -63,7 +123,14 @@ class EditProposal(ModalScreen[str | None]):
         hints = [f"{key.label} {self._words(key.text)}" for key in keys_of("editing")]
         keys = Text("   ".join(hints), style=palette.quiet)
         self.query_one("#edit-keys", Static).update(keys)
-        self.query_one(TextArea).focus()
+        editor = self.query_one(ProposalEditor)
+        editor.focus()
+        first = min(editor.changed, default=0)
+        editor.move_cursor((first, 0))
+        # The line stands in the upper part, with what leads to it above.
+        editor.call_after_refresh(
+            editor.scroll_to, None, max(0, first - _LINES_BEFORE), animate=False
+        )
 
     def on_proposal_editor_pressed(self, event: ProposalEditor.Pressed) -> None:
         event.stop()

@@ -66,15 +66,19 @@ class Find(ModalScreen[None]):
         Binding("up", "go(-1)", show=False),
     ]
 
-    def __init__(self, words: Catalogue, pane: Searchable) -> None:
+    def __init__(self, words: Catalogue, pane: Searchable, below: int = 1) -> None:
+        """``below`` is how many lines of the screen stay free under the line."""
         super().__init__()
+        self._below = below
         self._words = words
         self._pane = pane
         self._found = 0
         self._at = 0
 
     def compose(self) -> ComposeResult:
-        with Horizontal(classes="find"):
+        line = Horizontal(classes="find")
+        line.styles.margin = (0, 0, self._below, 0)
+        with line:
             yield Static(self._words("find.label"), markup=False, classes="find-label")
             field = Input(placeholder=self._words("find.hint"), compact=True, classes="find-field")
             field.cursor_blink = False

@@ -1,0 +1,45 @@
+"""A clock: the time now, here or in any time zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from duckflow_tui.demo.servers.serving import JsonObject, Tool, ToolProblem, serve
+
+
+def current_time(timezone: str = "") -> JsonObject:
+    """The time now, to the second. Raises ToolProblem for a zone that is not known."""
+    now = datetime.now(UTC)
+    if not timezone:
+        local = now.astimezone()
+        return _told(local, local.tzname() or "local")
+    try:
+        return _told(now.astimezone(ZoneInfo(timezone)), timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ToolProblem(f"there is no time zone {timezone!r}; one is Asia/Tokyo") from error
+
+
+def _told(moment: datetime, timezone: str) -> JsonObject:
+    return {
+        "datetime": moment.isoformat(timespec="seconds"),
+        "date": moment.strftime("%Y-%m-%d"),
+        "time": moment.strftime("%H:%M:%S"),
+        "weekday": moment.strftime("%A"),
+        "timezone": timezone,
+    }
+
+
+TOOLS: Final = (
+    Tool(
+        "current_time",
+        "Tells the date and the time now, of this machine or of a time zone.",
+        current_time,
+        {"timezone": {"type": "string", "description": "such as Asia/Tokyo; left out: here"}},
+        frozenset({"timezone"}),
+    ),
+)
+
+if __name__ == "__main__":
+    serve("clock", TOOLS)

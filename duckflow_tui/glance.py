@@ -1,0 +1,129 @@
+"""What the first frame has to know, from a glance at the arguments, the environment and settings.
+
+The first frame waits for this module: it imports what Python has loaded by itself, and not even
+``typing`` at run time. What counts is parsed and checked afterwards; a glance that is wrong about
+a colour or a word is corrected by the app's first drawing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Final
+
+LANGUAGES: Final = ("en", "ja")
+MODES: Final = ("plan", "strict", "standard", "trusted")
+PROTOCOLS: Final = ("auto", "tools", "json")
+THEMES: Final = ("duck-dark", "duck-light", "duck-contrast")
+MAX_SETTINGS: Final = 256 * 1024  # bytes; R18
+
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "--mode": MODES,
+    "--protocol": PROTOCOLS,
+    "--lang": LANGUAGES,
+    "--theme": THEMES,
+}
+_TAKE_ONE: Final = {"--dir", "--base-url", "--model", "--api-key-env", *_CHOICES}
+_SWITCHES: Final = {"--demo", "--no-animation"}
+
+
+class Glance:
+    """How the first frame looks."""
+
+    def __init__(self, language: str, theme: str, title: str, *, demo: bool) -> None:
+        self.language = language
+        self.theme = theme
+        self.title = title  # name of the workspace folder; may hold anything
+        self.demo = demo
+
+
+def glance(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Glance | None:
+    """How the frame looks; None unless these arguments certainly start the app.
+
+    None for help, a headless run, a mistake, and for anything unusual: the app then comes without
+    a first frame. That the streams are a terminal is for the caller to see.
+    """
+    given = _flags(arguments)
+    if given is None:
+        return None
+    settings = _ui_settings(environ)
+    setting = environ.get("DUCKFLOW_UI__LANGUAGE") or settings.get("language", "auto")
+    language = given.get("--lang") or language_of(setting, environ)
+    theme = given.get("--theme") or environ.get("DUCKFLOW_UI__THEME") or settings.get("theme", "")
+    try:
+        folder = os.path.abspath(os.path.expanduser(given.get("--dir", ".")))
+    except OSError:  # the working folder is gone
+        return None
+    demo = "--demo" in given
+    title = "little-shop" if demo else os.path.basename(folder) or folder
+    return Glance(language, theme or THEMES[0], title, demo=demo)
+
+
+def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
+    """``en`` or ``ja``; for anything else the first of LC_ALL, LC_MESSAGES, LANG decides."""
+    if setting in LANGUAGES:
+        return setting
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = environ.get(name, "")
+        if value:
+            return "ja" if value.lower().startswith("ja") else "en"
+    return "en"
+
+
+def _flags(arguments: Sequence[str]) -> dict[str, str] | None:
+    """The flags of an interactive start with their values; None when one is no such flag."""
+    given: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        name, sign, value = argument.partition("=")
+        if not sign and name in _SWITCHES:
+            given[name] = ""
+            continue
+        if name not in _TAKE_ONE:
+            return None
+        if not sign:
+            value = next(rest, "-")
+            if value.startswith("-"):
+                return None
+        if name in _CHOICES and value not in _CHOICES[name]:
+            return None
+        given[name] = value
+    return given
+
+
+def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The texts of ``[ui]``, a line at a time: ``tomllib`` takes longer to load than the frame."""
+    try:
+        with open(settings_path(environ), "rb") as file:
+            lines = file.read(MAX_SETTINGS).decode("utf-8-sig", "replace").splitlines()
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, str] = {}
+    inside = False
+    for line in lines:
+        line = line.strip()
+        if line.startswith("["):
+            inside = line.partition("#")[0].strip() == "[ui]"
+            continue
+        name, sign, value = line.partition("=")
+        value = value.strip()
+        if inside and sign and value[:1] in ('"', "'"):
+            found[name.strip()] = value[1:].partition(value[0])[0]
+    return found
+
+
+def settings_path(environ: Mapping[str, str]) -> str:
+    """Where ``places.Places`` has the settings file."""
+    home = environ.get("DUCKFLOW_HOME")
+    if home:
+        return os.path.join(os.path.expanduser(home), "config", "settings.toml")
+    if sys.platform == "linux":  # what platformdirs says there, without its import
+        config = environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")
+        return os.path.join(config, "duckflow", "settings.toml")
+    from duckflow_tui.places import Places
+
+    return str(Places.find(environ).settings_file)

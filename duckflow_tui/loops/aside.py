@@ -1,0 +1,64 @@
+"""A message sent while work runs, answered at once beside it; the work goes on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.loops.asking import Asker, TurnEnd
+from duckflow_tui.loops.parts import TurnParts
+from duckflow_tui.state.decision import Action, NextStep, PromptPattern
+from duckflow_tui.state.operations import Effect, Outcome, Weight
+from duckflow_tui.tools.plan_operations import BESIDE_WORK
+
+MAX_LOOPS: Final = 4  # decisions one answer may take
+
+_NOT_HERE: Final = (
+    "work is running: beside it only reading, and changes of the plan for the user to accept, "
+    "are possible; the running work reads this conversation and takes wishes up"
+)
+
+
+class Aside:
+    """Runs once. It reads, it may propose a change of the plan, it changes nothing itself."""
+
+    def __init__(self, parts: TurnParts) -> None:
+        self._parts = parts
+        self._asker = Asker(parts, aside=True)
+
+    async def run(self) -> None:
+        """The whole answer; what kept it from coming is shown."""
+        try:
+            await self._loops()
+        except TurnEnd:
+            return  # said already
+        except LlmError as error:
+            self._parts.notices.error(f"llm.error.{error.code}", **error.params)
+
+    async def _loops(self) -> None:
+        for _ in range(MAX_LOOPS):
+            decision = await self._asker.decide(PromptPattern.BASE_MAIN)
+            if decision.refused_by_itself or not decision.actions:
+                return
+            settled = True
+            for action in decision.actions:
+                outcome = await self._act(action)
+                settled = settled and outcome in (Outcome.OK, Outcome.REJECTED)
+            plan_only = all(a.operation in BESIDE_WORK for a in decision.actions)
+            if plan_only and settled and decision.next_step is not NextStep.CONTINUE:
+                return  # the card has shown what became of it
+        self._parts.notices.warn("turn.limit", loops=str(MAX_LOOPS))
+
+    async def _act(self, action: Action) -> Outcome:
+        caller = self._parts.caller
+        if not self._may(action.operation):
+            message = await caller.skip(action, _NOT_HERE)
+        else:
+            message = await caller.call(action)
+        return message.result.outcome
+
+    def _may(self, operation: str) -> bool:
+        if operation in BESIDE_WORK:
+            return True
+        spec = next((s for s in self._parts.specs() if s.name == operation), None)
+        return spec is None or (spec.effect is Effect.READ and spec.weight is Weight.LIGHT)

@@ -1,0 +1,372 @@
+"""How risky a command line is, from what it would run: codes and a level, never a permission.
+
+A command may always do more than its words say; what is found here only raises the risk that the
+gate shows. What may run is decided by the policy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.safety.commands import SHELLS, CommandLine, Found, read_command
+from duckflow_tui.safety.names import is_protected, is_secret
+from duckflow_tui.state.operations import Risk
+
+#: Programs that only read, whatever their arguments are.
+_READERS: Final = frozenset(
+    [
+        "basename",
+        "cat",
+        "cd",
+        "cmp",
+        "comm",
+        "cut",
+        "df",
+        "dirname",
+        "du",
+        "echo",
+        "expr",
+        "false",
+        "grep",
+        "head",
+        "id",
+        "ls",
+        "nl",
+        "od",
+        "printf",
+        "pwd",
+        "readlink",
+        "realpath",
+        "seq",
+        "sleep",
+        "stat",
+        "tail",
+        "test",
+        "tr",
+        "true",
+        "uname",
+        "wc",
+        "which",
+        "whoami",
+    ]
+)
+_PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
+#: Programs that run another one, which is named by their arguments.
+_WRAPPERS: Final = _PRIVILEGES | frozenset(
+    [
+        "env",
+        "nohup",
+        "time",
+        "timeout",
+        "nice",
+        "ionice",
+        "stdbuf",
+        "setsid",
+        "command",
+        "exec",
+        "builtin",
+        "xargs",
+        "watch",
+    ]
+)
+_LOADERS: Final = frozenset(["curl", "wget", "fetch", "http", "https", "aria2c"])
+_CODE: Final = {
+    **dict.fromkeys(SHELLS, ("-c",)),
+    **dict.fromkeys(("perl", "ruby"), ("-e", "-E")),
+    **dict.fromkeys(("node", "deno", "bun"), ("-e", "--eval", "-p", "--print")),
+    **dict.fromkeys(("python", "python2", "python3", "pypy3"), ("-c",)),
+    "php": ("-r",),
+}
+_INTERPRETERS: Final = frozenset(_CODE) | {"eval", "source", "."}
+_EVALUATES: Final = frozenset({"eval", "source", "."})
+
+_DISK: Final = frozenset(
+    ["fdisk", "parted", "sfdisk", "wipefs", "blkdiscard", "cryptsetup", "lvremove"]
+)
+_SYSTEM: Final = frozenset(
+    [
+        "shutdown",
+        "reboot",
+        "halt",
+        "poweroff",
+        "systemctl",
+        "service",
+        "launchctl",
+        "mount",
+        "umount",
+        "iptables",
+        "nft",
+        "crontab",
+        "at",
+        "useradd",
+        "userdel",
+        "usermod",
+        "passwd",
+        "visudo",
+        "sysctl",
+        "modprobe",
+        "insmod",
+        "chroot",
+    ]
+)
+_PERMISSIONS: Final = frozenset(["chmod", "chown", "chgrp", "setfacl"])
+_ENDS: Final = frozenset(["kill", "killall", "pkill"])
+_REMOTE: Final = frozenset(
+    ["ssh", "scp", "sftp", "rsync", "ftp", "nc", "ncat", "netcat", "telnet", "socat"]
+)
+_DELETES: Final = frozenset(["rm", "rmdir", "unlink", "shred", "truncate"])
+_WRITES: Final = (
+    _DELETES
+    | _PERMISSIONS
+    | frozenset(["tee", "cp", "mv", "ln", "install", "dd", "touch", "mkdir"])
+)
+
+#: Two words that together do what the code says, and its level.
+_PAIRS: Final[dict[tuple[str, str], tuple[str, Risk]]] = {
+    ("git", "push"): ("publishes", Risk.HIGH),
+    ("git", "clean"): ("deletes", Risk.HIGH),
+    ("git", "config"): ("git_internals", Risk.HIGH),
+    ("git", "filter-branch"): ("rewrites_history", Risk.HIGH),
+    ("git", "rebase"): ("rewrites_history", Risk.HIGH),
+    ("git", "reset"): ("rewrites_history", Risk.MEDIUM),
+    ("git", "restore"): ("overwrites", Risk.HIGH),
+    ("git", "checkout"): ("overwrites", Risk.MEDIUM),
+    ("gh", "release"): ("publishes", Risk.HIGH),
+    ("npm", "publish"): ("publishes", Risk.HIGH),
+    ("yarn", "publish"): ("publishes", Risk.HIGH),
+    ("pnpm", "publish"): ("publishes", Risk.HIGH),
+    ("cargo", "publish"): ("publishes", Risk.HIGH),
+    ("twine", "upload"): ("publishes", Risk.HIGH),
+    ("uv", "publish"): ("publishes", Risk.HIGH),
+    ("docker", "push"): ("publishes", Risk.HIGH),
+    ("kubectl", "delete"): ("publishes", Risk.HIGH),
+    ("terraform", "destroy"): ("publishes", Risk.CRITICAL),
+    ("terraform", "apply"): ("publishes", Risk.HIGH),
+}
+_INSTALLERS: Final = frozenset(
+    [
+        "pip",
+        "pip3",
+        "pipx",
+        "uv",
+        "npm",
+        "yarn",
+        "pnpm",
+        "cargo",
+        "gem",
+        "go",
+        "brew",
+        "apt",
+        "apt-get",
+        "dnf",
+        "yum",
+        "pacman",
+        "apk",
+    ]
+)
+_INSTALL_WORDS: Final = frozenset({"install", "add", "i", "ci", "upgrade", "update", "remove"})
+
+_LARGE: Final = frozenset({"/", "/*", "~", "~/", "~/*", "*", ".", "./", "./*", "..", "../*"})
+_FUNCTION: Final = re.compile(r"\(\s*\)\s*[{(]|\bfunction\s")
+_NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
+_MAX_DEPTH: Final = 3  # shells within shells
+_MAX_COMMANDS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRisk:
+    """The level of a line and the codes of what it rests on, the first found first."""
+
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+
+
+def assess_command(line: CommandLine, cwd: Path, root: Path) -> CommandRisk:
+    """The risk of a line that would run in ``cwd`` of the workspace ``root``."""
+    found = _Assessment(cwd, root)
+    found.line(line)
+    commands = list(_all(line.found))
+    harmless = (
+        not line.reason
+        and not found.reasons
+        and all(command.program in _READERS for command in commands)
+    )
+    return CommandRisk(Risk.LOW if harmless else found.risk, tuple(found.reasons))
+
+
+def _all(found: Iterable[Found]) -> Iterator[Found]:
+    """Each command and those inside of it, at most ``_MAX_COMMANDS``."""
+    stack = list(reversed(list(found)))
+    for _ in range(_MAX_COMMANDS):
+        if not stack:
+            return
+        command = stack.pop()
+        yield command
+        stack.extend(reversed(command.inner))
+
+
+class _Assessment:
+    def __init__(self, cwd: Path, root: Path) -> None:
+        self.risk = Risk.MEDIUM  # of any command
+        self.reasons: dict[str, None] = {}
+        self._cwd = cwd
+        self._root = root
+
+    def note(self, reason: str, risk: Risk) -> None:
+        self.reasons[reason] = None
+        if risk.rank > self.risk.rank:
+            self.risk = risk
+
+    def line(self, line: CommandLine, depth: int = 0) -> None:
+        if line.reason == "hidden":
+            self.note("hidden_characters", Risk.HIGH)
+        if not line.readable:
+            self.note("not_readable", Risk.HIGH)
+        if _FUNCTION.search(line.text):
+            self.note("runs_code", Risk.HIGH)
+        if line.reason == "background":
+            self.note("background", Risk.MEDIUM)
+        loads = False
+        commands = list(_all(line.found))
+        if len(commands) == _MAX_COMMANDS:
+            self.note("not_readable", Risk.HIGH)
+        for command in commands:
+            words = self._unwrapped(command.words)
+            program = words[0].rsplit("/", 1)[-1] if words else ""
+            loads = program in _LOADERS or (loads and command.piped)
+            fed = loads and command.piped and program not in _LOADERS
+            inside = any(
+                _program(self._unwrapped(inner.words)) in _LOADERS for inner in command.inner
+            )
+            if program in _INTERPRETERS and (fed or inside):
+                self.note("runs_download", Risk.CRITICAL)
+            self._command(program, words[1:], depth)
+        for target in line.targets:
+            if target != "/dev/null":
+                self.note("writes_file", Risk.MEDIUM)
+                self._path(target, writes=True)
+
+    def _unwrapped(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The words of the command that is run in the end, as far as wrappers name it."""
+        for _ in range(5):
+            if _program(words) not in _WRAPPERS:
+                return words
+            if _program(words) in _PRIVILEGES:
+                self.note("privileges", Risk.CRITICAL)
+            rest = list(words[1:])
+            while rest and (
+                rest[0].startswith("-") or "=" in rest[0] or _NUMBER.fullmatch(rest[0])
+            ):
+                rest.pop(0)
+            words = tuple(rest)
+        return words
+
+    def _command(self, program: str, args: tuple[str, ...], depth: int) -> None:
+        flags = {char for arg in args if re.fullmatch(r"-[A-Za-z]+", arg) for char in arg[1:]}
+        long = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
+        plain = [arg for arg in args if not arg.startswith("-")]
+        if program in _DELETES:
+            self._deletes(program, flags | {"r"} if "--recursive" in long else flags, plain)
+        elif program == "find":
+            if {"-delete", "-exec", "-execdir", "-ok"} & set(args):
+                self.note(
+                    "deletes" if "-delete" in args or "rm" in args else "runs_code", Risk.HIGH
+                )
+        elif program in _DISK or program.startswith("mkfs"):
+            self.note("disk", Risk.CRITICAL)
+        elif program == "dd":
+            target = next((arg[3:] for arg in args if arg.startswith("of=")), "")
+            self.note("disk" if target.startswith("/dev/") else "writes_file", Risk.HIGH)
+            if target.startswith("/dev/"):
+                self.note("disk", Risk.CRITICAL)
+        elif program in _SYSTEM:
+            self.note("system", Risk.HIGH)
+        elif program in _PERMISSIONS:
+            wide = "R" in flags or "--recursive" in long or any("777" in arg for arg in plain)
+            self.note("permissions", Risk.HIGH if wide else Risk.MEDIUM)
+        elif program in _ENDS:
+            self.note("ends_processes", Risk.HIGH)
+        elif program in _REMOTE:
+            self.note("network", Risk.HIGH)
+        elif program in _LOADERS:
+            self.note("network", Risk.MEDIUM)
+        elif program in _INSTALLERS and _INSTALL_WORDS & set(plain):
+            self.note("installs", Risk.MEDIUM)
+        elif program in _EVALUATES:
+            self.note("runs_code", Risk.HIGH)
+        self._code(program, args, depth)
+        self._pair(program, plain, flags, long)
+        for arg in plain:
+            self._path(arg, writes=program in _WRITES)
+
+    def _deletes(self, program: str, flags: set[str], plain: list[str]) -> None:
+        recursive = bool({"r", "R"} & flags) or program == "shred"
+        self.note("deletes", Risk.HIGH if recursive else Risk.MEDIUM)
+        unsure = any("$" in arg or "`" in arg for arg in plain)
+        if recursive and (unsure or any(self._is_large(arg) for arg in plain)):
+            self.note("deletes_widely", Risk.CRITICAL)
+
+    def _is_large(self, word: str) -> bool:
+        if word in _LARGE:
+            return True
+        path = self._lexically(word)
+        return path is not None and (path == self._root or not path.is_relative_to(self._root))
+
+    def _code(self, program: str, args: tuple[str, ...], depth: int) -> None:
+        """Code among the arguments; a shell's is read as a line of its own."""
+        name = re.sub(r"(?<=python3)\.\d+$", "", program)
+        for option in _CODE.get(name, ()):
+            if option not in args:
+                continue
+            self.note("runs_code", Risk.MEDIUM)
+            at = args.index(option) + 1
+            if name in SHELLS and at < len(args):
+                if depth >= _MAX_DEPTH:
+                    self.note("not_readable", Risk.HIGH)
+                else:
+                    self.line(read_command(args[at]), depth + 1)
+
+    def _pair(self, program: str, plain: list[str], flags: set[str], long: set[str]) -> None:
+        pair = next((_PAIRS[key] for word in plain[:3] if (key := (program, word)) in _PAIRS), None)
+        if pair is None:
+            return
+        reason, risk = pair
+        if program == "git" and "push" in plain and ("f" in flags or "--force" in long):
+            risk = Risk.CRITICAL
+        if program == "git" and "reset" in plain and "--hard" in long:
+            reason, risk = "overwrites", Risk.HIGH
+        self.note(reason, risk)
+
+    def _path(self, word: str, *, writes: bool) -> None:
+        """What a word tells if it is a path."""
+        value = word.rpartition("=")[2]
+        names = [name for name in value.split("/") if name not in ("", ".")]
+        if any(is_protected(name) for name in names):
+            self.note("protected", Risk.CRITICAL if writes else Risk.HIGH)
+        if names and is_secret(names):
+            self.note("secret", Risk.HIGH)
+        path = self._lexically(value)
+        if path is not None and not path.is_relative_to(self._root):
+            self.note("outside", Risk.HIGH if writes else Risk.MEDIUM)
+
+    def _lexically(self, word: str) -> Path | None:
+        """Where a word would lead if it is a path, links not followed; None for no path.
+
+        It only tells how risky the line looks; it decides nothing (R01).
+        """
+        if not word.startswith(("/", "~", "..", "./")) and "/../" not in word:
+            return None
+        if word.startswith("/dev/") and word[5:] in ("null", "stdout", "stderr", "stdin"):
+            return None
+        if word.startswith("~"):
+            return Path("/~") / word[1:].lstrip("/")
+        return Path(os.path.normpath(self._cwd / word))
+
+
+def _program(words: tuple[str, ...]) -> str:
+    return words[0].rsplit("/", 1)[-1] if words else ""

@@ -1,0 +1,438 @@
+"""What a command line would run (R04…R06): its plain commands, or the reason why it is not plain.
+
+Two readers that know nothing of each other must agree on every word: the grammar of tree-sitter
+and the lexer of ``shlex``. What one of them takes otherwise is not plain.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_LINE: Final = 8_000  # characters; a longer line is not read
+MAX_PARTS: Final = 50  # commands in one line
+MAX_NODES: Final = 10_000  # of the tree, looked at
+
+SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
+
+_JOINERS: Final = frozenset({"&&", "||", ";", "|"})
+_INTO: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
+_WORDS: Final = frozenset({"word", "number", "string", "raw_string", "concatenation"})
+
+#: Nodes of the grammar that make a line more than plain commands, and what they are called here.
+_NOT_PLAIN: Final = {
+    "&": "background",
+    "|&": "redirect",
+    "comment": "comment",
+    "file_redirect": "redirect",
+    "heredoc_redirect": "redirect",
+    "herestring_redirect": "redirect",
+    "variable_assignment": "assignment",
+    "variable_assignments": "assignment",
+    "declaration_command": "assignment",
+    "unset_command": "assignment",
+    "command_substitution": "expansion",
+    "process_substitution": "expansion",
+    "simple_expansion": "expansion",
+    "expansion": "expansion",
+    "arithmetic_expansion": "expansion",
+    "brace_expression": "expansion",
+    "ansi_c_string": "expansion",
+    "translated_string": "expansion",
+    "extglob_pattern": "expansion",
+}
+
+#: Words with which bash begins something other than a plain command; the grammar takes some of
+#: them for programs.
+_RESERVED: Final = frozenset(
+    [
+        "!",
+        "{",
+        "}",
+        "[[",
+        "]]",
+        "case",
+        "coproc",
+        "do",
+        "done",
+        "elif",
+        "else",
+        "esac",
+        "fi",
+        "for",
+        "function",
+        "if",
+        "in",
+        "select",
+        "then",
+        "time",
+        "until",
+        "while",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One plain command, and what joins it to the one before: ``&&``, ``||``, ``;``, ``|``."""
+
+    argv: tuple[str, ...]
+    joiner: str = ""  # empty for the first
+
+    @property
+    def text(self) -> str:
+        """The command as a line that means the same."""
+        return shlex.join(self.argv)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A command somewhere in a line, also inside of a substitution: its words as far as known."""
+
+    words: tuple[str, ...]
+    piped: bool = False  # it reads what a command before it writes
+    inner: tuple[Found, ...] = ()  # of the substitutions among its words
+
+    @property
+    def program(self) -> str:
+        """The program's own name, without its folder; empty where it is not a plain word."""
+        return self.words[0].rsplit("/", 1)[-1] if self.words else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A line as read. ``parts`` are there if and only if ``reason`` is empty: then it is plain.
+
+    ``found`` are all commands in it, one behind the other; ``readable`` says whether that is sure.
+    ``targets`` are the files its redirects write to.
+    """
+
+    text: str
+    parts: tuple[Part, ...] = ()
+    reason: str = ""
+    found: tuple[Found, ...] = ()
+    targets: tuple[str, ...] = ()
+    readable: bool = False
+
+
+class _NotPlain(Exception):
+    """The line is more than plain commands; ``str()`` is the reason's code."""
+
+
+@lru_cache(maxsize=64)
+def read_command(text: str) -> CommandLine:
+    """Read a command line. Never raises: what cannot be read has a reason and no parts (R06).
+
+    Reasons: ``empty``, ``too_long``, ``hidden``, ``newline``, ``no_parser``, ``unparsed``,
+    ``too_many``, ``expansion``, ``assignment``, ``redirect``, ``background``, ``comment``,
+    ``compound``.
+    """
+    if not text.strip():
+        return CommandLine(text, reason="empty")
+    if len(text) > MAX_LINE:
+        return CommandLine(text, reason="too_long")
+    if any(_is_hidden(char) for char in text):
+        return CommandLine(text, reason="hidden")
+    if text.isascii():
+        return _read(text)
+    # The grammar's scanner has been seen to crash the process on other characters, so it is given
+    # letters in their place. A name that they then seem to assign to is refused, as is any.
+    letters = _Letters(text)
+    line = _read(letters.written)
+    return CommandLine(
+        text,
+        tuple(Part(letters.back(part.argv), part.joiner) for part in line.parts),
+        line.reason,
+        tuple(letters.found(found) for found in line.found),
+        letters.back(line.targets),
+        line.readable,
+    )
+
+
+class _Letters:
+    """A text with letters and digits of ASCII in place of every other character, and back."""
+
+    def __init__(self, text: str) -> None:
+        mark = "zq"
+        while mark in text:
+            mark += "q"
+        self._coded = re.compile(f"{mark}([0-9a-f]{{6}})")
+        self.written = "".join(c if c.isascii() else f"{mark}{ord(c):06x}" for c in text)
+
+    def back(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The words as they were."""
+        return tuple(self._coded.sub(lambda found: chr(int(found[1], 16)), w) for w in words)
+
+    def found(self, found: Found) -> Found:
+        """A command with its words as they were."""
+        inner = tuple(self.found(one) for one in found.inner)
+        return Found(self.back(found.words), found.piped, inner)
+
+
+def _read(text: str) -> CommandLine:
+    parser = _parser()
+    if parser is None:
+        return CommandLine(text, reason="no_parser")
+    root = parser.parse(text.encode()).root_node
+    nodes = list(_nodes(root))
+    if root.has_error or len(nodes) >= MAX_NODES:
+        return CommandLine(text, reason="too_many" if len(nodes) >= MAX_NODES else "unparsed")
+    found = tuple(_found(node) for node in _outermost_commands(root))
+    targets = tuple(_target(node) for node in nodes if node.type == "file_redirect")
+    kept = tuple(target for target in targets if target)
+    try:
+        parts = _Plain(text).read(root)
+    except _NotPlain as reason:
+        return CommandLine(text, (), str(reason), found, kept, readable=True)
+    return CommandLine(text, parts, "", found, kept, readable=True)
+
+
+@cache
+def _parser() -> Parser | None:
+    """The grammar, loaded with the first command; None where it cannot be had."""
+    try:
+        import tree_sitter
+        import tree_sitter_bash
+    except ImportError:
+        return None
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def _is_hidden(char: str) -> bool:
+    """Characters that are not what they look like; line ends and tabs are judged elsewhere."""
+    if char in "\n\t":
+        return False
+    return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    stack = [root]
+    seen = 0
+    while stack and seen < MAX_NODES:
+        node = stack.pop()
+        seen += 1
+        yield node
+        stack.extend(reversed(node.children))
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode()
+
+
+class _Plain:
+    """Reads a tree as plain commands; anything else raises _NotPlain."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._raw = text.encode()
+        self._parts: list[Part] = []
+        self._tokens: list[str] = []  # as a lexer has to see them
+        self._joiner = ""
+        self._argv: list[str] = []
+        self._end = 0  # of the last token, in bytes
+
+    def read(self, root: Node) -> tuple[Part, ...]:
+        if "\n" in self._text:
+            raise _NotPlain("newline")
+        self._walk(root)
+        self._gap(len(self._raw))
+        self._close()
+        if not self._parts:
+            raise _NotPlain("unparsed")
+        if _lexed(self._text) != self._tokens:
+            raise _NotPlain("unparsed")
+        return tuple(self._parts)
+
+    def _walk(self, node: Node) -> None:
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            if node.type in _INTO:
+                stack.extend(reversed(node.children))
+            elif node.type == "command":
+                stack.extend(reversed(node.children))
+                self._close()
+            elif node.type == "command_name":
+                stack.extend(reversed(node.children))
+            elif node.type == "file_redirect":
+                self._redirect(node)
+            elif node.type in _JOINERS:
+                self._join(node)
+            elif node.type in _WORDS:
+                self._argument(node)
+            else:
+                raise _NotPlain(_NOT_PLAIN.get(node.type, "compound"))
+
+    def _argument(self, node: Node) -> None:
+        self._gap(node.start_byte)
+        self._end = node.end_byte
+        value = _value(node)
+        if not self._argv and "=" in value:
+            raise _NotPlain("assignment")
+        self._argv.append(value)
+        self._tokens.append(value)
+
+    def _join(self, node: Node) -> None:
+        self._gap(node.start_byte)
+        self._end = node.end_byte
+        self._close()
+        if not self._parts or self._joiner:
+            raise _NotPlain("unparsed")
+        self._joiner = node.type
+        self._tokens.append(node.type)
+
+    def _redirect(self, node: Node) -> None:
+        """``2>&1``, and ``>/dev/null`` of either stream; nothing else (R04)."""
+        words: list[str] = []
+        for child in node.children:
+            self._gap(child.start_byte)
+            self._end = child.end_byte
+            words.append(_text(child))
+        self._tokens += words
+        match words:
+            case [">", "/dev/null"] | ["1" | "2", ">", "/dev/null"] | ["2", ">&", "1"]:
+                return
+            case _:
+                raise _NotPlain("redirect")
+
+    def _close(self) -> None:
+        """The end of a command."""
+        if not self._argv:
+            return
+        if self._parts and not self._joiner:
+            raise _NotPlain("unparsed")
+        if self._argv[0] in _RESERVED:
+            raise _NotPlain("compound")
+        if not self._argv[0]:
+            raise _NotPlain("unparsed")
+        self._parts.append(Part(tuple(self._argv), self._joiner))
+        self._argv, self._joiner = [], ""
+        if len(self._parts) > MAX_PARTS:
+            raise _NotPlain("too_many")
+
+    def _gap(self, until: int) -> None:
+        """Between two tokens lies nothing but blanks: the grammar skipped nothing else."""
+        if until < self._end or self._raw[self._end : until].strip(b" \t"):
+            raise _NotPlain("unparsed")
+
+
+def _lexed(text: str) -> list[str]:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        return list(lexer)
+    except ValueError:
+        return []
+
+
+def _value(node: Node) -> str:
+    """The word that bash would pass on; raises _NotPlain where bash would make it another one."""
+    text = _text(node)
+    match node.type:
+        case "raw_string":
+            return text[1:-1]
+        case "string":
+            return _quoted(node, text[1:-1])
+        case "concatenation":
+            if "".join(_text(child) for child in node.children) != text:
+                raise _NotPlain("unparsed")
+            if "~" in text:  # what stands before it may be in another piece
+                raise _NotPlain("expansion")
+            return "".join(_value(child) for child in node.children)
+        case "word" | "number":
+            if node.child_count:
+                raise _NotPlain("expansion")
+            return _bare(text)
+        case kind:
+            raise _NotPlain(_NOT_PLAIN.get(kind, "unparsed"))
+
+
+def _quoted(node: Node, text: str) -> str:
+    if any(child.type not in ('"', "string_content") for child in node.children):
+        raise _NotPlain("expansion")
+    if "$" in text or "`" in text:
+        raise _NotPlain("expansion")
+    return re.sub(r'\\(["\\])', r"\1", text)
+
+
+def _bare(text: str) -> str:
+    if text.startswith("~") or "=~" in text or ":~" in text:
+        raise _NotPlain("expansion")
+    made: list[str] = []
+    characters = iter(text)
+    for char in characters:
+        if char == "\\":
+            following = next(characters, "")
+            if not following:
+                raise _NotPlain("unparsed")
+            made.append(following)
+        elif char in "*?[{}$`":
+            raise _NotPlain("expansion")
+        elif char in "'\"|&;<>()#!^" and not (made and char in "#!^"):
+            raise _NotPlain("unparsed")
+        else:
+            made.append(char)
+    return "".join(made)
+
+
+# --- what is in a line that is not plain ---------------------------------------------------------
+
+
+def _outermost_commands(root: Node) -> Iterator[Node]:
+    """Commands in the order of the text, those inside of another one's words left out."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "command":
+            yield node
+        else:
+            stack.extend(reversed(node.children))
+
+
+def _found(node: Node, depth: int = 0) -> Found:
+    words: list[str] = []
+    inner: list[Found] = []
+    for child in node.children:
+        if child.type in ("variable_assignment", "file_redirect"):
+            continue
+        words.append(_roughly(child))
+    if depth < 5:
+        for child in node.children:
+            inner += [_found(command, depth + 1) for command in _outermost_commands(child)]
+    return Found(tuple(words), _is_piped(node), tuple(inner))
+
+
+def _is_piped(node: Node) -> bool:
+    at: Node = node
+    while at.parent is not None and at.parent.type == "redirected_statement":
+        at = at.parent
+    before = at.prev_sibling
+    return before is not None and before.type in ("|", "|&")
+
+
+def _roughly(node: Node) -> str:
+    """A word as far as it can be told: quotes gone, expansions as they stand."""
+    if node.type == "command_name" and node.children:
+        return _roughly(node.children[0])
+    try:
+        return _value(node)
+    except _NotPlain:
+        return _text(node).replace('"', "").replace("'", "").replace("\\", "")
+
+
+def _target(node: Node) -> str:
+    """The file that a redirect writes to; empty for one that reads or leads to a stream."""
+    operator = next((child.type for child in node.children if not child.is_named), "")
+    if operator not in (">", ">>", ">|", "&>", "&>>", "<>", ">&") or not node.children:
+        return ""
+    target = _roughly(node.children[-1])
+    return "" if operator == ">&" and target.lstrip("-").isdigit() else target

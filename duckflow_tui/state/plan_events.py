@@ -1,0 +1,397 @@
+"""Events of plans, their steps and tasks, of cards, and of the work TaskLoop does."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import Card, CardAnswer
+from duckflow_tui.state.event_base import BaseEvent, StateError
+from duckflow_tui.state.messages import CardMessage, ReportMessage
+from duckflow_tui.state.plans import PlanProblem, check_steps, waits_for
+from duckflow_tui.state.work import (
+    ExecutionMode,
+    Plan,
+    PlanStatus,
+    RunMode,
+    Step,
+    Task,
+    WorkInfo,
+    WorkStatus,
+)
+
+# --- plans -----------------------------------------------------------------------------------
+
+
+class PlanProposed(BaseEvent):
+    """A plan was made; it is a draft until the user answers, and the active one from now on."""
+
+    kind: Literal["plan_proposed"] = "plan_proposed"
+    plan: Plan
+
+    def apply(self, state: AgentState) -> None:
+        if any(p.plan_id == self.plan.plan_id for p in state.plans):
+            raise StateError(f"plan {self.plan.plan_id} is there already")
+        if self.plan.status is not PlanStatus.DRAFT:
+            raise StateError("a new plan is a draft")
+        if state.work is not None and state.work.plan_id:
+            raise StateError(f"plan {state.work.plan_id} is being worked on")
+        _check(self.plan)
+        state.plans = (*state.plans, self.plan)
+        state.active_plan_id = self.plan.plan_id
+
+
+class PlanRevised(BaseEvent):
+    """A plan says something else now. By the user's own keys its approval goes along; by the
+    model it loses it, unless ``accepted`` is the user's yes to exactly this change.
+    """
+
+    kind: Literal["plan_revised"] = "plan_revised"
+    plan: Plan  # as it is now; what its steps have done is taken from the state
+    by: Literal["user", "model"]
+    accepted: bool = False
+
+    def apply(self, state: AgentState) -> None:
+        old = _plan(state, self.plan.plan_id)
+        if self.plan.version != old.version + 1:
+            raise StateError(f"plan {old.plan_id} is at version {old.version}")
+        _check(self.plan)
+        begun = (WorkStatus.IN_PROGRESS, WorkStatus.COMPLETED)
+        kept = {step.step_id for step in self.plan.steps}
+        gone = [s for s in old.steps if s.status in begun and s.step_id not in kept]
+        if gone:
+            raise StateError(f"step {gone[0].step_id} has begun and cannot be dropped")
+        steps = tuple(_with_progress(step, old.step(step.step_id)) for step in self.plan.steps)
+        new = self.plan.model_copy(update={"steps": steps})
+        approved, status = "", PlanStatus.DRAFT
+        if old.approved and (self.by == "user" or self.accepted):
+            approved, status = new.fingerprint, old.status
+        if approved and status in (PlanStatus.COMPLETED, PlanStatus.FAILED):
+            status = PlanStatus.IN_PROGRESS
+        _replace(
+            state,
+            new.model_copy(
+                update={
+                    "status": status,
+                    "approved": approved,
+                    "run": old.run,
+                    "rejection": "",
+                    "created_at": old.created_at,
+                }
+            ),
+        )
+
+
+class PlanAnswered(BaseEvent):
+    """The user approved or rejected a plan, exactly as it was shown."""
+
+    kind: Literal["plan_answered"] = "plan_answered"
+    plan_id: str
+    fingerprint: str
+    run: RunMode | None  # None: rejected
+    reason: str = ""
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        if plan.fingerprint != self.fingerprint:
+            raise StateError("the answer is for something other than what the plan says now")
+        update: dict[str, object] = {"rejection": self.reason, "approved": "", "run": None}
+        if self.run is None:
+            update["status"] = PlanStatus.REJECTED
+        else:
+            begun = any(s.status is not WorkStatus.PENDING for s in plan.steps)
+            update = {
+                "status": PlanStatus.IN_PROGRESS if begun else PlanStatus.APPROVED,
+                "approved": self.fingerprint,
+                "run": self.run,
+                "rejection": "",
+            }
+        _replace(state, plan.model_copy(update=update))
+
+
+class PlanStatusChanged(BaseEvent):
+    """The plan as a whole came to another status."""
+
+    kind: Literal["plan_status"] = "plan_status"
+    plan_id: str
+    status: PlanStatus
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        if self.status in (PlanStatus.APPROVED, PlanStatus.REJECTED, PlanStatus.DRAFT):
+            raise StateError(f"only the user makes a plan {self.status.value}")
+        if self.status is PlanStatus.IN_PROGRESS and plan.approved != plan.fingerprint:
+            raise StateError("the plan as it is now was not approved")
+        _replace(state, plan.model_copy(update={"status": self.status}))
+
+
+class StepChanged(BaseEvent):
+    """A step came to another status. It begins only when the plan is approved as it is, nothing
+    it depends on is open, and no other step runs: one writer at a time.
+    """
+
+    kind: Literal["step_status"] = "step_status"
+    plan_id: str
+    step_id: str
+    status: WorkStatus
+    note: str = ""
+    mode: ExecutionMode | None = None
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        step = _step(plan, self.step_id)
+        update: dict[str, object] = {"status": self.status, "note": self.note}
+        if self.status is WorkStatus.IN_PROGRESS:
+            self._may_begin(state, plan, step)
+            update |= {"started_at": self.at, "mode": self.mode, "runs": step.runs + 1}
+        elif step.started_at is not None:
+            update["elapsed_s"] = step.elapsed_s + max(self.at - step.started_at, 0.0)
+            update["started_at"] = None
+        _replace(state, plan.with_step(step.model_copy(update=update)))
+        if self.status is not WorkStatus.IN_PROGRESS:
+            state.grants = tuple(g for g in state.grants if g.step_id != self.step_id)
+
+    def _may_begin(self, state: AgentState, plan: Plan, step: Step) -> None:
+        if not plan.status.may_run or plan.approved != plan.fingerprint:
+            raise StateError("the plan as it is now was not approved")
+        if step.status is not WorkStatus.PENDING:
+            raise StateError(f"step {step.step_id} is {step.status.value}")
+        if waiting := waits_for(plan, step):
+            raise StateError(f"step {step.step_id} waits for {waiting[0].step_id}")
+        for other in state.plans:
+            busy = [s for s in other.steps if s.status is WorkStatus.IN_PROGRESS]
+            if busy:
+                raise StateError(f"step {busy[0].step_id} runs")
+
+
+class StepTasksSet(BaseEvent):
+    """A list of tasks for a step; those that ended stay, in front."""
+
+    kind: Literal["step_tasks"] = "step_tasks"
+    plan_id: str
+    step_id: str
+    tasks: tuple[Task, ...]
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        step = _step(plan, self.step_id)
+        ended = tuple(t for t in step.task_list if not t.status.is_open)
+        ids = {t.task_id for t in ended}
+        if any(t.task_id in ids for t in self.tasks):
+            raise StateError("a task of this id has ended already")
+        tasks = (*ended, *self.tasks)
+        _replace(state, plan.with_step(step.model_copy(update={"task_list": tasks})))
+
+
+class TaskChanged(BaseEvent):
+    """A task came to another status, or is a new one at the end of its step's list."""
+
+    kind: Literal["task"] = "task"
+    plan_id: str
+    step_id: str
+    task: Task
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        step = _step(plan, self.step_id)
+        at = next((i for i, t in enumerate(step.task_list) if t.task_id == self.task.task_id), None)
+        if self.task.status is WorkStatus.IN_PROGRESS:
+            done = {t.task_id for t in step.task_list if t.status is WorkStatus.COMPLETED}
+            if missing := [need for need in self.task.depends_on if need not in done]:
+                raise StateError(f"task {self.task.task_id} waits for {missing[0]}")
+        tasks = list(step.task_list)
+        if at is None:
+            tasks.append(self.task)
+        else:
+            tasks[at] = self.task
+        _replace(state, plan.with_step(step.model_copy(update={"task_list": tuple(tasks)})))
+
+
+class StepBreakSet(BaseEvent):
+    """The user wants, or no longer wants, to be asked before a step begins."""
+
+    kind: Literal["step_break"] = "step_break"
+    plan_id: str
+    step_id: str
+    on: bool
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        step = _step(plan, self.step_id)
+        _replace(state, plan.with_step(step.model_copy(update={"break_before": self.on})))
+
+
+# --- cards -----------------------------------------------------------------------------------
+
+
+class CardOpened(BaseEvent):
+    """A question waits for the user."""
+
+    kind: Literal["card_opened"] = "card_opened"
+    card: Card
+
+    def apply(self, state: AgentState) -> None:
+        if any(c.card_id == self.card.card_id for c in state.cards):
+            raise StateError(f"card {self.card.card_id} is open already")
+        state.cards = (*state.cards, self.card)
+
+
+class CardAnswered(BaseEvent):
+    """The user's key on a card; the card with its answer enters the conversation.
+
+    Refused unless it is bound to what an open card shows.
+    """
+
+    kind: Literal["card_answered"] = "card_answered"
+    answer: CardAnswer
+    message_id: str
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        card = _card(state, self.answer.card_id)
+        if card.subject != self.answer.subject:
+            raise StateError("the answer is for something other than what the card shows")
+        option = next((o for o in card.options if o.action == self.answer.action), None)
+        if option is None:
+            raise StateError(f"the card has no answer {self.answer.action!r}")
+        plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
+        state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
+        state.messages.append(
+            CardMessage(
+                message_id=self.message_id, card=card, plan=plan, answer=self.answer, at=self.at
+            )
+        )
+
+
+class CardWithdrawn(BaseEvent):
+    """A card closed without an answer: the work stopped, or what it showed is no longer so."""
+
+    kind: Literal["card_withdrawn"] = "card_withdrawn"
+    card_id: str
+    reason: Literal["stopped", "renewed"]
+
+    def apply(self, state: AgentState) -> None:
+        card = _card(state, self.card_id)
+        state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
+
+
+class ReportAdded(BaseEvent):
+    """How a step ended."""
+
+    kind: Literal["report"] = "report"
+    message: ReportMessage
+
+    def apply(self, state: AgentState) -> None:
+        state.messages.append(self.message)
+
+
+# --- work ------------------------------------------------------------------------------------
+
+
+class WorkStarted(BaseEvent):
+    """TaskLoop took work up; there is one at a time."""
+
+    kind: Literal["work_started"] = "work_started"
+    work: WorkInfo
+
+    def apply(self, state: AgentState) -> None:
+        if state.work is not None:
+            raise StateError(f"work {state.work.work_id} goes on")
+        state.work = self.work
+
+
+class WorkProgressed(BaseEvent):
+    """TaskLoop came to another step, decision or task."""
+
+    kind: Literal["work_progressed"] = "work_progressed"
+    work_id: str
+    step_id: str = ""
+    mode: ExecutionMode
+    loop: int = Field(ge=0)
+    limit: int = Field(ge=1)
+
+    def apply(self, state: AgentState) -> None:
+        if state.work is None or state.work.work_id != self.work_id:
+            raise StateError(f"work {self.work_id} does not go on")
+        state.work = state.work.model_copy(
+            update={
+                "step_id": self.step_id,
+                "mode": self.mode,
+                "loop": self.loop,
+                "limit": self.limit,
+            }
+        )
+
+
+class WorkFinished(BaseEvent):
+    """TaskLoop laid its work down, whatever came of it."""
+
+    kind: Literal["work_finished"] = "work_finished"
+    work_id: str
+    outcome: Literal["completed", "failed", "stopped", "waiting"]
+
+    def apply(self, state: AgentState) -> None:
+        if state.work is None or state.work.work_id != self.work_id:
+            raise StateError(f"work {self.work_id} does not go on")
+        state.work = None
+
+
+def _plan(state: AgentState, plan_id: str) -> Plan:
+    found = next((p for p in state.plans if p.plan_id == plan_id), None)
+    if found is None:
+        raise StateError(f"there is no plan {plan_id}")
+    return found
+
+
+def _step(plan: Plan, step_id: str) -> Step:
+    found = plan.step(step_id)
+    if found is None:
+        raise StateError(f"plan {plan.plan_id} has no step {step_id}")
+    return found
+
+
+def _card(state: AgentState, card_id: str) -> Card:
+    found = next((c for c in state.cards if c.card_id == card_id), None)
+    if found is None:
+        raise StateError(f"card {card_id} is not open")
+    return found
+
+
+def _check(plan: Plan) -> None:
+    try:
+        check_steps(plan.steps)
+    except PlanProblem as problem:
+        raise StateError(str(problem)) from problem
+
+
+def _replace(state: AgentState, plan: Plan) -> None:
+    state.plans = tuple(plan if p.plan_id == plan.plan_id else p for p in state.plans)
+
+
+def _with_progress(new: Step, old: Step | None) -> Step:
+    """The new words with what the step has done so far, which no revision may invent."""
+    if old is None:
+        return Step(
+            step_id=new.step_id,
+            name=new.name,
+            description=new.description,
+            depends_on=new.depends_on,
+        )
+    same = (new.name, new.description, new.depends_on) == (
+        old.name,
+        old.description,
+        old.depends_on,
+    )
+    return old.model_copy(
+        update={
+            "name": new.name,
+            "description": new.description,
+            "depends_on": new.depends_on,
+            "task_list": old.task_list
+            if same
+            else tuple(t for t in old.task_list if not t.status.is_open),
+        }
+    )

@@ -1,0 +1,178 @@
+"""Commands that run beside the work: servers, watchers. Listed, read, ended; ended with the app."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from duckflow_tui.state.base import brief, one_line
+from duckflow_tui.state.events import NoticeAdded, ProcessEnded, ProcessOutput, ProcessStarted
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import Level, NoticeMessage
+from duckflow_tui.state.processes import BackgroundProcess
+from duckflow_tui.state.store import Store
+from duckflow_tui.tools.commands import CommandRunner, RunningCommand, how_it_ended
+from duckflow_tui.tools.operation import ToolFault
+
+MOST: Final = 16  # commands in the background at a time
+TOLD_LINES: Final = 20  # of a command that ended by itself, for the model
+
+log = logging.getLogger("duckflow.commands")
+
+Ender = Literal["user", "model", "app"]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A process with its watcher. ``ended_by``: who asked for its end, empty for nobody."""
+
+    process: BackgroundProcess
+    running: RunningCommand
+    watcher: asyncio.Task[None]
+    ended_by: Ender | Literal[""] = ""
+    told: bool = False  # the model knows of its end from the result of its own call
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class BackgroundCommands:
+    """The commands in the background of one session; the state lists them, here is how they end."""
+
+    def __init__(self, store: Store, ids: IdSource, runner: CommandRunner) -> None:
+        self._store = store
+        self._ids = ids
+        self._runner = runner
+        self._entries: dict[str, _Entry] = {}
+
+    def room(self) -> None:
+        """Raises ToolFault when as many run as may."""
+        running = [entry for entry in self._entries.values() if not entry.over.is_set()]
+        if len(running) >= MOST:
+            raise ToolFault(f"{MOST} commands run in the background; end one with shell.end first.")
+
+    def output(self, process_id: str, text: str) -> None:
+        """A piece of what one printed."""
+        if process_id in self._entries:
+            now = self._store.clock.now()
+            self._store.dispatch(ProcessOutput(process_id=process_id, text=text, at=now))
+
+    async def take(
+        self, process_id: str, call_id: str, command: str, cwd: str, running: RunningCommand
+    ) -> None:
+        """Look after a command that was started: show it, wait for its end."""
+        process = BackgroundProcess(
+            process_id=process_id,
+            call_id=call_id,
+            command=command,
+            cwd=cwd,
+            started_at=self._store.clock.now(),
+        )
+        watcher = asyncio.create_task(self._watch(process_id), name=f"watch {process_id}")
+        self._entries[process_id] = _Entry(process, running, watcher)
+        await self._store.commit(ProcessStarted(process=process))
+
+    async def settled(self, process_id: str, seconds: float) -> bool:
+        """Whether it ended within so many seconds; the caller then tells the model of it."""
+        entry = self._entry(process_id)
+        entry.told = True
+        try:
+            async with asyncio.timeout(seconds):
+                await entry.over.wait()
+        except TimeoutError:
+            return False
+        finally:
+            entry.told = entry.over.is_set()
+        return True
+
+    def newest(self, process_id: str, lines: int) -> str:
+        """The newest lines of one, with how it is; raises ToolFault for an unknown id."""
+        entry = self._entry(process_id)
+        text = entry.running.last_lines(lines) or "(no output)"
+        state = next(p for p in self._store.state.processes if p.process_id == process_id)
+        how = "running" if state.runs else f"ended: {how_it_ended(state.exit_code)}"
+        entry.told = entry.told or entry.over.is_set()
+        return f"[{process_id}: {how}, {entry.running.duration:.0f} s]\n{text}"
+
+    async def end(self, process_id: str, by: Ender) -> bool:
+        """End one with all it started, within about a second; False when it had ended already.
+
+        Raises ToolFault for an unknown id.
+        """
+        entry = self._entry(process_id)
+        if entry.over.is_set():
+            return False
+        entry.ended_by = entry.ended_by or by
+        await entry.running.end()
+        await entry.over.wait()
+        return True
+
+    async def close(self) -> None:
+        """The session ends, and all of them with it; cancelled: they are killed at once."""
+        entries = [entry for entry in self._entries.values() if not entry.over.is_set()]
+        for entry in entries:
+            entry.ended_by = entry.ended_by or "app"
+        try:
+            await asyncio.gather(*(entry.running.end() for entry in entries))
+            await asyncio.gather(*(entry.over.wait() for entry in entries))
+        finally:
+            for entry in entries:
+                entry.running.group.kill()
+                entry.watcher.cancel()
+
+    def _entry(self, process_id: str) -> _Entry:
+        entry = self._entries.get(process_id)
+        if entry is None:
+            known = ", ".join(self._entries) or "none was started"
+            raise ToolFault(f"There is no process {brief(process_id)}; known: {known}.")
+        return entry
+
+    async def _watch(self, process_id: str) -> None:
+        entry = self._entries[process_id]
+        running = entry.running
+        try:
+            await running.until_it_ends()
+            await running.end_rest()
+            output = await self._runner.finish(running)
+            by = entry.ended_by or "itself"
+            await self._store.commit(
+                ProcessEnded(
+                    process_id=process_id,
+                    exit_code=running.group.exit_code,
+                    ended_by=by,
+                    output_blob=output.blob,
+                    at=self._store.clock.now(),
+                )
+            )
+        finally:
+            told = entry.told
+            entry.over.set()
+        if by in ("itself", "user") and not told:
+            self._tell(entry, by)
+
+    def _tell(self, entry: _Entry, by: Literal["itself", "user"]) -> None:
+        process, running = entry.process, entry.running
+        how = running.how
+        bad = by == "itself" and running.group.exit_code != 0
+        who = "by itself" if by == "itself" else "because the user ended it"
+        lines = running.last_lines(TOLD_LINES)
+        self._store.dispatch(
+            NoticeAdded(
+                message=NoticeMessage(
+                    message_id=self._ids("msg"),
+                    level=Level.WARNING if bad else Level.INFO,
+                    key=f"processes.ended_{by}",
+                    params={
+                        "command": one_line(process.command, 60),
+                        "how": how,
+                        "seconds": f"{running.duration:.0f}",
+                    },
+                    for_model=(
+                        f"The background process {process.process_id} "
+                        f"({one_line(process.command, 200)}) ended {who}: {how} after "
+                        f"{running.duration:.0f} s. Its last lines:\n{lines or '(no output)'}"
+                    ),
+                    at=self._store.clock.now(),
+                )
+            )
+        )

@@ -1,0 +1,178 @@
+"""What a command prints: shown as it comes, its ends kept for the model, the whole on disk."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from duckflow_tui.state.processes import overprinted
+from duckflow_tui.tools.results import MAX_RESULT
+
+HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a few lines between
+_IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
+_LONG_LINE: Final = 64 * 1024  # characters from which on a line is no longer printed over
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Output as a model reads it: all of it, or head and tail with ``cut`` characters between."""
+
+    head: str
+    tail: str = ""
+    cut: int = 0
+    total: int = 0  # bytes that were printed
+
+
+class Capture:
+    """Takes output in from one thread and is asked from another. Memory is bounded.
+
+    The first ``max_bytes`` are kept on disk once they are too many for memory; the file has no
+    name, so that a crash leaves none behind.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._folder = folder
+        self._max = max_bytes
+        self._lock = threading.Lock()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._raw = bytearray()  # while it is short
+        self._file: BinaryIO | None = None
+        self._written = 0
+        self._total = 0
+        self._line = ""  # the last line, which may still be printed over
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._characters = 0  # of all whole lines
+        self._bytes = 0
+        self.lost = ""  # why the whole is not on disk
+
+    def take(self, data: bytes) -> str:
+        """The next piece; returns it as text, carriage returns and all."""
+        with self._lock:
+            self._total += len(data)
+            self._spool(data)
+            text = self._decoder.decode(data)
+            self._fold(text)
+            return text
+
+    def end(self) -> str:
+        """No more will come; returns what was held back of a character cut in two."""
+        with self._lock:
+            text = self._decoder.decode(b"", final=True)
+            self._fold(text)
+            return text
+
+    def kept(self) -> Kept:
+        """What there is so far."""
+        with self._lock:
+            line = self._line.rstrip("\r").encode("utf-8", "replace")
+            size = self._bytes + len(line)
+            tail = bytes(self._tail) + line
+            if size <= 2 * HALF:
+                return Kept(
+                    (bytes(self._head) + tail).decode("utf-8", "replace"), "", 0, self._total
+                )
+            head = bytes(self._head).decode("utf-8", "ignore")
+            end = tail[-HALF:].decode("utf-8", "ignore")
+            characters = self._characters + len(self._line)
+            return Kept(head, end, max(characters - len(head) - len(end), 0), self._total)
+
+    def last_lines(self, count: int) -> str:
+        """The newest whole lines and the one that is being printed."""
+        with self._lock:
+            newest = bytes(self._head + self._tail)[-HALF:]
+            lines = (newest.decode("utf-8", "ignore") + self._line.rstrip("\r")).split("\n")
+        if lines and not lines[-1]:
+            lines.pop()
+        return "\n".join(lines[-count:])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the file holds everything that was printed."""
+        return not self.lost and self._total <= self._max
+
+    @property
+    def limit(self) -> int:
+        """Bytes that are kept on disk at most."""
+        return self._max
+
+    def file(self) -> BinaryIO | None:
+        """The file with the first ``limit`` bytes, at its beginning; None where there is none."""
+        with self._lock:
+            if self._file is None and not self.lost:
+                self._open()
+            if self._file is not None:
+                self._file.seek(0)
+            return self._file
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+            self.lost = self.lost or "it was let go"
+
+    # --- under the lock ----------------------------------------------------------------------
+
+    def _spool(self, data: bytes) -> None:
+        room = self._max - self._written - len(self._raw)
+        data = data[: max(room, 0)]
+        if not data or self.lost:
+            return
+        if self._file is None:
+            self._raw += data
+            if len(self._raw) > _IN_MEMORY:
+                self._open()
+        else:
+            self._write(data)
+
+    def _open(self) -> None:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # It has to outlive this call.
+            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+        except OSError as error:
+            self._lose(error)
+            return
+        raw, self._raw = bytes(self._raw), bytearray()
+        self._write(raw)
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        view = memoryview(data)
+        try:
+            while view:
+                done = os.write(self._file.fileno(), view)
+                self._written += done
+                view = view[done:]
+        except OSError as error:
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> None:
+        self.lost = error.strerror or str(error)
+        self._raw = bytearray()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _fold(self, text: str) -> None:
+        text = overprinted(self._line + text)
+        whole = text.rfind("\n") + 1
+        if len(text) - whole > _LONG_LINE:
+            whole = len(text)
+        self._line = text[whole:]
+        done = text[:whole]
+        self._characters += len(done)
+        raw = done.encode("utf-8", "replace")
+        self._bytes += len(raw)
+        room = max(HALF - len(self._head), 0)
+        self._head += raw[:room]
+        self._tail += raw[room:]
+        if len(self._tail) > 4 * HALF:
+            del self._tail[:-HALF]

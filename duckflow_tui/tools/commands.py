@@ -1,0 +1,239 @@
+"""Runs command lines: a fresh bash for each, bounded, ended with all it started (R07)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.tools.command_env import scrubbed, secret_values, users_own
+from duckflow_tui.tools.command_output import Capture
+from duckflow_tui.tools.operation import Output, ToolFault
+from duckflow_tui.tools.output_pump import OutputPump
+from duckflow_tui.tools.process_group import ProcessGroup
+from duckflow_tui.tools.processes import find_program
+from duckflow_tui.tools.textfile import size_words
+
+_DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its command has ended
+_REDACTED: Final = "[redacted]"
+_WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLimits:
+    """Bounds of a command. Times in seconds, sizes in bytes."""
+
+    timeout_s: float = 120
+    max_timeout_s: float = 1_800
+    max_output: int = 64_000_000  # kept on disk of what one command prints
+
+
+Keep = Callable[[BinaryIO], Awaitable[str]]
+
+
+class Secrets:
+    """Values that nothing of what a command prints may repeat."""
+
+    def __init__(self, values: frozenset[str]) -> None:
+        known = sorted((value for value in values if value), key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+        raw = (value.encode("utf-8", "surrogateescape") for value in known)
+        self._raw = tuple(sorted(raw, key=len, reverse=True))
+
+    def out_of(self, text: str) -> str:
+        """The text without them."""
+        return text if self._pattern is None else self._pattern.sub(_REDACTED, text)
+
+    def strike_out(self, file: BinaryIO) -> None:
+        """Overwrite them in a file, which keeps its length. Raises OSError."""
+        if not self._raw:
+            return
+        descriptor, at = file.fileno(), 0
+        across = len(self._raw[0])  # one that begins in a window and ends behind it
+        while data := os.pread(descriptor, _WINDOW + across, at):
+            struck = data
+            for secret in self._raw:
+                struck = struck.replace(secret, b"*" * len(secret))
+            if struck != data:
+                os.pwrite(descriptor, struck, at)
+            at += _WINDOW
+
+
+class RunningCommand:
+    """A command that was started: its processes, its output, its end."""
+
+    def __init__(
+        self,
+        group: ProcessGroup,
+        pump: OutputPump,
+        capture: Capture,
+        secrets: Secrets,
+    ) -> None:
+        self.group = group
+        self._pump = pump
+        self._capture = capture
+        self._secrets = secrets
+        self._began = time.monotonic()
+        self._duration: float | None = None
+        self._blob = ""
+        self.note = ""  # what else is to be said of its end
+
+    @property
+    def duration(self) -> float:
+        """Seconds it ran, so far or in all."""
+        return self._duration if self._duration is not None else time.monotonic() - self._began
+
+    async def until_it_ends(self) -> None:
+        """Wait for the program itself, then for what it printed."""
+        await self.group.wait()
+        self._duration = time.monotonic() - self._began
+        try:
+            async with asyncio.timeout(_DRAIN):
+                await self._pump.done.wait()
+        except TimeoutError:
+            pass  # somebody it started holds its output open
+
+    async def end_rest(self) -> None:
+        """End what the program left running, and say so."""
+        left = await asyncio.to_thread(self.group.left)
+        if left:
+            self.note = (
+                f"[{left} process{'es' if left > 1 else ''} that the command left running "
+                f"{'were' if left > 1 else 'was'} ended with it; background: true keeps a command]"
+            )
+            await self.group.end()
+
+    async def end(self) -> None:
+        """End it and all it started."""
+        await self.group.end()
+        if self._duration is None:
+            self._duration = time.monotonic() - self._began
+
+    async def close(self, keep: Keep) -> None:
+        """Take what is still in the pipe, and keep the whole where it is too much to be told."""
+        self._pump.stop()
+        await self._pump.done.wait()
+        if self._capture.kept().cut and (file := self._capture.file()) is not None:
+            try:
+                await asyncio.to_thread(self._secrets.strike_out, file)
+                self._blob = await keep(file)
+            except OSError as error:
+                self._capture.lost = error.strerror or str(error)
+        self._capture.close()
+
+    def output(self) -> Output:
+        """What it printed so far, within what a model is told; the summary says how it ended."""
+        kept = self._capture.kept()
+        text = kept.head
+        if kept.cut:
+            text = (
+                f"{kept.head}\n[… {kept.cut:,} characters left out; {self._whole()} …]\n{kept.tail}"
+            )
+        body = self._secrets.out_of(text).rstrip("\n") or "(no output)"
+        if self.note:
+            body = f"{body}\n{self.note}"
+        summary = f"{self.how} · {self.duration:.1f}s"
+        return Output(body, summary, exit_code=self.group.exit_code, cut=kept.cut, blob=self._blob)
+
+    def last_lines(self, count: int) -> str:
+        """The newest lines it printed."""
+        return self._secrets.out_of(self._capture.last_lines(count))
+
+    @property
+    def how(self) -> str:
+        """How it ended, in two words."""
+        return how_it_ended(self.group.exit_code)
+
+    def _whole(self) -> str:
+        if not self._blob:
+            lost = self._capture.lost
+            return f"the whole could not be kept: {lost}" if lost else "the whole comes at its end"
+        if self._capture.complete:
+            return f"the whole is kept as blob {self._blob}"
+        return f"the first {size_words(self._capture.limit)} are kept as blob {self._blob}"
+
+
+def how_it_ended(exit_code: int | None) -> str:
+    """``exit 0``, or the signal that ended it."""
+    if exit_code is None:
+        return "running"
+    if exit_code < 0:
+        try:
+            return signal.Signals(-exit_code).name
+        except ValueError:
+            return f"signal {-exit_code}"
+    return f"exit {exit_code}"
+
+
+class CommandRunner:
+    """Starts commands in the workspace and ends with all of them.
+
+    ``secrets_known`` are values that no result repeats; those of the environment come to them.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        keep: Keep,
+        spool: Path,
+        limits: CommandLimits | None = None,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        secrets_known: frozenset[str] = frozenset(),
+    ) -> None:
+        self.limits = limits or CommandLimits()
+        self.keep = keep
+        self._workspace = workspace
+        self._spool = spool
+        self._environ = environ
+        self._live: set[RunningCommand] = set()
+        self._secrets = Secrets(secret_values(environ) | secrets_known)
+
+    async def start(
+        self, command: str, place: Place, tell: Callable[[str], None], *, own: bool = False
+    ) -> RunningCommand:
+        """Start a line in a folder of the workspace; ``own``: the user runs it themselves.
+
+        The folder is opened first, so that it is the one that was judged (R01). Raises ToolFault
+        where there is no bash, OSError and WorkspaceError where it cannot be started.
+        """
+        bash = find_program("bash", self._workspace.root)
+        if bash is None:
+            raise ToolFault("There is no bash on this system; commands cannot be run.")
+        # What follows ``--`` is the line, even when it begins with a dash (R08).
+        argv = (bash, "--noprofile", "--norc", "-c", "--", command)
+        environ = users_own(self._environ) if own else scrubbed(self._environ)
+        with self._workspace.opened_folder(place) as folder:
+            group, pipe = await ProcessGroup.start(argv, folder, environ, secrets.token_hex(8))
+        capture = Capture(self._spool, self.limits.max_output)
+        pump = OutputPump(pipe, capture, lambda text: tell(self._secrets.out_of(text)))
+        running = RunningCommand(group, pump, capture, self._secrets)
+        self._live.add(running)
+        return running
+
+    async def finish(self, running: RunningCommand) -> Output:
+        """The output of a command that ended; it is forgotten then."""
+        try:
+            await running.close(self.keep)
+        finally:
+            self._live.discard(running)
+        return running.output()
+
+    async def close(self) -> None:
+        """End every command and all they started; what is left when cancelled is killed."""
+        live = tuple(self._live)
+        try:
+            await asyncio.gather(*(running.end() for running in live))
+        finally:
+            for running in live:
+                running.group.kill()
+            self._live.clear()

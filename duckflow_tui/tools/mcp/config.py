@@ -1,0 +1,95 @@
+"""What the settings say of one server."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+#: Names that fit into an operation's name as they are, in every protocol.
+SERVER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,24}")
+_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL", re.IGNORECASE)
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class McpServerConfig(BaseModel):
+    """One server: a program that is started, or an address that is reached over HTTP."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    command: str = ""
+    """Program of a server on this machine; from PATH, or an absolute path."""
+    args: tuple[str, ...] = ()
+    """Its arguments, passed on as they are: no shell reads them."""
+    env: dict[str, str] = Field(default_factory=dict[str, str])
+    """Variables for it beside PATH, HOME, the language and the like; it gets no others."""
+    url: str = ""
+    """Address of a server that speaks streamable HTTP; https, or http in the private network."""
+    schema_tool: str = ""
+    """Its tool that tells a database's schema; with ``query_tool``: no query before it (C37)."""
+    query_tool: str = ""
+    """Its tool that queries the database."""
+    timeout_s: float = Field(default=60.0, ge=1.0, le=3600.0)
+    """Seconds an answer may take, and the start."""
+    start_s: float = Field(default=10.0, ge=0.0, le=300.0)
+    """Seconds the first request waits for it to start, so that the model knows its tools."""
+
+    @property
+    def transport(self) -> Literal["stdio", "http"]:
+        """How it is reached."""
+        return "http" if self.url else "stdio"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values of its variables that are secrets by their name."""
+        return tuple(value for name, value in self.env.items() if _SECRET.search(name) and value)
+
+    @field_validator("env")
+    @classmethod
+    def _variables(cls, env: dict[str, str]) -> dict[str, str]:
+        for name, value in env.items():
+            if not _VARIABLE.fullmatch(name) or "\0" in value:
+                raise PydanticCustomError(
+                    "variables", "names of variables are letters, digits and _; no NUL in a value"
+                )
+        return env
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str) -> str:
+        if not url:
+            return url
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise PydanticCustomError(
+                "address_scheme", "must begin with https:// or http:// and name a host"
+            )
+        if parts.username or parts.password:
+            raise PydanticCustomError("address_password", "must hold no user name or password")
+        if parts.scheme == "http" and not _is_private(parts.hostname):
+            raise PydanticCustomError(
+                "address_private", "must be https, or http to an address of the private network"
+            )
+        return url
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            raise PydanticCustomError("command_or_url", "needs either a command or a url")
+        if "\0" in "".join((self.command, *self.args)):
+            raise PydanticCustomError("nul", "must hold no NUL")
+        return self
+
+
+def _is_private(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return False

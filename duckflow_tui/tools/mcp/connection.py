@@ -1,0 +1,307 @@
+"""One life of a server: from its start to its end, and the calls in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.log import ServerLog
+from duckflow_tui.tools.mcp.stdio import ServerProcess, stdio_server
+from duckflow_tui.tools.mcp.words import said
+
+if TYPE_CHECKING:
+    from mcp import Client, types
+    from mcp.client._transport import TransportStreams
+    from mcp.client.session import IncomingMessage
+
+MAX_PAGES: Final = 20  # of a list of tools
+_SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at most so often
+_CLOSED: Final = "Connection closed"  # what the SDK says of a connection that has gone
+_REASON_S: Final = 1.0  # to learn why a connection ended under a call
+
+Progress = Callable[[str], None]
+TakeTools = Callable[[Sequence["types.Tool"]], Awaitable[None]]
+
+
+class ConnectionFailed(Exception):
+    """A start or a request that came to nothing; the text says what the server or system said."""
+
+
+async def load_library() -> None:
+    """Import the SDK without holding the loop for all of the second that it takes."""
+    await asyncio.to_thread(_import)
+
+
+def _import() -> None:
+    for name in ("jsonschema", "mcp", "mcp.client.streamable_http", "mcp.types.jsonrpc"):
+        import_module(name)
+
+
+class Connection:
+    """Serves calls from the moment it took the tools until ``run`` returns."""
+
+    def __init__(
+        self, config: McpServerConfig, environ: Mapping[str, str], folder: Path, log: ServerLog
+    ) -> None:
+        self._config = config
+        self._environ = environ
+        self._folder = folder
+        self._log = log
+        self._client: Client | None = None
+        self._process: ServerProcess | None = None
+        self._signals: asyncio.Queue[Literal["ended", "changed"]] = asyncio.Queue()
+        self._change_noted = False
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls can be made."""
+        running = self._process is None or self._process.runs
+        return self._client is not None and running and not self._over.done()
+
+    def may_take(self, grace_s: float) -> None:
+        """How long the program may take to end when it is told to."""
+        if self._process is not None:
+            self._process.grace_s = grace_s
+
+    def end(self) -> None:
+        """Give it up: ``run`` returns, and what is left of the program is ended."""
+        if self._process is not None:
+            self._process.over()
+        else:
+            self._ended()
+
+    async def run(self, take_tools: TakeTools) -> str:
+        """Start, hand over the tools now and whenever they change; returns why it ended.
+
+        Raises ConnectionFailed when it does not come to serve calls.
+        """
+        reason = ""
+        try:
+            await self._serve(take_tools)
+            reason = self._process.ended if self._process is not None else ""
+        except ConnectionFailed as failed:
+            reason = str(failed)
+            if self._client is None:
+                raise
+        finally:
+            self._client = None
+            if not self._over.done():
+                self._over.set_result(reason)
+        return reason
+
+    async def _serve(self, take_tools: TakeTools) -> None:
+        import anyio
+        import httpx2
+        from mcp import MCPError
+
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._config.timeout_s):
+                    client = await self._open(stack)
+                    tools = await self._tools(client)
+                await take_tools(tools)
+                self._client = client
+                await stack.enter_async_context(self._told_of_changes(client))
+                while await self._signals.get() == "changed":
+                    await asyncio.sleep(_SETTLE_S)
+                    self._change_noted = False
+                    await take_tools(await self._tools(client))
+        except TimeoutError as error:
+            words = f"it did not answer within {self._config.timeout_s:g} s"
+            last = self._log.last_line
+            raise ConnectionFailed(said(f"{words}: {last}" if last else words)) from error
+        except MCPError as error:
+            raise ConnectionFailed(self._reason(error)) from error
+        except OSError as error:
+            words = error.strerror or str(error)
+            named = f"{words}: {error.filename}" if error.filename else words
+            raise ConnectionFailed(said(named)) from error
+        except (httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise ConnectionFailed(self._reason(error)) from error
+        except (ValueError, RuntimeError, RecursionError) as error:
+            # What is no answer of this protocol: the SDK's models and its negotiation say so.
+            raise ConnectionFailed(self._reason(error)) from error
+        except ExceptionGroup as group:
+            raise ConnectionFailed(self._reason(_first(group))) from group
+
+    def _reason(self, error: Exception) -> str:
+        if self._process is not None and self._process.ended:
+            return self._process.ended
+        return said(_words(error))
+
+    async def _open(self, stack: AsyncExitStack) -> Client:
+        import mcp
+        from mcp import Client
+
+        return await stack.enter_async_context(
+            Client(
+                self._streams(),
+                read_timeout_seconds=self._config.timeout_s,
+                message_handler=self._hear,
+                client_info=mcp.Implementation(name="duckflow-tui", version="0.1.0"),
+                cache=None,
+            )
+        )
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[TransportStreams]:
+        config = self._config
+        if config.url:
+            from mcp.client.streamable_http import streamable_http_client
+
+            from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
+
+            async with (
+                await asyncio.to_thread(http_client, config.url) as http,
+                streamable_http_client(
+                    config.url, http_client=http, max_sse_event_size=MAX_EVENT
+                ) as streams,
+            ):
+                yield streams
+            return
+        await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        async with stdio_server(config, self._environ, self._folder, self._log, self._ended) as (
+            process,
+            streams,
+        ):
+            self._process = process
+            yield streams
+
+    async def _tools(self, client: Client) -> list[types.Tool]:
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        if client.server_capabilities.tools is None:
+            return found
+        for _ in range(MAX_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found.extend(page.tools)
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        return found
+
+    # --- what it tells by itself ----------------------------------------------------------------
+
+    def _ended(self) -> None:
+        self._signals.put_nowait("ended")
+
+    def _tools_changed(self) -> None:
+        if not self._change_noted:
+            self._change_noted = True
+            self._signals.put_nowait("changed")
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        from mcp.types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._tools_changed()
+
+    @asynccontextmanager
+    async def _told_of_changes(self, client: Client) -> AsyncGenerator[None]:
+        """Newer servers tell of changes only on a stream that is asked for."""
+        from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+        tools = client.server_capabilities.tools
+        wanted = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not wanted or tools is None or not tools.list_changed:
+            yield
+            return
+        listening = asyncio.create_task(self._listen(client), name=f"mcp {self._config.name}")
+        try:
+            yield
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def _listen(self, client: Client) -> None:
+        from mcp import MCPError
+
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._tools_changed()
+        except (MCPError, RuntimeError, TimeoutError) as lost:
+            self._log.note(f"[no more news of its tools] {said(str(lost))}")
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
+        """The server's answer. Raises ConnectionFailed; a cancellation is told to the server."""
+        import anyio
+        from mcp import MCPError, types
+
+        client = self._client
+        if client is None:
+            raise ConnectionFailed("it does not run")
+        answers: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+            types.CallToolResult | types.InputRequiredResult
+        )
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=tool, arguments=args)
+        )
+        try:
+            # Not ``call_tool``: that runs the regular expressions of the server's own schema.
+            result = await client.session.send_request(
+                request, answers, progress_callback=_Progress(progress)
+            )
+        except MCPError as error:
+            if error.message == _CLOSED:  # a server can use the code as well
+                raise ConnectionFailed(await self._end_reason()) from error
+            if error.code == types.REQUEST_TIMEOUT:
+                raise ConnectionFailed(
+                    f"it did not answer within {self._config.timeout_s:g} s"
+                ) from error
+            raise ConnectionFailed(said(error.message)) from error
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise ConnectionFailed(await self._end_reason()) from error
+        except (ValueError, RecursionError) as error:
+            raise ConnectionFailed(said(_words(error))) from error
+        if not isinstance(result, types.CallToolResult):
+            raise ConnectionFailed("it asks for input in the middle of a call; that is not offered")
+        return result
+
+    async def _end_reason(self) -> str:
+        done, _ = await asyncio.wait({self._over}, timeout=_REASON_S)
+        reason = self._over.result() if done else ""
+        return reason or "the connection was closed"
+
+
+class _Progress:
+    """Passes on at most ten notes a second."""
+
+    def __init__(self, tell: Progress) -> None:
+        self._tell = tell
+        self._next = 0.0
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._next:
+            return
+        self._next = now + 0.1
+        part = f"{progress:g}/{total:g}" if total else f"{progress:g}"
+        self._tell(said(f"{part} {message or ''}", 120))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return f"its answer breaks the protocol: {where}: {first['msg']}"
+    return str(error) or type(error).__name__
+
+
+def _first(group: BaseExceptionGroup[Exception]) -> Exception:
+    """The first real exception in nested groups."""
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]  # type: ignore[reportUnknownMemberType]  # of any kind
+    return inner if isinstance(inner, Exception) else group  # type: ignore[return-value]  # a group of them

@@ -1,0 +1,259 @@
+"""Schemas of servers' tools: what a model is told of them, and whether a call fits them.
+
+A schema is a server's own text: it is rewritten within limits before it is told, and no regular
+expression of it is run, because one can be written that never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, cast
+
+from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.tools.mcp.words import said
+from duckflow_tui.tools.operation import Arguments
+
+MAX_DEPTH: Final = 32  # levels of a schema that is looked at
+MAX_NODES: Final = 4_000  # tables and lists in it
+MAX_CHECKS: Final = 4_000  # keywords that are compared with one call; the server checks the rest
+
+_TOLD_DEPTH: Final = 5  # levels that are told
+_TOLD_NODES: Final = 600
+_TEXT: Final = 300  # characters of a description in a schema
+_NAME: Final = 120  # characters of an argument's name
+_PROBLEMS: Final = 6
+_TOLD: Final = (
+    "type", "enum", "const", "default", "format", "pattern", "minimum", "maximum",
+    "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems",
+    "maxItems", "uniqueItems",
+)  # fmt: skip
+_UNCHECKED: Final = frozenset({"pattern", "patternProperties", "format", "$dynamicRef"})
+
+
+class BadSchema(Exception):
+    """A schema that no call can be compared with; the text says why."""
+
+
+class ToolArguments(Arguments):
+    """Arguments of a server's tool, compared with its schema."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    values: JsonObject
+
+
+def check_size(schema: JsonObject) -> None:
+    """Raises BadSchema for what is too deep or too wide to be worth being looked at."""
+    nodes = 0
+    stack: list[tuple[object, int]] = [(schema, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if not isinstance(node, dict | list):
+            continue
+        nodes += 1
+        if depth > MAX_DEPTH or nodes > MAX_NODES:
+            raise BadSchema("its schema is too large")
+        inner = node.values() if isinstance(node, dict) else node  # type: ignore[reportUnknownVariableType]  # JSON
+        stack.extend((item, depth + 1) for item in cast("Iterator[object]", inner))
+
+
+def arguments_of(schema: JsonObject) -> type[ToolArguments]:
+    """A model of the arguments that fit the schema; raises BadSchema.
+
+    What the schema does not name is refused, unless it says that it takes more.
+    """
+    check_size(schema)
+    check = _checker(schema)
+
+    class Checked(ToolArguments):
+        @model_validator(mode="before")
+        @classmethod
+        def compare(cls, data: object) -> object:
+            if not isinstance(data, dict):
+                return data
+            values = cast("JsonObject", data)
+            problems = check(values)
+            if problems:
+                raise ValidationError.from_exception_data("arguments", problems[:_PROBLEMS])
+            return {"values": values}
+
+    return Checked
+
+
+class _Enough(Exception):
+    """So many comparisons that the rest is left to the server."""
+
+
+def _checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDetails]]:
+    from jsonschema import Draft202012Validator, SchemaError, validators
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    if schema.get("type") != "object":
+        raise BadSchema("its schema does not describe an object")
+    if any(len(name) > _NAME or not name.isprintable() for name in _properties(schema)):
+        raise BadSchema("an argument has a name that cannot be written")
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise BadSchema(f"its schema is none: {said(error.message)}") from error
+    except RecursionError as error:
+        raise BadSchema("its schema is too large") from error
+
+    left = 0
+
+    def counted(rule: Any, *given: Any) -> Iterator[Any]:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _Enough
+        return rule(*given) or iter(())
+
+    rules: dict[str, Any] = {
+        name: partial(counted, rule)
+        for name, rule in cast("dict[str, Any]", Draft202012Validator.VALIDATORS).items()
+        if name not in _UNCHECKED
+    }
+    counting: Any = validators.create(  # type: ignore[reportUnknownMemberType]  # untyped there
+        meta_schema=cast("Any", Draft202012Validator.META_SCHEMA), validators=rules
+    )
+    closed = schema
+    if "properties" in schema and not schema.keys() & _OPEN:
+        closed = {**schema, "additionalProperties": False}
+    registry = cast("Any", Registry)()  # knows no address: nothing is fetched for a reference
+    validator: Any = counting(closed, registry=registry)
+
+    def check(values: JsonObject) -> list[InitErrorDetails]:
+        nonlocal left
+        left = MAX_CHECKS
+        found: list[InitErrorDetails] = []
+        try:
+            for error in validator.iter_errors(values):
+                known = [problem.get("loc") for problem in found]
+                found.extend(p for p in _problems(error) if p.get("loc") not in known)
+                if len(found) >= _PROBLEMS:
+                    break
+        except (_Enough, RecursionError, Unresolvable):
+            return found  # the server decides
+        return found
+
+    return check
+
+
+#: Keywords with which a schema says more about its arguments than ``properties`` does.
+_OPEN: Final = frozenset(
+    {
+        "additionalProperties", "unevaluatedProperties", "patternProperties", "$ref", "allOf",
+        "anyOf", "oneOf", "if", "dependentSchemas",
+    }
+)  # fmt: skip
+
+
+def _problems(error: Any) -> list[InitErrorDetails]:
+    """One error of the schema's check as pydantic would tell it, so that all calls read alike."""
+    where = tuple(said(part, _NAME) if isinstance(part, str) else part for part in error.path)
+    given = error.instance
+    if error.validator == "required" and isinstance(given, dict):
+        missing = [name for name in error.validator_value if name not in given]
+        return [
+            InitErrorDetails(type="missing", loc=(*where, said(str(name), _NAME)), input=given)
+            for name in missing
+        ]
+    if error.validator == "additionalProperties" and isinstance(given, dict):
+        known = set(_properties(cast("JsonObject", error.schema)))
+        return [
+            InitErrorDetails(type="extra_forbidden", loc=(*where, said(name, _NAME)), input=value)
+            for name, value in cast("JsonObject", given).items()
+            if name not in known
+        ]
+    message = said(str(error.message)).replace("{", "(").replace("}", ")")
+    return [
+        InitErrorDetails(type=PydanticCustomError("schema", message), loc=where, input=given)  # type: ignore[reportArgumentType]  # a text that is no literal
+    ]
+
+
+def _properties(schema: JsonObject) -> JsonObject:
+    return _table(schema.get("properties"))
+
+
+def _table(value: object) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def told_schema(schema: JsonObject) -> JsonObject:
+    """What the model is told of a schema: the keywords it can act on, references written out,
+    the server's words made visible and cut, everything beyond the limits left open.
+    """
+    return {"type": "object", "properties": {}, **_Teller(schema).tell(schema, 0)}
+
+
+class _Teller:
+    def __init__(self, whole: JsonObject) -> None:
+        self._whole = whole
+        self._left = _TOLD_NODES
+
+    def tell(self, node: object, depth: int) -> JsonObject:
+        self._left -= 1
+        if not isinstance(node, dict) or depth > _TOLD_DEPTH or self._left < 0:
+            return {}
+        schema = self._followed(cast("JsonObject", node))
+        told: JsonObject = {
+            key: _plain(schema[key]) for key in _TOLD if key in schema and key != "default"
+        }
+        if isinstance(text := schema.get("description"), str) and text.strip():
+            told["description"] = said(text, _TEXT)
+        if schema.get("default") is not None:
+            told["default"] = _plain(schema["default"])
+        properties = _properties(schema)
+        if properties:
+            told["properties"] = {
+                name: self.tell(member, depth + 1)
+                for name, member in properties.items()
+                if len(name) <= _NAME and name.isprintable()
+            }
+            required: object = schema.get("required")
+            if isinstance(required, list):
+                names = cast("list[object]", required)
+                told["required"] = [name for name in names if name in told["properties"]]
+        if isinstance(schema.get("items"), dict):
+            told["items"] = self.tell(schema["items"], depth + 1)
+        if isinstance(schema.get("additionalProperties"), bool):
+            told["additionalProperties"] = schema["additionalProperties"]
+        for key in ("anyOf", "oneOf", "allOf"):
+            options: object = schema.get(key)
+            if isinstance(options, list):
+                each = cast("list[object]", options)[:10]
+                told[key] = [self.tell(option, depth + 1) for option in each]
+        return told
+
+    def _followed(self, schema: JsonObject) -> JsonObject:
+        """A reference into the same document replaced by what it names; any other is left open."""
+        for _ in range(4):
+            reference = schema.get("$ref")
+            if not isinstance(reference, str):
+                return schema
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            target: object = self._whole
+            if not reference.startswith("#/"):
+                return rest
+            for part in reference[2:].split("/")[:6]:
+                target = _table(target).get(part)
+            if not isinstance(target, dict):
+                return rest
+            schema = {**_table(cast("object", target)), **rest}
+        return {}
+
+
+def _plain(value: object) -> object:
+    """A value of a schema: short, and without what could hide in it."""
+    if isinstance(value, str):
+        return said(value, _TEXT) if not value.isprintable() or len(value) > _TEXT else value
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[object]", value)[:50]]
+    if isinstance(value, dict):
+        return {}
+    return value

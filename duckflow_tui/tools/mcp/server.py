@@ -1,0 +1,272 @@
+"""One server of the settings through all of its lives: started, used, ended, started again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from duckflow_tui.safety.secrets import REDACTED, Redactor
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.process_events import McpServerChanged
+from duckflow_tui.state.processes import McpServer
+from duckflow_tui.state.store import Store
+from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.connection import (
+    Connection,
+    ConnectionFailed,
+    Progress,
+    load_library,
+)
+from duckflow_tui.tools.mcp.log import ServerLog, log_end
+from duckflow_tui.tools.mcp.stdio import GRACE_S
+from duckflow_tui.tools.mcp.tools import ToolList, tool_list
+
+if TYPE_CHECKING:
+    from mcp import types
+
+STOP_GRACE_S: Final = 1.0  # a server that the user stops may take longer than one the exit ends
+_END_S: Final = 2.5  # within which a life is over once it was told to end
+
+Status = Literal["off", "starting", "ready", "failed", "stopped"]
+
+
+class Job(Protocol):
+    """Something that runs beside the caller and can be cancelled."""
+
+    def cancel(self) -> object:
+        """Ask it to end."""
+        ...
+
+
+class Spawn(Protocol):
+    """Starts a coroutine beside the caller."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, None], group: str, /) -> Job:
+        """Its exceptions go to whoever spawns."""
+        ...
+
+
+class Speaker(Protocol):
+    """Says something to the user: a key of the words, and what is filled in."""
+
+    def __call__(self, key: str, /, **params: str) -> None:
+        """Once, as a warning in the conversation."""
+        ...
+
+
+@dataclass(slots=True)
+class _Life:
+    """From one start to the end that follows."""
+
+    connection: Connection
+    started_at: float  # of the loop's clock
+    opened: asyncio.Future[str]  # empty: it serves; else why it does not
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    job: Job | None = None
+    unwanted: bool = False  # the user or the end of the session ended it
+
+
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """What every server of a session works with."""
+
+    store: Store
+    spawn: Spawn
+    folder: Path  # of their logs, with a working folder for each
+    environ: Mapping[str, str]
+    say: Speaker
+    tools_changed: Callable[[], None]
+
+
+class Server:
+    """Knows the tools it has, or had when it last ran."""
+
+    def __init__(self, config: McpServerConfig, parts: ServerParts) -> None:
+        self.config = config
+        self.tools = ToolList()
+        self._parts = parts
+        self._redactor = Redactor(config.secrets)
+        path = parts.folder / f"{config.name}.log" if config.command else Path()
+        self._log = ServerLog(path, self._redactor.redact)
+        self._life: _Life | None = None
+        self._status: Status = "off"
+        self._error = ""
+        self._calls = 0
+
+    @property
+    def name(self) -> str:
+        """As in the settings."""
+        return self.config.name
+
+    @property
+    def status(self) -> Status:
+        """How it is."""
+        return self._status
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether a call of its tools has a chance: the user did not stop it."""
+        return self._status not in ("off", "stopped")
+
+    @property
+    def waits_until(self) -> float:
+        """Until when the first request waits for its start, on the loop's clock; 0 for not."""
+        if self._life is None or self._life.opened.done():
+            return 0.0
+        return self._life.started_at + self.config.start_s
+
+    # --- its lives ------------------------------------------------------------------------------
+
+    def introduce(self) -> None:
+        """Let the state know that there is such a server."""
+        self._tell("off")
+
+    def begin(self) -> None:
+        """Start it in the background, unless it runs."""
+        if self._life is not None:
+            return
+        loop = asyncio.get_running_loop()
+        folder = self._parts.folder / self.name
+        connection = Connection(self.config, self._parts.environ, folder, self._log)
+        life = self._life = _Life(connection, loop.time(), loop.create_future())
+        self._tell("starting")
+        life.job = self._parts.spawn(self._live(life), "mcp")
+
+    async def opened(self, within_s: float | None = None) -> str:
+        """Why the start that is under way came to nothing; empty when it serves. Raises
+        TimeoutError.
+        """
+        life = self._life
+        if life is None:
+            return self._error or "it does not run"
+        async with asyncio.timeout(within_s):
+            return await asyncio.shield(life.opened)
+
+    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+        """End it, children included; returns when it is over."""
+        life = self._life
+        if life is None:
+            if self._status != "off":
+                self._tell("stopped")
+            return
+        life.unwanted = True
+        life.connection.may_take(grace_s)
+        if life.job is not None:
+            # Behind its first step, without which it could not clean up after itself.
+            asyncio.get_running_loop().call_soon(life.job.cancel)
+        try:
+            async with asyncio.timeout(grace_s * 2 + _END_S):
+                await life.over.wait()
+        except TimeoutError:
+            self._over(life, "it did not end when it was told to")
+
+    async def close(self) -> None:
+        """End it with the session."""
+        await self.stop(GRACE_S)
+
+    async def _live(self, life: _Life) -> None:
+        reason = "it was stopped"
+        try:
+            await load_library()
+            if self.config.command:
+                self._log.begin(" ".join((self.config.command, *self.config.args)))
+            reason = await life.connection.run(lambda tools: self._take(life, tools))
+        except ConnectionFailed as failed:
+            reason = str(failed)
+        except asyncio.CancelledError:
+            life.unwanted = True
+            raise
+        finally:
+            self._over(life, reason)
+
+    async def _take(self, life: _Life, tools: Sequence[types.Tool]) -> None:
+        self.tools = await asyncio.to_thread(tool_list, self.name, tools)
+        self._tell("ready")
+        if not life.opened.done():
+            # One step later the connection takes calls.
+            asyncio.get_running_loop().call_soon(_settle, life.opened, "")
+        self._parts.tools_changed()
+
+    def _over(self, life: _Life, reason: str) -> None:
+        if self._life is not life:
+            return
+        self._life = None
+        served = life.opened.done()
+        words = self._redactor.redact(reason) or "the connection was closed"
+        if life.unwanted:
+            self._tell("stopped")
+        else:
+            self._tell("failed", words)
+            key = "mcp.ended" if served else "mcp.not_started"
+            self._parts.say(key, server=self.name, reason=words)
+        _settle(life.opened, words)
+        life.over.set()
+        self._parts.tools_changed()
+
+    def _tell(self, status: Status, error: str = "") -> None:
+        self._status = status
+        self._error = error
+        self._parts.store.dispatch(
+            McpServerChanged(
+                server=McpServer(
+                    name=self.name,
+                    transport=self.config.transport,
+                    status=status,
+                    tools=tuple(offered.tool for offered in self.tools.offered),
+                    error=error,
+                    log=str(self._log.path) if self.config.command else "",
+                    calls=self._calls,
+                )
+            )
+        )
+
+    # --- its work -------------------------------------------------------------------------------
+
+    async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
+        """One call; a server that has ended is started once more for it.
+
+        Raises ConnectionFailed with what the server or the system said.
+        """
+        if self._status == "stopped":
+            raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
+        life = self._life
+        if life is not None and life.opened.done() and not life.connection.is_open:
+            life.connection.end()
+            await life.over.wait()
+            life = None
+        if life is None or not life.opened.done():
+            self.begin()
+            try:
+                reason = await self.opened(self.config.timeout_s + _END_S)
+            except TimeoutError:
+                reason = "its start takes too long"
+            life = self._life
+            if reason or life is None:
+                raise ConnectionFailed(f"it does not start: {reason or self._error}")
+        self._calls += 1
+        self._tell(self._status, self._error)
+        try:
+            return await life.connection.call(tool, args, progress)
+        except ConnectionFailed as failed:
+            raise ConnectionFailed(self._redactor.redact(str(failed))) from failed
+
+    def without_secrets(self, text: str) -> str:
+        """A result without the secrets that the server was given; nothing else is changed."""
+        for secret in self.config.secrets:
+            if len(secret) >= 8:
+                text = text.replace(secret, REDACTED)
+        return text
+
+    async def log_lines(self) -> str:
+        """The newest lines that it wrote to its standard error."""
+        if not self.config.command:
+            return ""
+        return await asyncio.to_thread(log_end, self._log.path)
+
+
+def _settle(future: asyncio.Future[str], value: str) -> None:
+    if not future.done():
+        future.set_result(value)

@@ -1,0 +1,254 @@
+"""All servers of a session, and their tools in the registry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final, get_args
+
+from duckflow_tui.safety.policy import Fact
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.events import NoticeAdded
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import Level, NoticeMessage, OperationMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.store import Store
+from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.connection import ConnectionFailed
+from duckflow_tui.tools.mcp.content import result_text
+from duckflow_tui.tools.mcp.names import operation_name
+from duckflow_tui.tools.mcp.schemas import ToolArguments
+from duckflow_tui.tools.mcp.server import Server, ServerParts, Spawn
+from duckflow_tui.tools.mcp.tools import LeftOut, OfferedTool, ServerOperation, Why, within_limits
+from duckflow_tui.tools.mcp.words import harmless
+from duckflow_tui.tools.operation import Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.registry import Registry
+
+PREFIX: Final = "mcp."
+ANY: Final = "*"  # the subject of a grant for a tool: all of its calls
+
+_WHYS: Final[tuple[Why, ...]] = get_args(Why)
+
+
+class UnknownServer(ValueError):
+    """No server of that name is in the settings."""
+
+
+class McpServers:
+    """Starts the servers of the settings and offers their tools as ``mcp.<server>.<tool>``.
+
+    The list of operations changes between turns only, so that what a model was told stays the
+    beginning of what it is told next; what the user starts or stops counts at once.
+    """
+
+    def __init__(
+        self,
+        configs: Iterable[McpServerConfig],
+        *,
+        store: Store,
+        registry: Registry,
+        spawn: Spawn,
+        ids: IdSource,
+        folder: Path,
+        environ: Mapping[str, str],
+        wire_name: Callable[[str], str],
+        approved: Iterable[str] = (),
+    ) -> None:
+        """``approved``: operations, or ``mcp.<server>.*``, that the app itself vouches for."""
+        self._store = store
+        self._registry = registry
+        self._ids = ids
+        self._wire_name = wire_name
+        self._approved = frozenset(approved)
+        parts = ServerParts(store, spawn, folder, environ, self._warn, self._tools_changed)
+        self._servers = {config.name: Server(config, parts) for config in configs}
+        self._begun = False
+        self._stale = False
+        self._said: dict[tuple[str, Why], tuple[str, ...]] = {}
+        for server in self._servers.values():
+            server.introduce()
+
+    # --- their lives ----------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Start all servers in the background, once."""
+        if self._begun:
+            return
+        self._begun = True
+        for server in self._servers.values():
+            server.begin()
+
+    async def ready(self) -> None:
+        """Before the first request of a turn: starts that are under way are waited for, each as
+        long as its settings say, and the model's list of operations is brought up to date.
+        """
+        await self.begin()
+        starting = [server for server in self._servers.values() if server.waits_until]
+        await asyncio.gather(*(self._started(server) for server in starting))
+        late = [server.name for server in starting if server.status == "starting"]
+        if late:
+            self._warn("mcp.late", servers=", ".join(late))
+        self._publish()
+
+    async def _started(self, server: Server) -> None:
+        left = server.waits_until - asyncio.get_running_loop().time()
+        try:
+            await server.opened(max(left, 0.0))
+        except TimeoutError:
+            return
+
+    async def start(self, name: str) -> None:
+        """Start a server, and wait until it serves or failed. Raises UnknownServer."""
+        server = self._server(name)
+        self._begun = True
+        server.begin()
+        await server.opened()
+        self._publish()
+
+    async def stop(self, name: str) -> None:
+        """End a server; its tools are not offered until it is started. Raises UnknownServer."""
+        await self._server(name).stop()
+        self._publish()
+
+    async def restart(self, name: str) -> None:
+        """End a server and start it again. Raises UnknownServer."""
+        await self._server(name).stop()
+        await self.start(name)
+
+    async def log(self, name: str) -> str:
+        """The newest lines that a server wrote to its standard error. Raises UnknownServer."""
+        return await self._server(name).log_lines()
+
+    async def close(self) -> None:
+        """End all servers, children included, within a second."""
+        self._begun = True
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    def _server(self, name: str) -> Server:
+        try:
+            return self._servers[name]
+        except KeyError:
+            raise UnknownServer(name) from None
+
+    # --- consent --------------------------------------------------------------------------------
+
+    def facts(self, operation: str) -> frozenset[Fact]:
+        """What the policy needs to know of a call of a server's tool: whether the tool itself
+        was approved before, by the user in this session or by the app for its own servers.
+        """
+        if not operation.startswith(PREFIX):
+            return frozenset()
+        of_server = f"{operation.rpartition('.')[0]}.{ANY}"
+        granted = any(
+            grant.operation == operation and grant.path == ANY for grant in self._store.state.grants
+        )
+        own = operation in self._approved or of_server in self._approved
+        return frozenset({Fact.APPROVED}) if granted or own else frozenset()
+
+    # --- their tools as operations --------------------------------------------------------------
+
+    def _tools_changed(self) -> None:
+        self._stale = True
+        if self._store.state.turn is None:
+            self._publish()
+
+    def _publish(self) -> None:
+        if not self._stale:
+            return
+        self._stale = False
+        taken = {
+            self._wire_name(spec.name): spec.name
+            for spec in self._registry.specs()
+            if not spec.name.startswith(PREFIX)
+        }
+
+        def is_taken(name: str) -> bool:
+            return taken.setdefault(self._wire_name(name), name) != name
+
+        offered = [s for s in self._servers.values() if s.is_offered]
+        kept, left_out = within_limits([(s.name, s.tools.offered) for s in offered], is_taken)
+        owners = {tool.tool.operation: s for s in offered for tool in s.tools.offered}
+        self._registry.replace(
+            PREFIX, [self._operation(owners[tool.tool.operation], tool) for tool in kept]
+        )
+        for server in offered:
+            self._tell_left_out(server, left_out.get(server.name, []))
+
+    def _tell_left_out(self, server: Server, beyond_limits: list[LeftOut]) -> None:
+        left_out = (*server.tools.left_out, *beyond_limits)
+        for why in _WHYS:
+            names = tuple(left.name for left in left_out if left.why == why)
+            if names == self._said.get((server.name, why), ()):
+                continue
+            self._said[server.name, why] = names
+            if names:
+                self._warn(
+                    f"mcp.left_out.{why}",
+                    server=server.name,
+                    count=str(len(names)),
+                    names=one_line(", ".join(names), 200),
+                )
+
+    def _operation(self, server: Server, offered: OfferedTool) -> ServerOperation:
+        async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
+            self._check_schema_was_read(server, offered)
+            return Work(run=lambda: self._run(server, offered, args, context))
+
+        return ServerOperation(
+            name=offered.tool.operation,
+            summary=offered.summary,
+            effect=offered.effect,
+            arguments=offered.arguments,
+            paths=lambda _: (),
+            prepare=prepare,
+            told=offered.parameters,
+        )
+
+    def _check_schema_was_read(self, server: Server, offered: OfferedTool) -> None:
+        """No query before the schema was read in this session (C37, S3-19, S3-33)."""
+        config = server.config
+        if not config.schema_tool or offered.tool.name != config.query_tool:
+            return
+        schema = operation_name(server.name, config.schema_tool)
+        was_read = any(
+            isinstance(message, OperationMessage)
+            and message.operation == schema
+            and message.result.outcome is Outcome.OK
+            for message in self._store.state.messages
+        )
+        if not was_read:
+            raise ToolFault(
+                f"The database's schema was not read in this session. Call {schema} first, then "
+                "write the query with the names it tells. Nothing ran.",
+                Outcome.INVALID,
+            )
+
+    @staticmethod
+    async def _run(
+        server: Server, offered: OfferedTool, args: ToolArguments, context: ToolContext
+    ) -> Output:
+        try:
+            result = await server.call(offered.tool.name, args.values, context.progress)
+        except ConnectionFailed as failed:
+            words = harmless(str(failed))
+            raise ToolFault(f"The server {server.name} did not do it: {words}.") from failed
+        text = server.without_secrets(await asyncio.to_thread(result_text, result))
+        if result.is_error:
+            raise ToolFault(f"The server {server.name} answered with an error: {text}")
+        return Output(text)
+
+    # --- words ----------------------------------------------------------------------------------
+
+    def _warn(self, key: str, /, **params: str) -> None:
+        self._store.dispatch(
+            NoticeAdded(
+                message=NoticeMessage(
+                    message_id=self._ids("msg"),
+                    level=Level.WARNING,
+                    key=key,
+                    params=params,
+                    at=self._store.clock.now(),
+                )
+            )
+        )

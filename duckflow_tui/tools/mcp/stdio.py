@@ -1,0 +1,259 @@
+"""A server that is a program of this machine: its pipes, its limits, and its end.
+
+The SDK's own transport reads lines of any length and leaves a server's children alive when the
+server ends by itself; both matter here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.log import ServerLog
+from duckflow_tui.tools.mcp.words import said
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one message (R18)
+MAX_GARBAGE: Final = 1_000  # lines in a row that are no messages
+GRACE_S: Final = 0.15  # to end after its input was closed, and again after SIGTERM
+_WAITING: Final = 64  # messages on their way to a server that reads slowly
+_PIECE: Final = 64 * 1024
+_STDERR_PAUSE_S: Final = 0.01  # after a full piece: a server that floods its log waits, not we
+_LAST_WORDS_S: Final = 0.2  # for what it wrote before it ended
+_LOOK_S: Final = 0.01  # between looks whether a process has gone
+
+#: What a server's environment holds beside its settings: nothing of it is a secret.
+_PASSED_ON: Final = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_ALL",
+    "LC_CTYPE", "LC_MESSAGES", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "SYSTEMROOT",
+    "APPDATA", "LOCALAPPDATA", "USERPROFILE", "TEMP", "TMP", "PATHEXT",
+)  # fmt: skip
+
+
+def environment(config: McpServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a server: a safe few of ours, and those of its settings."""
+    base = {name: environ[name] for name in _PASSED_ON if name in environ}
+    return {**base, **config.env}
+
+
+class ServerProcess:
+    """The program, its group, and why it ended."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, log: ServerLog, on_end: Callable[[], None]
+    ) -> None:
+        self._process = process
+        self._log = log
+        self._on_end = on_end
+        self.grace_s = GRACE_S  # seconds
+        self.fault = ""  # what it did that made us end it
+        self._told_to_end = False
+        self.ended = ""  # why it ended by itself, once it has
+
+    @property
+    def runs(self) -> bool:
+        """Whether the program itself has not ended."""
+        return self._process.returncode is None and not self.fault
+
+    def _end_reason(self) -> str:
+        """What it did or its exit status, and its last words."""
+        code = self._process.returncode
+        if self.fault:
+            reason = self.fault
+        elif code is None:
+            reason = "it closed its output"
+        elif code < 0:
+            reason = f"it was ended by signal {-code}"
+        else:
+            reason = f"it ended with status {code}"
+        last = self._log.last_line
+        return said(f"{reason}: {last}" if last else reason)
+
+    def over(self, fault: str = "") -> None:
+        """It sends nothing more, or nothing that could be used."""
+        self.fault = self.fault or fault
+        if not self._told_to_end:
+            self.ended = self.ended or self._end_reason()
+        self._on_end()
+
+    async def wait_briefly(self) -> None:
+        """Let a program that closed its output finish, so that its status can be told."""
+        await self._gone(_LAST_WORDS_S)
+
+    async def end(self) -> None:
+        """Input closed, time to finish, then the whole group is ended, children included."""
+        self._told_to_end = True
+        try:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            await self._gone(self.grace_s)
+            if self._signal(signal.SIGTERM):
+                await self._gone(self.grace_s, group=True)
+        finally:
+            self._signal(signal.SIGKILL)
+        await self._gone(1.0)
+
+    async def _gone(self, within_s: float, *, group: bool = False) -> None:
+        """Looks rather than waits: asyncio waits for pipes too, which a child may hold open."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
+        while self._process.returncode is None or (group and self._signal(0)):
+            if loop.time() >= until:
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    def _signal(self, number: int) -> bool:
+        """Whether there was anyone in the group to be told."""
+        if os.name == "nt":
+            if number and self._process.returncode is None:
+                self._process.kill()
+            return False
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+@asynccontextmanager
+async def stdio_server(
+    config: McpServerConfig,
+    environ: Mapping[str, str],
+    cwd: Path,
+    log: ServerLog,
+    on_end: Callable[[], None],
+) -> AsyncGenerator[tuple[ServerProcess, TransportStreams]]:
+    """The program started in a group of its own, and the streams that the SDK's session takes.
+
+    Raises OSError when it cannot be started.
+    """
+    import anyio
+    from mcp.shared.message import SessionMessage
+    from mcp.types.jsonrpc import jsonrpc_message_adapter
+
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(
+        _Pipes,
+        config.command,
+        *config.args,
+        cwd=cwd,
+        env=environment(config, environ),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=os.name != "nt",
+    )
+    # No await up to the try: a cancellation in between would leave the program behind.
+    process = asyncio.subprocess.Process(transport, protocol, loop)
+    server = ServerProcess(process, log, on_end)
+    protocol.on_exit = lambda: loop.call_later(_LAST_WORDS_S, server.over)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    inbox, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outbox = anyio.create_memory_object_stream[SessionMessage](_WAITING)
+
+    async def deliver(line: bytes) -> bool:
+        """Whether it was a message."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            log.note(f"[on its output, no message] {said(line[:400].decode('utf-8', 'replace'))}")
+            return False
+        await inbox.send(SessionMessage(message))
+        return True
+
+    async def listen() -> None:
+        garbage = 0
+        try:
+            async with inbox:
+                async for line in _lines(stdout):
+                    garbage = 0 if not line.strip() or await deliver(line) else garbage + 1
+                    if garbage >= MAX_GARBAGE:
+                        server.over("it writes text where messages belong")
+                        return
+                await server.wait_briefly()
+                server.over()
+        except _TooLong:
+            server.over(f"it sent a message of more than {MAX_LINE // 1024 // 1024} MB")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the session has gone first
+
+    async def speak() -> None:
+        async with outbox:
+            async for item in outbox:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    stdin.write(f"{text}\n".encode("utf-8", "replace"))
+                    await stdin.drain()
+                except (ConnectionError, RuntimeError):
+                    return  # it has ended, which its output tells
+
+    async def keep_log() -> None:
+        while piece := await stderr.read(_PIECE):
+            log.add(piece)
+            if len(piece) == _PIECE:
+                await asyncio.sleep(_STDERR_PAUSE_S)
+
+    jobs = [
+        asyncio.create_task(listen(), name=f"mcp {config.name} output"),
+        asyncio.create_task(speak(), name=f"mcp {config.name} input"),
+        asyncio.create_task(keep_log(), name=f"mcp {config.name} log"),
+    ]
+    try:
+        yield server, (read, write)
+    finally:
+        try:
+            await server.end()
+        finally:
+            for job in jobs:
+                job.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
+            for stream in (inbox, read, write, outbox):
+                stream.close()
+            with suppress(ProcessLookupError, PermissionError):
+                transport.close()  # a child that left the group may hold the other ends for long
+
+
+class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
+    """Tells at once that the program ended, also while a child of it holds its output open."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=_PIECE, loop=asyncio.get_running_loop())
+        self.on_exit: Callable[[], object] = lambda: None
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.on_exit()
+
+
+class _TooLong(Exception):
+    """A line over ``MAX_LINE``."""
+
+
+async def _lines(pipe: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    while piece := await pipe.read(_PIECE):
+        *whole, rest = piece.split(b"\n")
+        for end in whole:
+            yield b"".join((*parts, end))
+            parts, size = [], 0
+        if rest:
+            parts.append(rest)
+            size += len(rest)
+        if size > MAX_LINE:
+            raise _TooLong
+    if parts:
+        yield b"".join(parts)

@@ -1,0 +1,256 @@
+"""Operations on plans and work: what the model calls, who carries it out is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, Protocol
+
+from pydantic import Field
+
+from duckflow_tui.safety.place import Place
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.events import StateError
+from duckflow_tui.state.operations import Effect, Weight
+from duckflow_tui.state.plans import MAX_STEPS
+from duckflow_tui.tools.operation import (
+    A,
+    AnyOperation,
+    Arguments,
+    Operation,
+    Output,
+    ToolContext,
+    ToolFault,
+    Work,
+)
+
+MAX_TASKS: Final = 50  # tasks of one list
+
+
+class Propose(Arguments):
+    """Arguments of plan_tool.propose."""
+
+    goal: str = Field(description="What the user will have in the end, in one or two sentences.")
+
+
+class StepEdit(Arguments):
+    """One change of plan_tool.revise."""
+
+    op: Literal["add", "change", "drop", "move"] = Field(description="What to do.")
+    step_id: str = Field(
+        default="",
+        description="The step that is changed, dropped or moved: its id or its number. For add: "
+        "any word by which other changes of this call may name the new step.",
+    )
+    after: str | None = Field(
+        default=None,
+        description="add, move: the step it comes behind; empty for the first place, left out "
+        "for the last.",
+    )
+    name: str | None = Field(default=None, description="add, change: a few words.")
+    description: str | None = Field(
+        default=None, description="add, change: what is done and what shows that it is."
+    )
+    depends_on: list[str] | None = Field(
+        default=None, description="add, change: steps that must be done before."
+    )
+
+
+class Revise(Arguments):
+    """Arguments of plan_tool.revise."""
+
+    plan_id: str = Field(default="", description="Left out: the plan in hand.")
+    changes: list[StepEdit] = Field(
+        description="Changes, applied in this order.", min_length=1, max_length=MAX_STEPS
+    )
+
+
+class UpdateStep(Arguments):
+    """Arguments of plan_tool.update_step."""
+
+    step_id: str = Field(description="The step: its id or its number.")
+    status: Literal["pending", "in_progress", "completed", "failed", "blocked"] = Field(
+        description="Its status from now on."
+    )
+    note: str = Field(default="", description="One line: what shows it, or what is in the way.")
+
+
+class GetPlan(Arguments):
+    """Arguments of plan_tool.get."""
+
+    plan_id: str = Field(default="", description="Left out: the plan in hand.")
+
+
+class GenerateList(Arguments):
+    """Arguments of task_tool.generate_list."""
+
+    step_id: str = Field(
+        default="", description="The step: its id or its number; left out: the next to begin."
+    )
+
+
+class ListedTask(Arguments):
+    """One task of task_loop.run."""
+
+    operation: str = Field(description="A name from the operations, exactly.")
+    args: JsonObject = Field(
+        default_factory=dict,
+        description='Its arguments: final values, or {"from_task": "<id>", "field": "a.b"} for a '
+        "field of an earlier task's JSON result.",
+    )
+    description: str = Field(default="", description="What it is for, one line.")
+    id: str = Field(default="", description="A short name, if a later task refers to it.")
+    depends_on: list[str] = Field(
+        default_factory=list[str], description="Ids of tasks that must be done before."
+    )
+
+
+class RunWork(Arguments):
+    """Arguments of task_loop.run."""
+
+    step_id: str = Field(
+        default="",
+        description="The step to run: its id or its number; left out: every step that can begin.",
+    )
+    task_list: list[ListedTask] = Field(
+        default_factory=list[ListedTask],
+        description="Instead of a step: operations to run in this order, without a plan.",
+        max_length=MAX_TASKS,
+    )
+
+
+class Nothing(Arguments):
+    """No arguments."""
+
+
+class PlanDesk(Protocol):
+    """Carries these operations out. Each raises ToolFault with words for the model."""
+
+    async def propose(self, goal: str) -> Output:
+        """Have a plan made, show it, wait for the user's answer."""
+        ...
+
+    async def revise(self, plan_id: str, changes: list[StepEdit]) -> Output:
+        """Change a draft, or propose a change of an approved plan and wait for the answer."""
+        ...
+
+    async def update_step(self, step_id: str, status: str, note: str) -> Output:
+        """Move a step that no work holds."""
+        ...
+
+    async def get(self, plan_id: str) -> Output:
+        """The plan in words."""
+        ...
+
+    async def generate_list(self, step_id: str) -> Output:
+        """Have the tasks of a step listed."""
+        ...
+
+    async def run(self, step_id: str, task_list: list[ListedTask]) -> Output:
+        """Work until the step, the plan or the list is through, or cannot go on."""
+        ...
+
+    async def pause(self) -> Output:
+        """Halt the work at its next safe point."""
+        ...
+
+    async def stop(self) -> Output:
+        """End the work now."""
+        ...
+
+
+#: What may be called beside running work: reading the plan, proposing a change, steering.
+BESIDE_WORK: Final = frozenset(
+    {"plan_tool.get", "plan_tool.revise", "task_loop.pause", "task_loop.stop"}
+)
+
+
+def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
+    """The operations of plans and work, carried out by ``desk``."""
+    return (
+        _operation(
+            "plan_tool.propose",
+            "Have a plan made for a large wish; the user sees it and approves, changes or "
+            "rejects it.",
+            Propose,
+            lambda args: desk.propose(args.goal),
+            help="For work of several steps. What to know about the project should be in this "
+            "conversation first.",
+        ),
+        _operation(
+            "plan_tool.revise",
+            "Change the steps of the plan; a change of an approved plan is put before the user.",
+            Revise,
+            lambda args: desk.revise(args.plan_id, args.changes),
+        ),
+        _operation(
+            "plan_tool.update_step",
+            "Say how a step stands that you work on yourself, without task_loop.run.",
+            UpdateStep,
+            lambda args: desk.update_step(args.step_id, args.status, args.note),
+        ),
+        _operation(
+            "plan_tool.get",
+            "Show the plan with the state of its steps.",
+            GetPlan,
+            lambda args: desk.get(args.plan_id),
+        ),
+        _operation(
+            "task_tool.generate_list",
+            "Have a step's tasks listed beforehand, so that the user can see them.",
+            GenerateList,
+            lambda args: desk.generate_list(args.step_id),
+        ),
+        _operation(
+            "task_loop.run",
+            "Carry out a step of the approved plan, all its steps, or a list of operations, in "
+            "the background; the result is the report.",
+            RunWork,
+            lambda args: desk.run(args.step_id, args.task_list),
+            weight=Weight.HEAVY,
+            content=frozenset({"task_list"}),  # each task's call is checked when it is made
+        ),
+        _operation(
+            "task_loop.pause",
+            "Halt the running work at its next safe point, because the user wants it.",
+            Nothing,
+            lambda args: desk.pause(),
+        ),
+        _operation(
+            "task_loop.stop",
+            "End the running work now, because the user wants it.",
+            Nothing,
+            lambda args: desk.stop(),
+        ),
+    )
+
+
+def _operation(
+    name: str,
+    summary: str,
+    arguments: type[A],
+    run: Callable[[A], Awaitable[Output]],
+    *,
+    weight: Weight = Weight.LIGHT,
+    content: frozenset[str] = frozenset(),
+    help: str = "",
+) -> Operation[A]:
+    async def prepare(args: A, places: tuple[Place, ...], context: ToolContext) -> Work:
+        async def work() -> Output:
+            try:
+                return await run(args)
+            except StateError as error:  # the user changed the plan meanwhile
+                raise ToolFault(f"Not done: {error}.") from error
+
+        return Work(work)
+
+    return Operation(
+        name=name,
+        summary=summary,
+        effect=Effect.STATE,
+        arguments=arguments,
+        paths=lambda args: (),
+        prepare=prepare,
+        weight=weight,
+        content=content,
+        help=help,
+    )

@@ -1,0 +1,328 @@
+"""shell.run, shell.output, shell.end: commands of the model, and of the user with ``!``."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Final
+
+from pydantic import Field
+
+from duckflow_tui.safety.command_rules import NamedRules
+from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.place import Place, WorkspaceError
+from duckflow_tui.safety.policy import Fact
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.agent import SandboxLevel
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.tools.background import BackgroundCommands
+from duckflow_tui.tools.commands import CommandRunner, RunningCommand
+from duckflow_tui.tools.operation import (
+    RUN,
+    AnyOperation,
+    Arguments,
+    Operation,
+    Output,
+    ToolContext,
+    ToolFault,
+    Work,
+)
+
+EARLY: Final = 1.0  # seconds in which a background command may fail at once
+MAX_COMMAND: Final = 20_000  # characters
+_DEFAULT_LINES: Final = 50
+_REFERENCE: Final = re.compile(r"\{\{\s*(?:previous|task|step|result)[\w.\[\]-]*\s*\}\}", re.I)
+
+
+class Run(Arguments):
+    """Arguments of shell.run."""
+
+    command: str = Field(
+        min_length=1,
+        max_length=MAX_COMMAND,
+        description="A command line for bash. There is no terminal and no input: give flags that "
+        "ask nothing.",
+    )
+    cwd: str = Field(default=".", description="The folder it runs in; the workspace by default.")
+    timeout_s: float | None = Field(
+        default=None, ge=1, description="Seconds after which it is ended."
+    )
+    background: bool = Field(
+        default=False,
+        description="true for servers and watchers: returns at once with a process_id.",
+    )
+
+
+class ReadOutput(Arguments):
+    """Arguments of shell.output."""
+
+    process_id: str = Field(description="From the result of shell.run.")
+    lines: int = Field(default=_DEFAULT_LINES, ge=1, le=2_000, description="The newest so many.")
+
+
+class EndProcess(Arguments):
+    """Arguments of shell.end."""
+
+    process_id: str = Field(description="From the result of shell.run.")
+
+
+class NamedCommands:
+    """Knows which calls were named beforehand: by ``--allow``, or by the demo's own rule."""
+
+    def __init__(self, rules: NamedRules, workspace: Workspace) -> None:
+        self._rules = rules
+        self._workspace = workspace
+
+    def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
+        """``Fact.NAMED`` where every part of a command, or the operation, was named."""
+        if isinstance(args, Run):
+            named = not self.why_not(args.command, args.cwd)
+        else:
+            named = self._rules.names_operation(operation.name)
+        return frozenset({Fact.NAMED}) if named else frozenset()
+
+    def why_not(self, command: str, cwd: str) -> str:
+        """Empty for a command that was named; else the code of the reason."""
+        return self._rules.why_not(
+            read_command(command), lambda target: self._is_inside(cwd, target)
+        )
+
+    def _is_inside(self, cwd: str, target: str) -> bool:
+        path = target if target.startswith("/") else f"{cwd.rstrip('/') or '/'}/{target}"
+        try:
+            place = self._workspace.locate(path)
+        except WorkspaceError:
+            return False
+        return place.is_dir and place.zone is Zone.INSIDE and not place.leads_out
+
+
+class Shell:
+    """The shell operations over one runner."""
+
+    def __init__(
+        self,
+        runner: CommandRunner,
+        background: BackgroundCommands,
+        named: NamedCommands,
+        ids: IdSource,
+        sandbox: Callable[[], SandboxLevel],
+    ) -> None:
+        self._runner = runner
+        self._background = background
+        self._named = named
+        self._ids = ids
+        self._sandbox = sandbox
+
+    def operations(self) -> tuple[AnyOperation, ...]:
+        """shell.run, shell.output, shell.end."""
+        limits = self._runner.limits
+        return (
+            Operation(
+                name=RUN,
+                summary="Run a command line in a fresh bash; the result is exit code and output.",
+                help=f"It is ended after timeout_s (default {limits.timeout_s:g}, at most "
+                f"{limits.max_timeout_s:g}) with everything it started.",
+                effect=Effect.EXECUTE,
+                arguments=Run,
+                paths=lambda args: (args.cwd,),
+                prepare=self._prepare,
+                command=lambda args: args.command,
+                content=frozenset({"command"}),  # braces are the shell's own there
+            ),
+            Operation(
+                name="shell.output",
+                summary="The newest lines of a background command, and whether it runs.",
+                effect=Effect.READ,
+                arguments=ReadOutput,
+                paths=lambda args: (),
+                prepare=self._prepare_output,
+            ),
+            Operation(
+                name="shell.end",
+                summary="End a background command with everything it started.",
+                effect=Effect.STATE,
+                arguments=EndProcess,
+                paths=lambda args: (),
+                prepare=self._prepare_end,
+            ),
+        )
+
+    async def end_process(self, process_id: str) -> bool:
+        """The user ends a background command; False when it had ended. Raises ToolFault for an
+        unknown id.
+        """
+        return await self._background.end(process_id, "user")
+
+    async def close(self) -> None:
+        """End every command and all they started; cancelled: they are killed at once."""
+        try:
+            await self._background.close()
+        finally:
+            await self._runner.close()
+
+    async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
+        place = places[0]
+        _check(args, place, by_user=context.by_user)
+        if context.by_user:
+            return self._users_own(args, place, context)
+        limits = self._runner.limits
+        seconds = limits.timeout_s if args.timeout_s is None else args.timeout_s
+        if seconds > limits.max_timeout_s:
+            raise ToolFault(
+                f"timeout_s is at most {limits.max_timeout_s:g}; background: true is for commands "
+                "that stay.",
+                Outcome.INVALID,
+            )
+        facts = self._facts(args, place, seconds)
+        if args.background:
+            self._background.room()
+            return Work(lambda: self._begin(args, place, context), facts)
+        started: list[RunningCommand] = []
+
+        async def run() -> Output:
+            return await self._run(args, place, context, seconds, started)
+
+        return Work(run, facts, lambda: _told(started, "stopped"))
+
+    def _facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
+        line = read_command(args.command)
+        facts = {
+            "runs": "\n".join(f"{part.joiner} {part.text}".strip() for part in line.parts)
+            or args.command,
+            "cwd": place.shown,
+        }
+        if args.background:
+            facts["background"] = "yes"
+        else:
+            facts["timeout"] = f"{seconds:g} s"
+        facts["sandbox"] = self._sandbox()
+        facts["rule"] = self._named.why_not(args.command, args.cwd) or "named"
+        return facts
+
+    async def _run(
+        self,
+        args: Run,
+        place: Place,
+        context: ToolContext,
+        seconds: float,
+        started: list[RunningCommand],
+    ) -> Output:
+        running = await self._runner.start(args.command, place, context.output)
+        started.append(running)
+        try:
+            async with asyncio.timeout(seconds):
+                await running.until_it_ends()
+        except TimeoutError:
+            await running.end()
+            output = await self._runner.finish(running)
+            raise ToolFault(
+                f"It was ended after {seconds:g} s, with all it started. Give a longer timeout_s, "
+                f"or background: true for a command that stays. Its output until then:\n"
+                f"{output.text}",
+                summary=f"time-out · {running.duration:.1f}s",
+                output=output,
+            ) from None
+        except asyncio.CancelledError:
+            await running.end()
+            await self._runner.finish(running)
+            raise
+        await running.end_rest()
+        await self._runner.finish(running)
+        return _told(started)
+
+    def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
+        started: list[RunningCommand] = []
+
+        async def run() -> Output:
+            running = await self._runner.start(args.command, place, context.output, own=True)
+            started.append(running)
+            try:
+                await running.until_it_ends()
+            except asyncio.CancelledError:
+                await running.end()
+                await self._runner.finish(running)
+                raise
+            await self._runner.finish(running)
+            return _told(started, head=f"$ {args.command}\n")
+
+        return Work(run, {}, lambda: _told(started, "stopped", head=f"$ {args.command}\n"))
+
+    async def _begin(self, args: Run, place: Place, context: ToolContext) -> Output:
+        process_id = self._ids("proc")
+        running = await self._runner.start(
+            args.command, place, lambda text: self._background.output(process_id, text)
+        )
+        await self._background.take(process_id, context.call_id, args.command, place.shown, running)
+        try:
+            early = await self._background.settled(process_id, EARLY)
+        except asyncio.CancelledError:
+            await self._background.end(process_id, "user")
+            raise
+        if early:
+            output = _told([running])
+            return Output(
+                f"It ended at once, nothing runs in the background.\n{output.text}",
+                output.summary,
+                exit_code=output.exit_code,
+                cut=output.cut,
+                blob=output.blob,
+            )
+        first = running.last_lines(_DEFAULT_LINES) or "(no output yet)"
+        return Output(
+            f"process_id {process_id}: runs in the background (pid {running.group.pid}). "
+            f"shell.output reads it, shell.end ends it. Its first output:\n{first}",
+            process_id,
+        )
+
+    async def _prepare_output(
+        self, args: ReadOutput, places: tuple[Place, ...], context: ToolContext
+    ) -> Work:
+        async def run() -> Output:
+            return Output(self._background.newest(args.process_id, args.lines))
+
+        return Work(run)
+
+    async def _prepare_end(
+        self, args: EndProcess, places: tuple[Place, ...], context: ToolContext
+    ) -> Work:
+        async def run() -> Output:
+            ended = await self._background.end(args.process_id, "model")
+            text = self._background.newest(args.process_id, _DEFAULT_LINES)
+            return Output(text if ended else f"It had ended already.\n{text}", args.process_id)
+
+        return Work(run)
+
+
+def _check(args: Run, place: Place, *, by_user: bool) -> None:
+    """What cannot be run; raises ToolFault."""
+    if "\0" in args.command:
+        raise ToolFault("A command cannot hold a NUL character.", Outcome.INVALID)
+    try:
+        args.command.encode()
+    except UnicodeEncodeError:
+        raise ToolFault("The command is not valid text.", Outcome.INVALID) from None
+    if not by_user and (found := _REFERENCE.search(args.command)):
+        raise ToolFault(
+            f"Nothing fills in {found.group()}; write the value itself.", Outcome.INVALID
+        )
+    if not place.exists:
+        raise ToolFault(f"The folder {place.said} does not exist.")
+    if not place.is_dir:
+        raise ToolFault(f"{place.said} is not a folder; cwd names the folder to run in.")
+
+
+def _told(started: list[RunningCommand], stopped: str = "", head: str = "") -> Output:
+    """How a command ended, then what it printed; of one that never began, nothing."""
+    if not started:
+        return Output(head)
+    output = started[0].output()
+    first = f"{stopped} after {started[0].duration:.1f}s" if stopped else output.summary
+    return Output(
+        f"{head}{first}\n{output.text}",
+        first,
+        exit_code=output.exit_code,
+        cut=output.cut,
+        blob=output.blob,
+    )

@@ -1,0 +1,74 @@
+"""The keys of the moments before the app runs: shown in the frame's composer, kept for the app."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+_READ: Final = 4096  # bytes at once
+_ERASES: Final = "\x7f\b"
+
+
+class EarlyKeys:
+    """Reads a raw terminal in a thread until the app does; nothing that was read gets lost.
+
+    Plain characters and Backspace are shown as they come. From the first other key on they are
+    only kept: what it does is the app's to say.
+    """
+
+    def __init__(self, fd: int, show: Callable[[str], bool]) -> None:
+        """``show`` draws the text so far; False where it has no room for it."""
+        self._fd = fd
+        self._show = show
+        self._showing = True
+        self._text = ""
+        self._came = bytearray()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._read, name="early keys", daemon=True)
+        self._thread.start()
+
+    def take(self) -> bytes:
+        """Stop reading and showing; everything that came, once."""
+        if self._wake_write >= 0:
+            os.write(self._wake_write, b".")
+            self._thread.join()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            self._wake_read = self._wake_write = -1
+        came = bytes(self._came)
+        self._came.clear()
+        return came
+
+    def _read(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._fd, self._wake_read], [], [])
+            if self._wake_read in ready:
+                return
+            try:
+                data = os.read(self._fd, _READ)
+            except OSError:  # the terminal hung up; the app will see it too
+                return
+            if not data:
+                return
+            self._came += data
+            if self._showing:
+                self._echo(self._decode(data))
+
+    def _echo(self, typed: str) -> None:
+        for char in typed:
+            if char in _ERASES:
+                self._text = self._text[:-1]
+            elif char.isprintable():
+                self._text += char
+            else:
+                self._showing = False
+                break
+        self._showing = self._show(self._text) and self._showing

@@ -1,0 +1,264 @@
+"""How a plan looks: each step and each task as one row, and the plan as one line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.work import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.operation_blocks import target_of, verb_of
+from duckflow_tui.ui.panes.rows import Part, two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink
+
+MARKS: Final[dict[WorkStatus, str]] = {
+    WorkStatus.PENDING: "○",
+    WorkStatus.IN_PROGRESS: "▶",
+    WorkStatus.COMPLETED: "✓",
+    WorkStatus.FAILED: "✗",
+    WorkStatus.BLOCKED: "◆",
+    WorkStatus.SKIPPED: "–",
+    WorkStatus.CANCELLED: "■",
+}
+NEEDS_YOU: Final = "◆"
+BREAK: Final = "●"
+_NEEDS_SHOWN: Final = 3  # numbers of steps that are waited for; the others are counted
+_LEAST_NAME: Final = 14  # cells of a name that go before what stands to its right
+#: Words for statuses that the mark alone would not make plain.
+_SAID: Final = (
+    WorkStatus.FAILED, WorkStatus.BLOCKED, WorkStatus.SKIPPED, WorkStatus.CANCELLED,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """What rows are drawn with; ``now`` is in seconds since the epoch."""
+
+    palette: Palette
+    words: Catalogue
+    now: float
+    sign: str  # of what moves
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """What a step's row says besides the step itself."""
+
+    number: int
+    waits_for: Sequence[int]  # numbers of steps
+    needs_you: bool  # a gate or a card of it is open
+    folded: int = 0  # tasks that are not shown
+
+
+def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
+    """``▶ 2 Fix the calculation   needs you  0:48 ⠹``."""
+    palette, words = pen.palette, pen.words
+    runs = step.status is WorkStatus.IN_PROGRESS
+    parts: list[Part] = []
+    if facts.needs_you:
+        parts.append(Part(words("plan.needs_you"), ink(palette.accent), weight=9))
+    elif step.status in _SAID:
+        colour = palette.bad if step.status is WorkStatus.FAILED else palette.quiet
+        parts.append(Part(words(f"plan.status.{step.status}"), ink(colour), weight=8))
+    if facts.waits_for:
+        parts.append(Part(_needs(facts.waits_for, words), ink(palette.faint), weight=6))
+    if step.break_before:
+        parts.append(Part(words("plan.break"), ink(palette.accent), weight=4))
+    if facts.folded and step.status is WorkStatus.PENDING:
+        parts.append(Part(_count(words, "plan.task", facts.folded), ink(palette.faint), weight=3))
+    if step.calls:
+        parts.append(Part(_count(words, "plan.call", step.calls), ink(palette.faint), weight=2))
+    if step.cost:
+        parts.append(Part(cost_text(step.cost), ink(palette.faint), weight=1))
+    if (elapsed := elapsed_of(step, pen.now)) >= 1 or runs:
+        parts.append(Part(clock_text(elapsed), ink(palette.quiet), weight=5))
+    if runs:
+        parts.append(Part(pen.sign, ink(palette.accent), weight=5, gap=1))
+    mark, colour = _mark(step.status, palette)
+    if facts.needs_you:
+        mark, colour = NEEDS_YOU, palette.accent
+    over = step.status in (WorkStatus.SKIPPED, WorkStatus.CANCELLED)
+    name = ink(palette.text if runs or facts.needs_you else palette.quiet, strike=over)
+    lead = Segment(BREAK if step.break_before else " ", ink(palette.accent))
+    left = [
+        lead,
+        Segment(f"{mark} ", ink(colour)),
+        Segment(f"{facts.number} ", ink(palette.quiet)),
+        Segment(visible_line(step.name), name),
+    ]
+    return _row(left, parts, width)
+
+
+def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: bool) -> Row:
+    """``  ✓ edit pricing.py   +3 −2  0.1 s``."""
+    palette, words = pen.palette, pen.words
+    runs = task.status is WorkStatus.IN_PROGRESS
+    parts: list[Part] = []
+    if needs_you:
+        parts.append(Part(words("plan.needs_you"), ink(palette.accent), weight=9))
+    elif task.result:
+        colour = palette.bad if task.status is WorkStatus.FAILED else palette.faint
+        parts.append(
+            Part(fit(visible_line(task.result), max(8, width // 3)), ink(colour), weight=4)
+        )
+    elif task.status in _SAID:
+        parts.append(Part(words(f"plan.status.{task.status}"), ink(palette.faint), weight=4))
+    if runs:
+        elapsed = pen.now - (task.started_at or pen.now)
+        parts.append(Part(clock_text(elapsed), ink(palette.faint), weight=5))
+    elif task.duration_s >= 0.05:
+        parts.append(Part(short_time(task.duration_s, words), ink(palette.faint), weight=3))
+    mark, colour = _mark(task.status, palette)
+    if needs_you:
+        mark, colour = NEEDS_YOU, palette.accent
+    left = [
+        Segment(" " * indent, ink(None)),
+        Segment(f"{mark} ", ink(colour)),
+        Segment(task_words(task, words), ink(palette.text if runs else palette.quiet)),
+    ]
+    return _row(left, parts, width)
+
+
+def work_row(work: WorkInfo, pen: Pen, width: int) -> Row:
+    """Work that belongs to no plan: ``▶ task 2/4   0:12 ⠹``."""
+    palette, words = pen.palette, pen.words
+    said = words("plan.work")
+    if work.loop:
+        said = f"{said} · {loop_words(work, words)}"
+    left = [Segment(" ", ink(None)), Segment("▶ ", ink(palette.accent))]
+    left.append(Segment(said, ink(palette.text)))
+    parts = [
+        Part(clock_text(pen.now - work.started_at), ink(palette.quiet)),
+        Part(pen.sign, ink(palette.accent), gap=1),
+    ]
+    return _row(left, parts, width)
+
+
+def task_words(task: Task, words: Catalogue) -> str:
+    """What a task does: the model's words for it, else its operation and what it works on."""
+    if task.description.strip():
+        return visible_line(task.description.strip())
+    target = target_of(task.args)[0]
+    return f"{verb_of(task.operation, words)} {target}".strip()
+
+
+def loop_words(work: WorkInfo, words: Catalogue) -> str:
+    """``task 3/4`` of a list, ``loop 3/10`` where each action is decided after the last."""
+    key = "header.task" if work.mode == "tasklist" else "header.loop"
+    return words(key, number=work.loop, limit=work.limit)
+
+
+def current_step(plan: Plan, asking: Collection[str] = ()) -> Step | None:
+    """The step that waits for the user, else the one that runs, else the first still to do."""
+    for step in plan.steps if asking else ():
+        if step.step_id in asking:
+            return step
+    wanted = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.PENDING)
+    for status in wanted:
+        for step in plan.steps:
+            if step.status is status:
+                return step
+    return None
+
+
+def one_line(plan: Plan, words: Catalogue, asking: Collection[str] = ()) -> str:
+    """``▶ 2/5 Game loop``: where the plan stands, in one line.
+
+    ``asking`` holds ids of steps that wait for the user.
+    """
+    done, total = plan.progress
+    state = status_words(plan, words)
+    step = current_step(plan, asking)
+    if plan.status in (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.FAILED) or step is None:
+        mark = {PlanStatus.FAILED: "✗", PlanStatus.REJECTED: "⊘", PlanStatus.DRAFT: "○"}
+        said = f"{mark.get(plan.status, '✓')} {done}/{total} {visible_line(plan.name)}"
+        return f"{said} · {state}" if state else said
+    number = next(n for n, each in enumerate(plan.steps, 1) if each is step)
+    mark = NEEDS_YOU if step.step_id in asking else MARKS[step.status]
+    return f"{mark} {number}/{total} {visible_line(step.name)}"
+
+
+def asking_of(state: AgentState) -> frozenset[str]:
+    """Ids of steps and of calls that wait for the user in a gate or on a card."""
+    found = [name for gate in state.gates for name in (gate.step_id, gate.call_id)]
+    found += [card.step_id for card in state.cards]
+    return frozenset(name for name in found if name)
+
+
+def status_words(plan: Plan, words: Catalogue) -> str:
+    """What the plan is, where its steps do not say it; empty while it runs."""
+    if plan.status is PlanStatus.IN_PROGRESS:
+        return ""
+    return words(f"plan.is.{plan.status}")
+
+
+def elapsed_of(step: Step, now: float) -> float:
+    """Seconds that the step took so far, the run that goes on now included."""
+    running = now - step.started_at if step.started_at is not None else 0.0
+    return step.elapsed_s + max(0.0, running)
+
+
+def clock_text(seconds: float) -> str:
+    """``0:48``, ``12:05``, ``1:02:03``."""
+    whole = max(0, int(seconds))
+    hours, minutes = whole // 3600, whole % 3600 // 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def short_time(seconds: float, words: Catalogue) -> str:
+    """``0.4 s``, from ten seconds on as a clock shows it."""
+    if seconds < 10:
+        return words("transcript.seconds", count=f"{max(0.0, seconds):.1f}")
+    return clock_text(seconds)
+
+
+def cost_text(dollars: float) -> str:
+    """``$0.02``; less than a cent says so."""
+    return f"${dollars:.2f}" if dollars >= 0.005 else "<$0.01"
+
+
+def _needs(numbers: Sequence[int], words: Catalogue) -> str:
+    shown = ", ".join(map(str, numbers[:_NEEDS_SHOWN]))
+    more = len(numbers) - _NEEDS_SHOWN
+    return words("plan.needs", numbers=f"{shown} +{more}" if more > 0 else shown)
+
+
+def _count(words: Catalogue, key: str, count: int) -> str:
+    return words(key if count == 1 else f"{key}s", count=count)
+
+
+def _mark(status: WorkStatus, palette: Palette) -> tuple[str, str]:
+    colours = {
+        WorkStatus.COMPLETED: palette.good,
+        WorkStatus.IN_PROGRESS: palette.accent,
+        WorkStatus.BLOCKED: palette.accent,
+        WorkStatus.FAILED: palette.bad,
+    }
+    return MARKS[status], colours.get(status, palette.faint)
+
+
+def _row(left: Row, parts: Sequence[Part], width: int) -> Row:
+    """The name gets half of the row before the least of the parts are left out."""
+    parts = list(parts)
+    lead = sum(cell_len(segment.text) for segment in left[:-1])
+    wanted = cell_len(left[-1].text)
+    least = lead + min(wanted, max(_LEAST_NAME, width // 2))
+    while parts and least + 2 + _cells(parts) > width:
+        weight = min(part.weight for part in parts)
+        parts = [part for part in parts if part.weight != weight]
+    right: Row = []
+    for number, part in enumerate(parts):
+        right.append(Segment(" " * min(part.gap if number else 1, 2), ink(None)))
+        right.append(Segment(part.text, part.style))
+    return two_sided(left, [*right, Segment(" ", ink(None))], width)
+
+
+def _cells(parts: Sequence[Part]) -> int:
+    return sum(cell_len(part.text) + min(part.gap if n else 1, 2) for n, part in enumerate(parts))

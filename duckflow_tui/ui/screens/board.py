@@ -1,0 +1,264 @@
+"""A page with a list above and what belongs to the chosen item below; it follows the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.timer import Timer
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.store import Record, Store, Unsubscribe
+from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, rows_of
+
+FRAME: Final = 1 / 12  # seconds between two drawings at most
+COUNT: Final = 1.0  # seconds between two times that are shown
+_PAGE: Final = 5  # rows that one key scrolls
+_LEAST: Final = 3  # items that are shown however little room there is
+_WALKS: Final = frozenset({"walk", "scroll_rows", "leave"})
+
+
+def board_bindings(surface: Surface) -> list[BindingType]:
+    """The keys of the surface, and those that every board has."""
+    found: list[BindingType] = [
+        Binding("up", "walk(-1)", show=False),
+        Binding("down", "walk(1)", show=False),
+        Binding("pageup", "scroll_rows(-1)", show=False),
+        Binding("pagedown", "scroll_rows(1)", show=False),
+        Binding("escape,ctrl+c,q", "leave", show=False),
+    ]
+    for key in keys_of(surface):
+        if key.action not in _WALKS:
+            found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
+    return found
+
+
+class Board(ModalScreen[None]):
+    """Follows a Store while it is open. Its letters do nothing for ``SETTLE`` seconds, since they
+    may have been meant for the place before.
+    """
+
+    SURFACE: ClassVar[Surface]
+    NEWEST_LAST: ClassVar[bool] = False  # what belongs to an item is shown from its end
+
+    def __init__(self, words: Catalogue, store: Store) -> None:
+        super().__init__()
+        self.words = words
+        self.state: AgentState = store.state
+        self.clock: Clock = store.clock
+        self._store = store
+        self._since = store.clock.monotonic()
+        self._chosen = ""
+        self._at = 0  # where the chosen one stood when it was last seen
+        self._offset = 0  # rows that what belongs to it is scrolled by
+        self._unwatch: Unsubscribe | None = None
+        self._later: Timer | None = None
+        self._ticker: Timer | None = None
+        self._page = Page(self._paint)
+
+    # --- what a board says -------------------------------------------------------------------
+
+    def heading(self) -> str:
+        """Its first line."""
+        raise NotImplementedError
+
+    def empty(self) -> str:
+        """What is said when there is nothing to list."""
+        raise NotImplementedError
+
+    def names(self) -> Sequence[str]:
+        """What is listed, by an id of each."""
+        raise NotImplementedError
+
+    def item(self, name: str, width: int) -> Row:
+        """The row of one."""
+        raise NotImplementedError
+
+    def about(self, name: str, width: int) -> list[Row]:
+        """What is always shown of the chosen one, above what can be scrolled."""
+        return []
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        """What belongs to it; rows beyond the ``room`` can be scrolled to."""
+        raise NotImplementedError
+
+    def moves(self) -> bool:
+        """Whether it shows a time that goes on."""
+        return False
+
+    # --- the choice --------------------------------------------------------------------------
+
+    @property
+    def chosen(self) -> str:
+        """The id of the item at the cursor, empty for none; where it went, its neighbour."""
+        names = self.names()
+        if self._chosen in names:
+            self._at = names.index(self._chosen)
+        elif names:
+            self._at = min(self._at, len(names) - 1)
+            self._chosen = names[self._at]
+            self._offset = 0
+        else:
+            self._chosen = ""
+        return self._chosen
+
+    def choose(self, name: str) -> None:
+        """Put the cursor there."""
+        self._chosen = name
+        self._offset = 0
+        self.again()
+
+    @property
+    def settled(self) -> bool:
+        """Whether keys are meant for this page."""
+        return round(self.clock.monotonic() - self._since, 6) >= SETTLE
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        own = {key.action.partition("(")[0] for key in keys_of(self.SURFACE)} - _WALKS
+        return action not in own or (self.settled and bool(self.chosen))
+
+    # --- Textual -----------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card board"):
+            yield self._page
+
+    def on_mount(self) -> None:
+        self._page.words = self.words
+        self._unwatch = self._store.watch(self._changed)
+        self.again()
+
+    def on_unmount(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
+    def again(self) -> None:
+        """Draw it anew."""
+        self._later = None
+        if not self.is_mounted:
+            return
+        self._page.again()
+        if self.moves() and self._ticker is None:
+            self._ticker = self.set_interval(COUNT, self.again)
+        elif not self.moves() and self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
+
+    def action_walk(self, by: int) -> None:
+        names = self.names()
+        if names:
+            at = names.index(self.chosen)
+            self.choose(names[min(max(at + by, 0), len(names) - 1)])
+
+    def action_scroll_rows(self, by: int) -> None:
+        self._offset = max(0, self._offset + by * (-_PAGE if self.NEWEST_LAST else _PAGE))
+        self._page.again()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def _changed(self, state: AgentState, _record: Record) -> None:
+        if self._later is None:
+            self._later = self.set_timer(FRAME, self.again)
+
+    # --- drawing -----------------------------------------------------------------------------
+
+    def _paint(self, width: int, height: int) -> list[Row]:
+        palette = self._page.palette
+        title = fit(self.heading(), width)
+        rows: list[Row] = [[Segment(title, ink(palette.accent, bold=True))], []]
+        foot = self._foot(palette, width)
+        names, chosen = self.names(), self.chosen
+        if not names:
+            rows += rows_of([(self.empty(), ink(palette.quiet))], width)
+        else:
+            room = max(1, height - len(rows) - len(foot) - 1)
+            rows += self._list(names, chosen, width, room)
+            rows += [[], *self.about(chosen, width)]
+            room = height - len(rows) - len(foot) - 1
+            if room > 0:
+                rows += self._window(self.detail(chosen, width, room), room, palette)
+        del rows[max(0, height - len(foot) - 1) :]
+        rows += [[] for _ in range(height - len(rows) - len(foot))]
+        return [*rows, *foot][:height]
+
+    def _list(self, names: Sequence[str], chosen: str, width: int, room: int) -> list[Row]:
+        shown = min(len(names), room, max(_LEAST, room // 2 - 1))
+        if shown == len(names) - 1:
+            shown += 1  # its row is worth as much as the word that it is hidden
+        at = names.index(chosen)
+        first = max(0, min(at - shown // 2, len(names) - shown))
+        rows: list[Row] = []
+        for name in names[first : first + shown]:
+            lit = name == chosen
+            sign = Segment("› " if lit else "  ", ink(self._page.palette.accent))
+            row = [sign, *self.item(name, width - 2)]
+            used = sum(cell_len(segment.text) for segment in row)
+            row.append(Segment(" " * max(0, width - used), ink(None)))
+            rows.append(marked(row, 0, -1, ink(None, on=self._page.palette.bars)) if lit else row)
+        hidden = len(names) - shown
+        if hidden:
+            said = self.words("transcript.more_lines", count=hidden)
+            rows.append([Segment(f"  {said}", ink(self._page.palette.faint))])
+        return rows
+
+    def _window(self, rows: list[Row], room: int, palette: Palette) -> list[Row]:
+        """As many of the rows as there is room for; what is hidden below is counted."""
+        spare = max(0, len(rows) - room)
+        if not spare:
+            self._offset = 0
+            return rows
+        if self.NEWEST_LAST:
+            self._offset = min(self._offset, spare)
+            return rows[spare - self._offset : len(rows) - self._offset]
+        self._offset = min(self._offset, spare + 1)
+        shown = rows[self._offset : self._offset + room]
+        hidden = len(rows) - self._offset - room
+        if hidden > 0:
+            said = self.words("transcript.more_lines", count=hidden + 1)
+            shown[-1] = [Segment(said, ink(palette.faint))]
+        return shown
+
+    def _foot(self, palette: Palette, width: int) -> list[Row]:
+        """The keys, as many rows as they take."""
+        rows: list[Row] = [[]]
+        used = 0
+        for key in keys_of(self.SURFACE):
+            parts = [(key.label, palette.accent), (f" {self.words(key.text)}", palette.quiet)]
+            cells = sum(cell_len(text) for text, _ in parts)
+            gap = 3 if used else 0
+            if used and used + gap + cells > width:
+                rows.append([])
+                used = gap = 0
+            rows[-1].append(Segment(" " * gap, ink(None)))
+            rows[-1] += [Segment(text, ink(color)) for text, color in parts]
+            used += gap + cells
+        return rows
+
+
+class Page(Rows):
+    """All of a board's rows."""
+
+    def __init__(self, paint: Callable[[int, int], list[Row]]) -> None:
+        super().__init__()
+        self._paint = paint
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self.again()
+
+    def lines(self, width: int) -> list[Row]:
+        return self._paint(width, self.size.height)

@@ -1,0 +1,128 @@
+"""``/ps``: commands in the background, what they print, and the key that ends one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import BindingType
+from textual.message import Message
+
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.processes import BackgroundProcess
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.panes.blocks import whole_seconds
+from duckflow_tui.ui.panes.live_output import silence, tail_rows
+from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
+from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.screens.board import Board, board_bindings
+
+KEPT_LINES: Final = 400  # of the newest output that can be scrolled through
+_COMMAND_ROWS: Final = 4  # of a long command
+
+
+class ProcessBoard(Board):
+    """Those that run first, the newest of them at the top; then those that ended."""
+
+    SURFACE: ClassVar[Surface] = "processes"
+    NEWEST_LAST: ClassVar[bool] = True
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("processes")
+
+    class EndWanted(Message):
+        """The user wants this one to end."""
+
+        def __init__(self, process_id: str) -> None:
+            super().__init__()
+            self.process_id = process_id
+
+    def action_end(self) -> None:
+        process = self._process(self.chosen)
+        if process is not None and process.runs:
+            self.post_message(self.EndWanted(process.process_id))
+
+    def heading(self) -> str:
+        return self.words("ps.title")
+
+    def empty(self) -> str:
+        return self.words("ps.none")
+
+    def names(self) -> Sequence[str]:
+        newest = reversed(self.state.processes)
+        return [p.process_id for p in sorted(newest, key=lambda p: not p.runs)]
+
+    def moves(self) -> bool:
+        return any(process.runs for process in self.state.processes)
+
+    def item(self, name: str, width: int) -> Row:
+        palette = palette_of(self)
+        process = self._process(name)
+        if process is None:
+            return []
+        how, color = self._how(process)
+        sign, sign_color = ("▶", palette.ai) if process.runs else ("■", palette.faint)
+        right: Row = [Segment(f"  {how} ", ink(color))]
+        room = max(1, width - 2 - cell_len(right[0].text))
+        command = fit(visible_line(process.command), room)
+        left: Row = [Segment(f"{sign} ", ink(sign_color)), Segment(command, ink(palette.text))]
+        return two_sided(left, right, width)
+
+    def about(self, name: str, width: int) -> list[Row]:
+        process = self._process(name)
+        if process is None:
+            return []
+        since = whole_seconds(max(0.0, self.clock.now() - process.started_at), self.words)
+        place = self.words("ps.started", time=since, cwd=process.cwd, id=name)
+        palette, command = palette_of(self), visible_line(process.command)
+        rows: list[Row] = []
+        if cell_len(command) > width // 2:  # its row may have cut it
+            rows = rows_of([(command, ink(palette.text))], width)[:_COMMAND_ROWS]
+        return [*rows, [Segment(fit(place, width), ink(palette.faint))]]
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        palette, words = palette_of(self), self.words
+        process = self._process(name)
+        if process is None:
+            return []
+        quiet, faint = ink(palette.quiet), ink(palette.faint)
+        now = self.clock.now()
+        rows: list[Row] = []
+        output = self.state.outputs.get(name)
+        if output is None:
+            key = "ps.nothing_printed" if process.runs else "ps.printed_nothing"
+            rows.append([Segment(fit(words(key), width), quiet)])
+        else:
+            lines = output.newest(KEPT_LINES + 1)
+            if len(lines) > KEPT_LINES:
+                lines = lines[1:]
+                rows.append([Segment(words("ps.earlier"), faint)])
+            rows += tail_rows(lines, width, quiet)
+        spoke_at = output.at if output is not None else 0.0
+        said = silence(spoke_at or process.started_at, now, words) if process.runs else ""
+        if said:
+            rows.append([Segment(fit(said, width), ink(palette.accent))])
+        return rows
+
+    def _how(self, process: BackgroundProcess) -> tuple[str, str]:
+        """How it is, and the colour of that."""
+        palette, words = palette_of(self), self.words
+        end = process.ended_at if process.ended_at is not None else self.clock.now()
+        time = whole_seconds(max(0.0, end - process.started_at), words)
+        if process.runs:
+            return f"{words('ps.running')} {time}", palette.ai
+        code = process.exit_code
+        if code is None:
+            how = words("ps.unknown")
+        elif code < 0:
+            how = words("ps.signal", number=-code)
+        else:
+            how = words("ps.exit", code=code)
+        if process.ended_by:
+            how = f"{how} {words(f'ps.by.{process.ended_by}')}"
+        bad = process.ended_by == "itself" and code != 0
+        return f"{how} · {time}", palette.bad if bad else palette.quiet
+
+    def _process(self, name: str) -> BackgroundProcess | None:
+        return next((p for p in self.state.processes if p.process_id == name), None)

@@ -1,0 +1,157 @@
+"""``/mcp``: servers of tools, how they are, what they offer, what they wrote to their log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ClassVar, Final, Literal
+
+from rich.segment import Segment
+from textual.binding import BindingType
+from textual.message import Message
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.processes import McpServer, McpTool
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.live_output import tail_rows
+from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
+from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.screens.board import Board, board_bindings
+
+LOG_LINES: Final = 12  # newest lines of a log
+_SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗", "stopped": "■"}
+
+Wish = Literal["start", "stop", "restart"]
+ReadLog = Callable[[str], Coroutine[Any, Any, str]]
+
+
+class ServerBoard(Board):
+    """The servers in the order of the settings."""
+
+    SURFACE: ClassVar[Surface] = "servers"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("servers")
+
+    class Wanted(Message):
+        """The user wants something of this server."""
+
+        def __init__(self, name: str, wish: Wish) -> None:
+            super().__init__()
+            self.name = name
+            self.wish: Wish = wish
+
+    def __init__(self, words: Catalogue, store: Store, read_log: ReadLog) -> None:
+        super().__init__(words, store)
+        self._read_log = read_log
+        self._log: tuple[str, list[str]] = ("", [])  # of which server, its newest lines
+        self._read_for: tuple[object, ...] = ()
+
+    def action_want(self, wish: Wish) -> None:
+        self.post_message(self.Wanted(self.chosen, wish))
+
+    def again(self) -> None:
+        super().again()
+        server = self._server(self.chosen)
+        wanted = (self.chosen, server)
+        if server is not None and (wanted != self._read_for or self.moves()):
+            self._read_for = wanted
+            self.run_worker(self._read(server.name), exclusive=True, exit_on_error=False)
+
+    def heading(self) -> str:
+        return self.words("servers.title")
+
+    def empty(self) -> str:
+        return self.words("servers.none")
+
+    def names(self) -> Sequence[str]:
+        return [server.name for server in self.state.servers]
+
+    def moves(self) -> bool:
+        # A log grows without an event.
+        return any(s.status in ("starting", "ready") for s in self.state.servers)
+
+    def item(self, name: str, width: int) -> Row:
+        palette, words = palette_of(self), self.words
+        server = self._server(name)
+        if server is None:
+            return []
+        color = _colour(server, palette)
+        left: Row = [
+            Segment(f"{_SIGNS[server.status]} ", ink(color)),
+            Segment(visible_line(server.name), ink(palette.text)),
+            Segment(f"  {words(f'servers.status.{server.status}')}", ink(color)),
+        ]
+        figures = [server.transport]
+        if server.tools:
+            figures.append(_counted(words, "tool", len(server.tools)))
+        if server.calls:
+            figures.append(_counted(words, "call", server.calls))
+        right: Row = [Segment(f"  {' · '.join(figures)} ", ink(palette.quiet))]
+        return two_sided(left, right, width)
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        palette, words = palette_of(self), self.words
+        server = self._server(name)
+        if server is None:
+            return []
+        rows: list[Row] = []
+        if server.error:
+            rows.append(_heading(words("servers.problem"), palette))
+            rows += rows_of([(visible(server.error), ink(palette.bad))], width)
+            rows.append([])
+        if server.tools:
+            rows.append(_heading(words("servers.offers"), palette))
+            for tool in server.tools:
+                rows += self._tool_rows(tool, width)
+            if any(tool.read_only for tool in server.tools):
+                rows += rows_of([(words("servers.hint_means"), ink(palette.faint))], width)
+            rows.append([])
+        if server.transport == "stdio":
+            rows += self._log_rows(server, width)
+        return rows
+
+    def _tool_rows(self, tool: McpTool, width: int) -> list[Row]:
+        palette = palette_of(self)
+        name: Row = [Segment(fit(visible_line(tool.operation), width - 2), ink(palette.ai))]
+        if tool.read_only:
+            name.append(Segment(f"  {self.words('servers.hint')}", ink(palette.quiet)))
+        rows = prefixed([name], ("  ", ink(None)))
+        summary = visible_line(tool.summary.strip())
+        if summary:
+            text = fit(summary, max(1, 3 * (width - 4)))
+            rows += prefixed(rows_of([(text, ink(palette.quiet))], width - 4), ("    ", ink(None)))
+        return rows
+
+    def _log_rows(self, server: McpServer, width: int) -> list[Row]:
+        palette, words = palette_of(self), self.words
+        head = words("servers.log_at", path=server.log) if server.log else words("servers.log")
+        rows = [_heading(fit(head, width), palette)]
+        whose, lines = self._log
+        if whose == server.name and lines:
+            return rows + tail_rows(lines, width, ink(palette.quiet))
+        return [*rows, [Segment(words("servers.log_empty"), ink(palette.faint))]]
+
+    async def _read(self, name: str) -> None:
+        text = await self._read_log(name)
+        lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
+        if (name, lines) != self._log:
+            self._log = (name, lines)
+            self._page.again()
+
+    def _server(self, name: str) -> McpServer | None:
+        return next((s for s in self.state.servers if s.name == name), None)
+
+
+def _heading(text: str, palette: Palette) -> Row:
+    return [Segment(text, ink(palette.quiet, bold=True))]
+
+
+def _counted(words: Catalogue, what: str, count: int) -> str:
+    return words(f"servers.{what}" if count == 1 else f"servers.{what}s", count=count)
+
+
+def _colour(server: McpServer, palette: Palette) -> str:
+    colours = {"ready": palette.good, "failed": palette.bad, "starting": palette.accent}
+    return colours.get(server.status, palette.quiet)

@@ -1,0 +1,400 @@
+"""The demo's larger wish: a plan, its steps for real, and what is said while it runs."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.demo_play import CODE, Play, failing_tests, play
+
+from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.demo.story import plan_request
+from duckflow_tui.headless import HeadlessOptions, run
+from duckflow_tui.places import Places
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import ReportMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.plans import difference
+from duckflow_tui.state.work import Plan, PlanEdit, PlanStatus, WorkStatus
+from duckflow_tui.ui.i18n import Catalogue
+
+RED = "test_two_discounts_apply_one_after_the_other"
+HALF = "test_half_a_cent_of_theirs_rounds_up_too"
+IN_CENTS = "return to_cents(total(price, [*discounts, LOYALTY]))"
+LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
+BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
+
+
+def over(state: AgentState) -> bool:
+    return state.turn is None
+
+
+def plan_of(on: Play) -> Plan:
+    plan = on.state.active_plan
+    assert plan is not None
+    return plan
+
+
+def statuses(on: Play) -> list[WorkStatus]:
+    return [step.status for step in plan_of(on).steps]
+
+
+def reports(on: Play) -> list[str]:
+    return [m.report.status for m in on.state.messages if isinstance(m, ReportMessage)]
+
+
+async def wait_for_plan(on: Play, language: str = "en") -> None:
+    await on.say(plan_request(language))
+    await on.card(CardKind.PLAN)
+
+
+async def begin(on: Play, language: str = "en", action: str = "run_all") -> None:
+    await wait_for_plan(on, language)
+    await on.answer_card(CardKind.PLAN, action)
+
+
+async def running(on: Play, number: int) -> None:
+    """Go on, approving, until the first gate of this step is open."""
+
+    def in_step(state: AgentState) -> bool:
+        wanted = plan_of(on).steps[number - 1].step_id
+        return any(gate.step_id == wanted for gate in state.gates)
+
+    await on.approving(in_step)
+
+
+@BOTH
+@LANGUAGES
+async def test_the_plan_runs_and_its_red_test_is_mended(
+    tmp_path: Path, protocol: str, language: str
+) -> None:
+    async with play(tmp_path, protocol=protocol, language=language) as on:
+        await wait_for_plan(on, language)
+        needs = {s.step_id: number for number, s in enumerate(plan_of(on).steps, start=1)}
+        assert [[needs[n] for n in s.depends_on] for s in plan_of(on).steps] == [[], [1], [2], [2]]
+        assert await failing_tests(on) == [RED]
+        await on.answer_card(CardKind.PLAN, "run_all")
+        await on.approving(over)
+        end = await on.end()
+        assert end.outcome == "done"
+        assert plan_of(on).status is PlanStatus.COMPLETED
+        assert reports(on) == ["completed"] * 4
+        assert await failing_tests(on) == []
+        assert IN_CENTS in on.text()
+        assert "Loyalty discount" in on.text("src/shop/receipt.py")
+        assert "`loyal_total`" in on.text("README.md")
+        calculation = plan_of(on).steps[1].step_id
+        runs = [o for o in on.operations() if o.operation == "shell.run"]
+        of_step = [o.result.exit_code for o in runs if o.step_id == calculation]
+        assert of_step == [1, 0]
+        mended = next(r for r in on.replies() if "9.02" in r and "Decimal('9.03')" in r)
+        assert f"FAIL: {HALF}" in mended
+        last = runs[-1].result.text
+        assert next(line for line in last.splitlines() if line.startswith("Ran 9 ")) in end.reply
+        assert "{" not in end.reply
+
+
+async def test_after_the_fix_only_the_rounding_is_mended(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await on.say()
+        await on.answer(GateChoice.ONCE)
+        await on.end()
+        await begin(on)
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert await failing_tests(on) == []
+        assert on.text().count("price *= 1 - rate") == 1
+        assert not any("Two causes" in reply for reply in on.replies())
+
+
+async def test_where_the_sum_was_capped_the_end_says_what_stays_red(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await on.say("keep the sum and cap it")
+        await on.answer(GateChoice.ONCE)
+        await on.end()
+        await begin(on)
+        await on.approving(over)
+        end = await on.end()
+        assert await failing_tests(on) == [RED]
+        assert "**not right**" in end.reply
+        assert f"FAIL: {RED}" in end.reply
+        assert "min(sum(discounts), Decimal(1))" in on.text()
+
+
+@LANGUAGES
+async def test_step_by_step_asks_after_each_with_what_came_of_it(
+    tmp_path: Path, language: str
+) -> None:
+    async with play(tmp_path, language=language) as on:
+        await begin(on, language, "run_steps")
+        for number in (1, 2, 3):
+            card = await on.card(CardKind.REPORT)
+            assert card.report is not None
+            assert (card.report.status, card.report.cause) == ("completed", "")
+            assert plan_of(on).steps[number].name in card.report.next_action
+            assert plan_of(on).steps[number - 1].mode == "tasklist"
+            await on.answer_card(CardKind.REPORT, "suggested" if number == 2 else "go_on")
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert reports(on) == ["completed"] * 4
+        assert await failing_tests(on) == []
+
+
+async def test_stopping_between_steps_leaves_the_rest_undone_and_says_so(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await begin(on, action="run_steps")
+        await on.answer_card(CardKind.REPORT, "stop")
+        await on.approving(over)
+        end = await on.end()
+        assert end.outcome == "partial"
+        assert statuses(on) == [WorkStatus.COMPLETED, *[WorkStatus.PENDING] * 3]
+        assert "1 of 4 steps are done" in end.reply
+
+
+@LANGUAGES
+async def test_a_rejected_plan_is_followed_by_a_smaller_one(tmp_path: Path, language: str) -> None:
+    async with play(tmp_path, language=language) as on:
+        await wait_for_plan(on, language)
+        reason = "only the code, please\nno README"
+        await on.answer_card(CardKind.PLAN, "reject", reason)
+        await on.card(CardKind.PLAN)
+        assert "> only the code, please" in on.replies()[-1]
+        assert len(plan_of(on).steps) == 2
+        await on.answer_card(CardKind.PLAN, "run_all")
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert "loyal" not in on.text("README.md")
+        assert await failing_tests(on) == []
+
+
+async def test_a_second_no_leads_to_a_question_and_its_answer_to_that_plan(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        before = on.text()
+        await wait_for_plan(on)
+        await on.answer_card(CardKind.PLAN, "reject", "too much")
+        await on.card(CardKind.PLAN)
+        await on.answer_card(CardKind.PLAN, "reject", "still too much")
+        end = await on.end()
+        assert end.outcome == "partial"
+        assert on.text() == before
+        last = on.state.messages[-1]
+        assert last.kind == "assistant"
+        assert last.decision is not None
+        question = last.decision.question
+        assert question is not None
+        await on.say(question.options[0])
+        await on.card(CardKind.PLAN)
+        assert len(plan_of(on).steps) == 2
+
+
+async def test_a_refused_edit_fails_its_step_and_a_retry_does_it(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await begin(on)
+        await on.answer(GateChoice.REJECT, reason="not yet")
+        card = await on.answer_card(CardKind.REPORT, "retry")
+        assert card.report is not None
+        assert card.report.status != "completed"
+        assert "refused" in card.report.cause
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert await failing_tests(on) == []
+
+
+async def test_a_step_that_the_script_does_not_know_is_not_claimed_as_done(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await wait_for_plan(on)
+        step = plan_of(on).steps[3]
+        await on.engine.plan.edit(
+            (PlanEdit(op="change", step_id=step.step_id, name="Paint the shop"),)
+        )
+        await on.answer_card(CardKind.PLAN, "run_all")
+        await on.answer_card(CardKind.REPORT, "skip")
+        await on.approving(over)
+        assert statuses(on)[3] is WorkStatus.SKIPPED
+        assert (await on.end()).outcome == "done"
+
+
+# --- beside the work -----------------------------------------------------------------------------
+
+
+@LANGUAGES
+@BOTH
+async def test_a_question_is_answered_beside_the_work_from_where_it_stands(
+    tmp_path: Path, language: str, protocol: str
+) -> None:
+    question = {"en": "How far are you?", "ja": "どこまで進みましたか?"}[language]
+    async with play(tmp_path, language=language, protocol=protocol) as on:
+        await begin(on, language)
+        await running(on, 2)
+        await on.ask_beside(question)
+        await on.until(lambda _: bool(on.beside()))
+        said = on.beside()[-1]
+        assert f"**{plan_of(on).steps[1].name}**" in said
+        assert ("1 of 4" if language == "en" else "4 ステップ中 1 ステップが") in said
+        assert ("key of yours" if language == "en" else "キー操作を待って") in said
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert len(on.beside()) == 1
+
+
+@LANGUAGES
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_step_to_be_skipped_becomes_a_change_of_the_plan(
+    tmp_path: Path, language: str, accepted: bool
+) -> None:
+    wish = {"en": "Skip the receipt, please", "ja": "レシートは飛ばしてください"}[language]
+    async with play(tmp_path, language=language) as on:
+        await begin(on, language)
+        await running(on, 2)
+        receipt = plan_of(on).steps[2]
+        await on.ask_beside(wish)
+        card = await on.card(CardKind.PLAN_CHANGE)
+        assert card.change is not None
+        lines = difference(plan_of(on), card.change.result)
+        assert [line.kind for line in lines] == ["same", "same", "drop", "same"]
+        assert receipt.name in on.beside()[-1]
+        await on.answer_card(
+            CardKind.PLAN_CHANGE, "accept" if accepted else "reject", "" if accepted else "keep it"
+        )
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert (plan_of(on).step(receipt.step_id) is None) is accepted
+        assert ("loyal" in on.text("src/shop/receipt.py")) is not accepted
+        assert await failing_tests(on) == []
+
+
+@LANGUAGES
+async def test_a_step_more_is_added_and_done(tmp_path: Path, language: str) -> None:
+    wish = {"en": "also add a changelog entry", "ja": "変更履歴にも書いてください"}[language]
+    async with play(tmp_path, language=language) as on:
+        await begin(on, language)
+        await running(on, 1)
+        await on.ask_beside(wish)
+        card = await on.card(CardKind.PLAN_CHANGE)
+        assert card.change is not None
+        assert card.change.result.steps[4].depends_on == (plan_of(on).steps[1].step_id,)
+        await on.answer_card(CardKind.PLAN_CHANGE, "accept")
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert "loyal_total" in on.text("CHANGELOG.md")
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("also mention it in the README", "in the plan already: **A word in the README**"),
+        ("please add a changelog entry and write a poem", "I propose to add"),
+        ("write a poem about ducks", "I am a script"),
+        ("is this a real model?", "I am a script"),
+    ],
+)
+async def test_whatever_is_said_beside_the_work_the_work_goes_on(
+    tmp_path: Path, said: str, answer: str
+) -> None:
+    async with play(tmp_path) as on:
+        await begin(on)
+        await running(on, 2)
+        await on.ask_beside(said)
+        await on.until(lambda _: any(answer in text for text in on.beside()))
+        await on.approving(over)
+        assert (await on.end()).outcome == "done"
+        assert await failing_tests(on) == []
+
+
+async def test_what_is_asked_before_the_next_decision_does_not_take_the_turn_over(
+    tmp_path: Path,
+) -> None:
+    """Questions in the middle of a turn without a plan; its next decisions follow the request."""
+    async with play(tmp_path) as on:
+        await on.say()
+        await on.gate()
+        for said, answer in (
+            ("How far are you?", "It waits for a key of yours"),
+            ("skip the receipt", "No plan runs"),
+        ):
+            asked = len(on.beside())
+            await on.ask_beside(said)
+            await on.until(lambda _, asked=asked: len(on.beside()) > asked)
+            assert answer in on.beside()[-1]
+        await on.answer(GateChoice.ONCE)
+        end = await on.end()
+        assert end.files_changed == (CODE,)
+        assert await failing_tests(on) == []
+
+
+@LANGUAGES
+async def test_stop_ends_the_work_and_leaves_what_was_done(tmp_path: Path, language: str) -> None:
+    async with play(tmp_path, language=language) as on:
+        await begin(on, language)
+        await running(on, 2)
+        await on.ask_beside({"en": "stop", "ja": "止めて"}[language])
+        await on.until(over)
+        end = await on.end()
+        assert end.outcome == "partial"
+        assert statuses(on)[:2] == [WorkStatus.COMPLETED, WorkStatus.CANCELLED]
+        assert ("Stopped." if language == "en" else "止めました。") in end.reply
+        assert "loyal_total" not in on.text()
+        stopped = [o.operation for o in on.operations() if o.result.outcome is Outcome.STOPPED]
+        assert "task_loop.run" in stopped
+
+
+async def test_what_has_begun_is_not_dropped(tmp_path: Path) -> None:
+    async with play(tmp_path) as on:
+        await begin(on)
+        await running(on, 3)
+        await on.ask_beside("skip the receipt")
+        await on.until(lambda _: bool(on.beside()))
+        assert "Too late" in on.beside()[-1]
+        assert not on.state.cards
+
+
+# --- without a screen ----------------------------------------------------------------------------
+
+
+@LANGUAGES
+@pytest.mark.parametrize("mode", ["adaptive", "tasklist"])
+async def test_without_a_screen_in_trusted_mode_the_plan_is_carried_out(
+    tmp_path: Path, language: str, mode: str
+) -> None:
+    status, records = await without_a_screen(tmp_path, plan_request(language), "trusted", mode)
+    assert status == 0
+    end = records[-1]
+    assert (end["kind"], end["outcome"]) == ("turn_finished", "done")
+    assert set(end["files_changed"]) == {
+        "tests/test_loyalty.py",
+        CODE,
+        "src/shop/receipt.py",
+        "tests/test_receipt.py",
+        "README.md",
+    }
+    assert "\nOK\n" in end["reply"]
+
+
+@pytest.mark.parametrize("text", ["", plan_request("en")])
+async def test_without_a_screen_in_plan_mode_nothing_is_changed(tmp_path: Path, text: str) -> None:
+    status, records = await without_a_screen(tmp_path, text, "plan")
+    assert status == 3
+    assert records[-1]["files_changed"] == []
+    assert "**nothing was changed**" in records[-1]["reply"]
+
+
+async def without_a_screen(
+    tmp_path: Path, text: str, mode: str, execution: str = "auto"
+) -> tuple[int, list[dict[str, Any]]]:
+    """The exit status and the records of ``--demo -p text --json``."""
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
+    flags = Flags(workspace=tmp_path, demo=True, mode=mode, headless=True)
+    choice = choose(flags, places, "en", {"DUCKFLOW_EXECUTION__MODE": execution})
+    out = io.StringIO()
+    status = await run(
+        lambda spawn: open_session(choice, spawn),
+        HeadlessOptions(text=text, as_json=True),
+        Catalogue("en"),
+        out,
+    )
+    return status, [json.loads(line) for line in out.getvalue().splitlines()]

@@ -1,0 +1,221 @@
+"""Commands without a screen: consent comes from this command line, or there is none (R19)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import secrets
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.session import action, decision, done, script, session
+from support.shell import running_with
+
+from duckflow_tui.cli import main
+from duckflow_tui.compose import Flags, Unusable, choose, open_session
+from duckflow_tui.demo.endpoint import Reply, ScriptedEndpoint
+from duckflow_tui.headless import HeadlessOptions, run
+from duckflow_tui.places import Places
+from duckflow_tui.state.events import ProcessEnded
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.ui.i18n import Catalogue
+
+TEST = f"{sys.executable} -c 'print(6 * 7)'"
+
+
+def asks_for(command: str, **args: Any) -> tuple[Reply, Reply]:
+    return decision("I run it.", action("shell.run", command=command, **args)), done()
+
+
+async def headless(
+    tmp_path: Path, replies: tuple[Reply, ...], *allow: str, mode: str | None = None
+) -> tuple[int, list[dict[str, Any]]]:
+    """The exit status and the records of a run."""
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    out = io.StringIO()
+    async with ScriptedEndpoint(script(*replies)) as server:
+        flags = Flags(
+            workspace=work,
+            base_url=server.base_url,
+            model="scripted",
+            protocol="json",
+            mode=mode,
+            headless=True,
+            allow=allow,
+        )
+        choice = choose(flags, places, "en", {})
+        status = await run(
+            lambda spawn: open_session(choice, spawn),
+            HeadlessOptions(text="run the tests", as_json=True),
+            Catalogue("en"),
+            out,
+            io.StringIO(),
+        )
+    return status, [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def results(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [r["message"]["result"] for r in records if r["kind"] == "operation_finished"]
+
+
+@pytest.mark.parametrize("mode", [None, "trusted"])
+async def test_without_a_rule_a_command_is_denied_and_the_run_says_so(
+    tmp_path: Path, mode: str | None
+) -> None:
+    status, records = await headless(tmp_path, asks_for("touch made"), mode=mode)
+    assert status == 3
+    assert [r["outcome"] for r in results(records)] == ["denied"]
+    assert not (tmp_path / "work/made").exists()
+
+
+async def test_a_command_that_was_named_runs(tmp_path: Path) -> None:
+    command = f"{TEST} 2>&1 && touch made"
+    status, records = await headless(tmp_path, asks_for(command), TEST, "touch made")
+    assert status == 0
+    (result,) = results(records)
+    assert result["outcome"] == "ok"
+    assert result["exit_code"] == 0
+    assert result["text"].endswith("\n42")
+    assert (tmp_path / "work/made").exists()
+
+
+async def test_a_part_that_was_not_named_denies_the_whole(tmp_path: Path) -> None:
+    status, records = await headless(tmp_path, asks_for("touch made && touch more"), "touch made")
+    assert status == 3
+    assert [r["outcome"] for r in results(records)] == ["denied"]
+    assert not (tmp_path / "work/made").exists()
+
+
+@pytest.mark.parametrize("mode", ["plan", "strict"])
+async def test_the_mode_is_stricter_than_the_rule(tmp_path: Path, mode: str) -> None:
+    status, _ = await headless(tmp_path, asks_for("touch made"), "touch made", mode=mode)
+    assert status == 3
+    assert not (tmp_path / "work/made").exists()
+
+
+async def test_the_model_reads_exit_code_and_output(tmp_path: Path) -> None:
+    replies = script(*asks_for("echo broken; exit 4"))
+    async with session(tmp_path, replies, headless=True, allow=("true",)) as made:
+        await made.turn("go")
+        assert "denied" in made.results()[0].result.outcome
+    replies = script(*asks_for("sh t.sh"))
+    (tmp_path / "work/t.sh").write_text("echo broken; exit 4\n")
+    async with session(tmp_path, replies, headless=True, allow=("sh t.sh",)) as made:
+        await made.turn("go")
+        sent = json.dumps(made.server.requests[-1].json)
+        assert "exit 4" in sent
+        assert "broken" in sent
+
+
+async def test_a_background_command_ends_with_the_run(tmp_path: Path) -> None:
+    mark = f"41{secrets.randbelow(10**9)}"
+    command = f"sleep {mark}"
+    status, records = await headless(tmp_path, asks_for(command, background=True), command)
+    assert status == 0
+    assert running_with(mark) == []
+    ended = [r for r in records if r["kind"] == "process_ended"]
+    assert [r["ended_by"] for r in ended] in ([], ["app"])
+
+
+async def test_a_signal_ends_the_run_and_its_command_within_three_seconds(tmp_path: Path) -> None:
+    mark = f"42{secrets.randbelow(10**9)}"
+    (tmp_path / "work").mkdir()
+    async with ScriptedEndpoint(script(*asks_for(f"sleep {mark}"))) as server:
+        argv = ["-m", "duckflow_tui", "-p", "go", "--dir", str(tmp_path / "work")]
+        argv += ["--base-url", server.base_url, "--model", "scripted", "--allow", f"sleep {mark}"]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *argv,
+            env={"DUCKFLOW_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with asyncio.timeout(20):
+                # The program itself has the mark among its arguments too.
+                while len(running_with(mark)) < 2:  # noqa: ASYNC110  # another program's children
+                    await asyncio.sleep(0.02)
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(10):
+                assert await process.wait() == 143
+            assert time.monotonic() - began < 3
+            assert running_with(mark) == []
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+@pytest.mark.parametrize("rule", ["rm *", "a && b", "X=1 a", "ls > x", "echo $X", "", "ls &"])
+def test_a_rule_that_does_not_say_what_runs_is_a_wrong_command_line(
+    tmp_path: Path, rule: str
+) -> None:
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    for language in ("en", "ja"):
+        with pytest.raises(Unusable) as refused:
+            choose(Flags(workspace=tmp_path, demo=True, allow=(rule,)), places, language, {})
+        assert "--allow" in str(refused.value)
+
+
+def test_rules_are_for_runs_without_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--demo", "--allow", "ls"]) == 2
+    assert "--allow" in capsys.readouterr().err
+
+
+# --- the engine's own ways -----------------------------------------------------------------------
+
+
+async def test_the_user_s_command_is_told_to_the_model_and_stop_ends_it(tmp_path: Path) -> None:
+    mark = f"43{secrets.randbelow(10**9)}"
+    async with session(tmp_path, script(done("Seen."))) as made:
+        await made.engine.run_command("echo from the user; exit 5")
+        await made.until(lambda state: any(isinstance(m, OperationMessage) for m in state.messages))
+        (message,) = made.results()
+        assert message.by_user
+        assert message.result.exit_code == 5
+        await made.turn("what did I run?")
+        sent = json.dumps(made.server.requests[-1].json)
+        assert "The user ran this themselves" in sent
+        assert "$ echo from the user; exit 5" in sent
+        await made.engine.run_command(f"echo long; sleep {mark}")
+        await made.until(lambda state: bool(state.outputs))
+        made.engine.stop()
+        await made.until(lambda state: not state.running)
+        assert made.results()[-1].result.outcome is Outcome.STOPPED
+        assert running_with(mark) == []
+
+
+async def test_a_background_command_is_ended_by_the_user_and_with_the_session(
+    tmp_path: Path,
+) -> None:
+    mark = f"44{secrets.randbelow(10**9)}"
+    replies = script(
+        decision(
+            "Two servers.",
+            action("shell.run", command=f"sleep {mark}", background=True),
+            action("shell.run", command=f"sleep {mark}1", background=True),
+        ),
+        done(),
+    )
+    async with session(tmp_path, replies) as made:
+        await made.engine.send("serve")
+        await made.answer(GateChoice.ONCE, word="unsandboxed")
+        await made.until(lambda state: len(state.processes) == 1 and bool(state.gates))
+        await made.answer(GateChoice.ONCE)
+        await made.ended()
+        first, second = made.state.processes
+        assert await made.engine.end_process(first.process_id)
+        assert [e.process_id for e in made.events(ProcessEnded)] == [first.process_id]
+        assert "processes.ended_user" in made.notices()
+        assert second.runs
+        assert running_with(f"{mark}1")
+    assert running_with(mark) == []

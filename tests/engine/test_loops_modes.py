@@ -1,0 +1,209 @@
+"""How work is carried out: light and heavy, adaptive and by list, and what each costs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from support.session import Session, action, decision, done, session
+
+from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.places import Places
+from duckflow_tui.settings import load
+from duckflow_tui.state.events import OperationRequested
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.work import PlanStatus, WorkStatus
+
+PROPOSE = decision("Planning.", action("plan_tool.propose", goal="notes"), step="PLANNING")
+PLAN = Reply(
+    data={
+        "name": "notes",
+        "goal": "two notes",
+        "steps": [{"id": "s1", "name": "notes", "description": "write", "depends_on": []}],
+        "risk": "low",
+        "success_criteria": [],
+    }
+)
+REPORT = Reply(data={"status": "completed", "summary": "written", "cause": "", "next_action": ""})
+
+
+def write(path: str) -> dict[str, Any]:
+    return action("file_ops.write_file", path=path, content=f"{path}\n")
+
+
+def listed(path: str) -> dict[str, Any]:
+    made = write(path)
+    return {"operation": made["operation"], "args": made["args"], "description": path}
+
+
+ADAPTIVE = (decision("", write("a.txt")), decision("Both.", write("b.txt"), next_step="done"))
+TASKS = (Reply(data={"tasks": [listed("a.txt"), listed("b.txt")]}),)
+
+
+def replies() -> Script:
+    return Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("Both notes are there.")),
+            "plan": (PLAN,),
+            "task": ADAPTIVE,
+            "tasks": TASKS,
+            "report": (REPORT,),
+        }
+    )
+
+
+async def purposes(tmp_path: Path, environ: dict[str, str]) -> list[str]:
+    async with session(
+        tmp_path, replies(), mode="trusted", headless=True, environ=environ
+    ) as running:
+        end = await running.turn("two notes")
+        assert end.outcome == "done"
+        assert end.files_changed == ("a.txt", "b.txt")
+        assert end.llm_calls == len(running.server.requests)
+        return [request.purpose for request in running.server.requests]
+
+
+async def test_the_setting_switches_between_adaptive_and_task_list(tmp_path: Path) -> None:
+    """The same plan, the same files; adaptive costs no more calls. Covers S3-5, S3-7."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    adaptive = await purposes(tmp_path / "a", {"DUCKFLOW_EXECUTION__ADAPTIVE_MODE": "true"})
+    by_list = await purposes(tmp_path / "b", {"DUCKFLOW_EXECUTION__ADAPTIVE_MODE": "false"})
+    assert adaptive.count("task") == 2
+    assert "tasks" not in adaptive
+    assert by_list.count("tasks") == 1
+    assert "task" not in by_list
+    assert len(adaptive) <= len(by_list)
+
+
+@pytest.mark.parametrize(
+    ("line", "mode"),
+    [
+        ('mode = "tasklist"', "tasklist"),
+        ("adaptive_mode = true", "adaptive"),
+        ("adaptive_mode = false", "tasklist"),
+        ("", "auto"),
+        ('adaptive_mode = true\nmode = "tasklist"', "tasklist"),
+    ],
+)
+def test_the_mode_has_two_spellings(tmp_path: Path, line: str, mode: str) -> None:
+    """Covers S3-5."""
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
+    places.settings_file.parent.mkdir(parents=True, exist_ok=True)
+    places.settings_file.write_text(f"[execution]\n{line}\n")
+    loaded = load(places, {})
+    assert loaded.problems == []
+    assert loaded.settings.execution.mode == mode
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+async def test_two_operations_take_at_most_four_calls(
+    tmp_path: Path, protocol: Literal["json", "tools"]
+) -> None:
+    """One look, then the next, then the answer: three; a chat answer is one.
+
+    Covers S3-3, S3-4.
+    """
+    main = (
+        decision("", action("file_ops.list_dir")),
+        decision("", write("a.txt")),
+        done("Done."),
+        done("A plain answer."),
+    )
+    async with session(
+        tmp_path, Script(replies={"main": main}), protocol=protocol, mode="trusted", headless=True
+    ) as running:
+        assert (await running.turn("look, then write")).llm_calls == 3
+        assert (await running.turn("what is a duck?")).llm_calls == 1
+
+
+async def test_light_actions_run_in_order_and_heavy_ones_in_a_worker_of_their_own(
+    tmp_path: Path,
+) -> None:
+    """Covers S2-7, S2-4."""
+    heavy = action("task_loop.run", task_list=[listed("b.txt")])
+    main = (decision("", action("file_ops.list_dir"), heavy, write("c.txt")), done("Done."))
+    script = Script(replies={"main": main, "report": (REPORT,)})
+    async with session(tmp_path, script) as running:
+        await running.engine.send("go")
+        await running.gate()
+        names = [task.get_name() for task in asyncio.all_tasks()]
+        assert names.count("task") == 1
+        assert "turn" in names
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: bool(s.gates) and s.gates[0].args["path"] == "c.txt")
+        assert "task" not in [task.get_name() for task in asyncio.all_tasks()]
+        await running.answer(GateChoice.ONCE)
+        await running.ended()
+        assert [m.operation for m in running.results()] == [
+            "file_ops.list_dir",
+            "file_ops.write_file",
+            "task_loop.run",
+            "file_ops.write_file",
+        ]
+        offered = running.server.requests[0].text
+        for name in ("plan_tool.propose", "task_tool.generate_list", "task_loop.run"):
+            assert f"- {name}(" in offered
+
+
+async def plan_of(running: Session) -> Any:
+    plan = running.state.active_plan
+    assert plan is not None
+    return plan
+
+
+async def test_plans_steps_and_tasks_have_their_shape(tmp_path: Path) -> None:
+    """Ids, status and results as the state holds them after a run.
+
+    Covers S2-12, S2-13, S2-14, S2-15, S3-10.
+    """
+    async with session(tmp_path, replies(), mode="trusted", headless=True) as running:
+        await running.turn("two notes")
+        plan = await plan_of(running)
+        assert running.state.plans == (plan,)
+        assert running.state.active_plan_id == plan.plan_id
+        assert re.fullmatch(r"plan_[0-9a-f]{8}", plan.plan_id)
+        assert plan.status is PlanStatus.COMPLETED
+        step = plan.steps[0]
+        assert re.fullmatch(r"step_[0-9a-f]{8}", step.step_id)
+        assert step.status is WorkStatus.COMPLETED
+        assert step.elapsed_s > 0
+        for task in step.task_list:
+            assert re.fullmatch(r"task_[0-9a-f]{8}", task.task_id)
+            assert task.status is WorkStatus.COMPLETED
+            assert task.result
+            assert task.duration_s > 0
+
+
+async def test_a_failed_call_is_told_and_recorded_as_failed_with_its_reasoning(
+    tmp_path: Path,
+) -> None:
+    """Covers S3-9, S3-12, S3-32."""
+    main = (decision("", action("file_ops.read_file", path="gone.txt")), done("It is not there."))
+    async with session(tmp_path, Script(replies={"main": main}), headless=True) as running:
+        await running.turn("read it")
+        message = running.results()[0]
+        assert message.result.outcome is Outcome.ERROR
+        assert message.args == {"path": "gone.txt"}
+        assert "[error]" in running.server.requests[1].new_text
+        asked = running.events(OperationRequested)
+        assert [event.reasoning for event in asked] == ["the request needs it"]
+
+
+async def test_a_steps_last_word_is_its_report(tmp_path: Path) -> None:
+    """``done`` with a reply completes the step with that reply; no further call is made for it.
+
+    Covers S3-20.
+    """
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(
+        tmp_path, replies(), mode="trusted", headless=True, environ=environ
+    ) as running:
+        await running.turn("two notes")
+        reports = [m.report for m in running.state.messages if m.kind == "report"]
+        assert [(r.status, r.summary) for r in reports] == [("completed", "Both.")]
+        assert "report" not in [request.purpose for request in running.server.requests]

@@ -1,0 +1,869 @@
+"""Plans through the engine: proposed, approved, run step by step or by list, reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.session import Session, action, decision, done, session
+
+from duckflow_tui.demo.endpoint import Reply, Script, When
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import Card, CardAnswer, CardKind
+from duckflow_tui.state.events import (
+    CardOpened,
+    PlanAnswered,
+    PlanProposed,
+    ReportAdded,
+    StepChanged,
+    TurnFinished,
+)
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import NoticeMessage, OperationMessage, UserMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.work import PlanEdit, PlanStatus, RunMode, WorkStatus
+
+
+def plan_reply(*names: str, chain: bool = True, **fields: Any) -> Reply:
+    """A plan whose steps depend each on the one before."""
+    steps = [
+        {
+            "id": f"s{n}",
+            "name": name,
+            "description": f"do {name}",
+            "depends_on": [f"s{n - 1}"] if chain and n > 1 else [],
+        }
+        for n, name in enumerate(names, start=1)
+    ]
+    body = {"name": "notes", "goal": "two notes", "steps": steps, "risk": "low"}
+    return Reply(data={**body, "success_criteria": ["both files are there"], **fields})
+
+
+def tasks_reply(*tasks: dict[str, Any]) -> Reply:
+    return Reply(data={"tasks": list(tasks)})
+
+
+def write(path: str, content: str = "text\n", **fields: Any) -> dict[str, Any]:
+    return {
+        "operation": "file_ops.write_file",
+        "args": {"path": path, "content": content},
+        "description": f"write {path}",
+        **fields,
+    }
+
+
+def report_reply(status: str = "completed", **fields: str) -> Reply:
+    body = {"status": status, "summary": "the note is there", "cause": "", "next_action": ""}
+    return Reply(data={**body, **fields})
+
+
+PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="two notes"), step="PLANNING")
+
+
+async def card(running: Session) -> Card:
+    await running.until(lambda state: bool(state.cards))
+    return running.state.cards[0]
+
+
+async def answer(running: Session, action_name: str, text: str = "") -> Card:
+    shown = await card(running)
+    await running.engine.answer_card(
+        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=action_name, text=text)
+    )
+    return shown
+
+
+def statuses(state: AgentState) -> list[WorkStatus]:
+    plan = state.active_plan
+    return [step.status for step in plan.steps] if plan else []
+
+
+async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path) -> None:
+    """Request, proposal, approval, list, run, report, next step, answer.
+
+    Covers S2-3, S2-5, S2-8, S2-9, S2-10, S2-20, S2-21, S2-23.
+    """
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                decision("I list the first step.", action("task_tool.generate_list", step_id="1")),
+                decision("I run it.", action("task_loop.run", step_id="1")),
+                decision("", action("task_loop.run", step_id="2")),
+                done("Both notes are written."),
+            ),
+            "plan": (plan_reply("first note", "second note"),),
+            "tasks": (tasks_reply(write("a.txt")),),
+            "task": (
+                decision(
+                    "Second note written.",
+                    action("file_ops.write_file", path="b.txt", content="b\n"),
+                    next_step="done",
+                ),
+            ),
+            "report": (report_reply(summary="a.txt is written"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
+        end = await running.turn("two notes please")
+        state = running.state
+        assert end.outcome == "done"
+        assert end.reply == "Both notes are written."
+        assert end.files_changed == ("a.txt", "b.txt")
+        assert (running.workspace / "b.txt").read_text() == "b\n"
+        assert state.active_plan is not None
+        assert state.active_plan.status is PlanStatus.COMPLETED
+        order = [
+            type(event).__name__
+            for event in (record.event for record in running.records)
+            if isinstance(event, PlanProposed | PlanAnswered | ReportAdded | TurnFinished)
+        ]
+        assert order == [
+            "PlanProposed", "PlanAnswered", "ReportAdded", "ReportAdded", "TurnFinished"
+        ]  # fmt: skip
+        reports = [e.message.report for e in running.events(ReportAdded)]
+        assert [(r.step_name, r.status, r.succeeded) for r in reports] == [
+            ("first note", "completed", 1),
+            ("second note", "completed", 1),
+        ]
+        assert reports[0].summary == "a.txt is written"
+        assert state.work is None
+        assert state.live == {}
+
+
+async def test_nobody_to_approve_means_denied(tmp_path: Path) -> None:
+    """Headless in standard mode a plan is not approved, and nothing of it runs (R19)."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("I may not carry the plan out.")),
+            "plan": (plan_reply("first note"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="standard", headless=True) as running:
+        end = await running.turn("two notes please")
+        assert end.outcome == "denied"
+        assert statuses(running.state) == [WorkStatus.PENDING]
+
+
+async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: Path) -> None:
+    """Approved for all steps: they run, adaptive, although the model asks for nothing more.
+
+    Covers S2-22, S3-8.
+    """
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("The plan stands."), done("All is done.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (
+                decision("", action("file_ops.write_file", path="a.txt", content="a\n")),
+                done("First note done."),
+                decision(
+                    "Second.",
+                    action("file_ops.write_file", path="b.txt", content="b\n"),
+                    next_step="done",
+                ),
+            ),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        shown = await card(running)
+        assert shown.kind is CardKind.PLAN
+        assert running.state.live == {}  # no call is on its way while the plan waits
+        assert running.state.active_plan is not None
+        assert running.state.active_plan.status is PlanStatus.DRAFT
+        await answer(running, "run_all")
+        end = await running.ended()
+        assert end.outcome == "done"
+        assert end.reply == "All is done."
+        assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
+        tasks = (
+            [s.task_list[0] for s in running.state.active_plan.steps]
+            if (running.state.active_plan)
+            else []
+        )
+        assert [task.status for task in tasks] == [WorkStatus.COMPLETED] * 2
+        calls = running.state.active_plan.steps[0].calls if running.state.active_plan else 0
+        assert calls == 2
+
+
+async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
+    tmp_path: Path,
+) -> None:
+    """Covers C35."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Then I will not.")),
+            "plan": (plan_reply("first note"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "reject", "too many files")
+        end = await running.ended()
+        assert running.state.active_plan is not None
+        assert running.state.active_plan.status is PlanStatus.REJECTED
+        assert "too many files" in running.results()[0].result.text
+        assert "too many files" in str(running.server.requests[-1].text)
+        assert end.outcome == "done"
+        assert statuses(running.state) == [WorkStatus.PENDING]
+
+
+async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
+    """Step by step lists the tasks beforehand, reports, and waits for the user (S2-23)."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("The plan stands."), done("Stopped after one.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "tasks": (tasks_reply(write("a.txt")),),
+            "report": (report_reply(next_action="write the second"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        shown = running.state.cards[0]
+        assert shown.report is not None
+        assert shown.report.summary == "the note is there"
+        assert "write the second" in [option.label for option in shown.options]
+        assert statuses(running.state) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
+        await answer(running, "stop")
+        end = await running.ended()
+        assert end.outcome == "partial"
+        assert statuses(running.state) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
+
+
+async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path) -> None:
+    """The second list mends what the first could not. Covers C9."""
+    read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("Done after all.")),
+            "plan": (plan_reply("first note"),),
+            "tasks": (
+                tasks_reply(read, write("never.txt")),
+                tasks_reply(write("a.txt")),
+            ),
+            "report": (report_reply(),),
+        }
+    )
+    async with session(
+        tmp_path, replies, mode="trusted", environ={"DUCKFLOW_EXECUTION__MODE": "tasklist"}
+    ) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_all")
+        end = await running.ended()
+        plan = running.state.active_plan
+        assert plan is not None
+        assert [task.status for task in plan.steps[0].task_list] == [
+            WorkStatus.FAILED,
+            WorkStatus.CANCELLED,
+            WorkStatus.COMPLETED,
+        ]
+        assert not (running.workspace / "never.txt").exists()
+        asked = [r for r in running.server.requests if r.purpose == "tasks"]
+        assert "gone.txt" in str(asked[1].text)
+        assert end.outcome == "done"
+
+
+async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) -> None:
+    """Three lists fail: the step failed, the report says why, the turn is not done.
+
+    Covers S2-20.
+    """
+    read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("It did not work.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "tasks": tuple(tasks_reply(read) for _ in range(3)),
+            "report": (report_reply("completed", cause="the file is missing"),),
+        }
+    )
+    async with session(
+        tmp_path,
+        replies,
+        mode="trusted",
+        headless=True,
+        environ={"DUCKFLOW_EXECUTION__MODE": "tasklist"},
+    ) as running:
+        end = await running.turn("two notes please")
+        report = running.events(ReportAdded)[0].message.report
+        assert report.status == "failed"  # computed, whatever the model says
+        assert report.cause == "the file is missing"
+        assert (report.succeeded, report.failed) == (0, 3)
+        assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
+        assert running.state.active_plan is not None
+        assert running.state.active_plan.status is PlanStatus.FAILED
+        assert end.outcome == "partial"
+
+
+async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -> None:
+    """Covers S3-13, S3-26."""
+    broken = Reply(text="I cannot write JSON today.")
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("It broke.")),
+            "plan": (plan_reply("first note"),),
+            "task": (broken, broken, broken),
+            "report": (report_reply("failed", cause="unreadable"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
+        end = await running.turn("two notes please")
+        assert statuses(running.state) == [WorkStatus.FAILED]
+        assert end.outcome == "partial"
+
+
+async def test_a_step_that_neither_acts_nor_ends_is_caught_at_its_second_decision(
+    tmp_path: Path,
+) -> None:
+    """Covers S3-21."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("It did not move.")),
+            "plan": (plan_reply("first note"),),
+            "task": tuple(decision("thinking") for _ in range(5)),
+            "report": (report_reply("failed"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
+        await running.turn("two notes please")
+        assert sum(r.purpose == "task" for r in running.server.requests) == 2
+        assert statuses(running.state) == [WorkStatus.FAILED]
+
+
+async def test_a_circle_is_sent_back_with_the_reason(tmp_path: Path) -> None:
+    """The first plan has a circle; the model is told and makes another. Covers S2-16."""
+    circle = plan_reply(
+        "a",
+        "b",
+        steps=[
+            {"id": "s1", "name": "a", "description": "", "depends_on": ["s2"]},
+            {"id": "s2", "name": "b", "description": "", "depends_on": ["s1"]},
+        ],
+    )
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Rejected.")),
+            "plan": (circle, plan_reply("first note")),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "reject")
+        await running.ended()
+        asked = [r for r in running.server.requests if r.purpose == "plan"]
+        assert len(asked) == 2
+        assert "circle" in str(asked[1].text)
+
+
+async def test_an_edit_by_the_user_is_shown_again_before_it_is_approved(tmp_path: Path) -> None:
+    """Approval is bound to the plan as shown. Covers C35."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Fine."), done("Done.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (
+                decision(
+                    "Written.",
+                    action("file_ops.write_file", path="a.txt", content="a\n"),
+                    next_step="done",
+                ),
+            ),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        first = await card(running)
+        plan = running.state.active_plan
+        assert plan is not None
+        problem = await running.engine.plan.edit(
+            (PlanEdit(op="drop", step_id=plan.steps[1].step_id),)
+        )
+        assert problem == ""
+        await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
+        second = running.state.cards[0]
+        assert second.before is not None
+        assert len(second.before.steps) == 2
+        stale = CardAnswer(card_id=second.card_id, subject=first.subject, action="run_all")
+        try:
+            await running.engine.answer_card(stale)
+        except ValueError:
+            pass
+        else:
+            raise AssertionError("an answer to what was shown before was taken")
+        await answer(running, "run_all")
+        end = await running.ended()
+        assert end.outcome == "done"
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
+
+
+async def test_a_question_beside_the_work_is_answered_while_it_goes_on(tmp_path: Path) -> None:
+    """The step waits at a gate; a question is answered at once, the gate stays open.
+
+    Covers S4-31.
+    """
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                done("Run it."),
+                done("We are at the first note."),
+                done("All done."),
+            ),
+            "plan": (plan_reply("first note"),),
+            "task": (
+                decision(
+                    "Written.",
+                    action("file_ops.write_file", path="a.txt", content="a\n"),
+                    next_step="done",
+                ),
+            ),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        assert running.state.phase is Phase.EXECUTION  # although the last decision said REVIEW
+        await running.engine.send("how far are you?", when="now")
+        await running.until(
+            lambda s: any(
+                m.kind == "assistant" and m.aside and "first note" in m.text for m in s.messages
+            )
+        )
+        assert running.state.gates
+        assert running.state.work is not None
+        asked = [m for m in running.state.messages if isinstance(m, UserMessage) and m.aside]
+        assert [m.text for m in asked] == ["how far are you?"]
+        await running.answer(GateChoice.ONCE)
+        end = await running.ended()
+        assert end.outcome == "done"
+        assert end.reply == "All done."
+
+
+async def test_beside_the_work_nothing_is_changed(tmp_path: Path) -> None:
+    """A write asked for beside the work is skipped with the reason."""
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                done("Run it."),
+                decision("I do it.", action("file_ops.write_file", path="x.txt", content="x")),
+                done("It has to wait."),
+                done("All done."),
+            ),
+            "plan": (plan_reply("first note"),),
+            "task": (
+                decision(
+                    "Written.",
+                    action("file_ops.write_file", path="a.txt", content="a\n"),
+                    next_step="done",
+                ),
+            ),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("write x too", when="now")
+        await running.until(
+            lambda s: any(m.kind == "assistant" and "has to wait" in m.text for m in s.messages)
+        )
+        skipped = [m for m in running.results() if m.args.get("path") == "x.txt"]
+        assert [m.result.outcome for m in skipped] == [Outcome.SKIPPED]
+        assert not (running.workspace / "x.txt").exists()
+        await running.answer(GateChoice.ONCE)
+        await running.ended()
+
+
+async def test_a_wish_changes_the_plan_once_the_user_accepts(tmp_path: Path) -> None:
+    """While step 1 waits at a gate a wish becomes a plan change, a card, and then a third step."""
+    wish = decision(
+        "I would add a third note.",
+        action(
+            "plan_tool.revise",
+            changes=[{"op": "add", "step_id": "n", "name": "third note", "depends_on": ["1"]}],
+        ),
+        next_step="done",
+    )
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), wish, done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": tuple(
+                decision(
+                    f"Wrote {name}.",
+                    action("file_ops.write_file", path=name, content="a\n"),
+                    next_step="done",
+                )
+                for name in ("a.txt", "c.txt")
+            ),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("a third one too", when="now")
+        await running.until(lambda s: any(c.kind is CardKind.PLAN_CHANGE for c in s.cards))
+        assert len(statuses(running.state)) == 1
+        await answer(running, "accept")
+        await running.until(lambda s: len(statuses(s)) == 2)
+        plan = running.state.active_plan
+        assert plan is not None
+        assert plan.approved == plan.fingerprint
+        assert running.state.status is Status.REQUIRES_USER_INPUT  # the gate is still open
+        await running.answer(GateChoice.ONCE)
+        await running.answer(GateChoice.ONCE)
+        end = await running.ended()
+        assert end.outcome == "done"
+        assert end.files_changed == ("a.txt", "c.txt")
+
+
+async def test_stop_ends_the_step_and_the_plan_can_go_on(tmp_path: Path) -> None:
+    """A stop leaves the step cancelled, nothing open; going on begins it again."""
+    writes = decision(
+        "Written.",
+        action("file_ops.write_file", path="a.txt", content="a\n"),
+        next_step="done",
+    )
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": (writes, writes),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        running.engine.stop()
+        end = await running.ended()
+        assert end.outcome == "stopped"
+        state = running.state
+        assert statuses(state) == [WorkStatus.CANCELLED]
+        assert (state.gates, state.cards, state.work) == ((), (), None)
+        running.engine.resume()
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended(2)).outcome == "done"
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
+
+
+async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": (done("Nothing to do."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await card(running)
+        plan = running.state.active_plan
+        assert plan is not None
+        assert running.engine.plan.set_break(plan.steps[0].step_id, True) == ""
+        await answer(running, "run_all")
+        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
+        assert statuses(running.state) == [WorkStatus.PENDING]
+        await answer(running, "go_on")
+        assert (await running.ended()).outcome == "done"
+
+
+async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -> None:
+    """The report's card: retry runs it again; what failed is not gone past by itself."""
+    idle = tuple(decision("thinking") for _ in range(2))
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (*idle, *idle, done("Second is done.")),
+            "report": (report_reply("failed"), report_reply("failed")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await answer(running, "retry", "look at the folder first")
+        await running.until(
+            lambda s: (
+                any(c.kind is CardKind.REPORT for c in s.cards)
+                and s.active_plan is not None
+                and s.active_plan.steps[0].runs == 2
+            )
+        )
+        assert "look at the folder first" in str(
+            [r.text for r in running.server.requests if r.purpose == "task"][2]
+        )
+        await answer(running, "skip")
+        end = await running.ended()
+        assert statuses(running.state) == [WorkStatus.SKIPPED, WorkStatus.COMPLETED]
+        assert end.outcome == "done"
+
+
+async def test_a_list_without_a_plan_passes_values_by_typed_links(tmp_path: Path) -> None:
+    """A field of one result becomes the argument of the next; no text is filled in (C2)."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "where.json").write_text('{"note": {"path": "deep.txt"}}')
+    (tmp_path / "work" / "deep.txt").write_text("found it\n")
+    run = decision(
+        "",
+        action(
+            "task_loop.run",
+            task_list=[
+                {
+                    "operation": "file_ops.find_files",
+                    "args": {"glob": "*.txt"},
+                    "description": "find",
+                    "id": "found",
+                },
+                {
+                    "operation": "file_ops.read_file",
+                    "args": {"path": {"from_task": "found", "field": ""}},
+                    "description": "read",
+                },
+            ],
+        ),
+    )
+    replies = Script(
+        replies={"main": (run, done("It says: found it.")), "report": (report_reply(),)}
+    )
+    async with session(tmp_path, replies, headless=True) as running:
+        end = await running.turn("what does the note say?")
+        messages = [m for m in running.state.messages if isinstance(m, OperationMessage)]
+        reads = [m for m in messages if m.operation == "file_ops.read_file"]
+        assert len(reads) == 1
+        assert reads[0].args == {"path": messages[0].result.text}
+        assert end.llm_calls == 3  # the request, the report, the answer
+
+
+async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    """Unknown operation, placeholder, forward link: INVALID with the reasons (S3-18)."""
+    bad = decision(
+        "",
+        action(
+            "task_loop.run",
+            task_list=[
+                {"operation": "file_ops.fly", "args": {}},
+                {"operation": "file_ops.read_file", "args": {"path": "{{previous_result}}"}},
+                {
+                    "operation": "file_ops.read_file",
+                    "args": {"path": {"from_task": "later", "field": "x"}},
+                },
+            ],
+        ),
+    )
+    replies = Script(replies={"main": (bad, done("I cannot."))})
+    async with session(tmp_path, replies, headless=True) as running:
+        await running.turn("go")
+        result = running.results()[0].result
+        assert result.outcome is Outcome.INVALID
+        for word in ("file_ops.fly", "previous_result", "later"):
+            assert word in result.text
+        assert len(running.results()) == 1
+
+
+async def test_a_plan_of_many_steps_gets_a_word(tmp_path: Path) -> None:
+    """Covers C24."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("No.")),
+            "plan": (plan_reply(*(f"step {n}" for n in range(1, 301))),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("a big one")
+        await answer(running, "reject")
+        await running.ended()
+        assert "plan.many_steps" in running.notices()
+        assert len(statuses(running.state)) == 300
+
+
+async def test_a_turn_without_a_word_is_asked_for_its_answer(tmp_path: Path) -> None:
+    """Covers S3-23."""
+    replies = Script(
+        replies={
+            "main": (
+                decision("", action("file_ops.list_dir")),
+                done(""),
+                done("The folder is empty."),
+            )
+        }
+    )
+    async with session(tmp_path, replies, headless=True) as running:
+        end = await running.turn("what is here?")
+        assert end.reply == "The folder is empty."
+
+
+async def test_reports_reach_the_model_and_steps_stay_out_of_its_conversation(
+    tmp_path: Path,
+) -> None:
+    """The main conversation has the report; the step's own exchanges are not in it."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": (
+                decision("looking around first", action("file_ops.list_dir")),
+                done("The first note is as wanted."),
+            ),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.ended()
+        last = str([r.text for r in running.server.requests if r.purpose == "main"][-1])
+        assert "The first note is as wanted." in last
+        assert "looking around first" not in last
+        step_body = str([r.text for r in running.server.requests if r.purpose == "task"][-1])
+        assert "looking around first" in step_body
+        assert not [
+            m
+            for m in running.state.messages
+            if isinstance(m, NoticeMessage) and (m.level == "error")
+        ]
+
+
+async def test_every_event_of_a_plan_is_in_the_record(tmp_path: Path) -> None:
+    """Cards, steps and reports are records like all others."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": (done("Nothing to do."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.ended()
+        assert running.events(CardOpened)
+        assert [e.status for e in running.events(StepChanged)] == [
+            WorkStatus.IN_PROGRESS,
+            WorkStatus.COMPLETED,
+        ]
+        assert running.events(PlanAnswered)[0].run is RunMode.ALL
+
+
+async def test_a_repair_beside_the_work_stays_out_of_the_conversation(tmp_path: Path) -> None:
+    """The one who answers beside the work is told; the turn's own history is not touched."""
+    replies = Script(
+        replies={
+            "main": (
+                decision("", action("file_ops.write_file", path="a.txt", content="a")),
+                Reply(text="{broken", when=When(pattern="how far")),
+                done("Half way.", step="EXECUTION"),
+                done("Written."),
+            )
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("write it")
+        await running.gate()
+        await running.engine.send("how far are you?", when="now")
+        await running.until(
+            lambda s: any(m.kind == "assistant" and m.text == "Half way." for m in s.messages)
+        )
+        await running.answer(GateChoice.ONCE)
+        await running.ended()
+        requests = [r for r in running.server.requests if r.purpose == "main"]
+        assert "could not be used" in requests[2].text
+        assert "could not be used" not in requests[-1].text
+
+
+async def test_a_steps_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> None:
+    """Covers S3-11."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": (done("Nothing to do."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
+        await running.turn("notes please")
+        temperatures = {r.purpose: r.json.get("temperature") for r in running.server.requests}
+        assert temperatures == {"main": None, "plan": None, "task": 0.1}
+
+
+async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path) -> None:
+    """Paused at a safe point, redirected: the step's next decision has the words, and acts."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": (
+                decision("", action("file_ops.write_file", path="a.txt", content="a")),
+                done("Called it b, as you said."),
+            ),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        running.engine.pause()
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
+        await running.engine.send("call it b", when="now")
+        await running.ended()
+        asked = [r for r in running.server.requests if r.purpose == "task"]
+        assert "call it b" in asked[1].new_text
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
+
+
+async def test_while_a_step_runs_long_a_question_is_answered_and_a_stop_ends_its_children(
+    tmp_path: Path,
+) -> None:
+    """A step of thirty seconds: the answer comes beside it, the step goes on, a stop leaves no
+    child behind, not even one that has left its process group. Covers S4-31.
+    """
+    command = "setsid sleep 30.4242 & sleep 30.2424 & echo begun; wait"
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("Still at the first note.")),
+            "plan": (plan_reply("first note"),),
+            "task": (decision("", action("shell.run", command=command)),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.answer(GateChoice.ONCE, word="unsandboxed")
+        await running.until(lambda s: any("begun" in o.text for o in s.outputs.values()))
+        clock = running.store.clock
+        asked = clock.monotonic()
+        await running.engine.send("how far are you?", when="now")
+        await running.until(
+            lambda s: any(m.kind == "assistant" and "Still at" in m.text for m in s.messages)
+        )
+        assert clock.monotonic() - asked < 5  # a second on an idle machine; the step takes thirty
+        assert running.state.work is not None
+        assert running.state.running
+        assert set(sleepers()) == {"30.4242", "30.2424"}
+        running.engine.stop()
+        end = await running.ended()
+        assert end.outcome == "stopped"
+        assert sleepers() == []
+        assert statuses(running.state) == [WorkStatus.CANCELLED]
+
+
+def sleepers() -> list[str]:
+    """The durations that sleeping children of these tests were given."""
+    found: list[str] = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended just now
+        if words[0].endswith(b"sleep") and words[1].startswith(b"30."):
+            found.append(words[1].decode())
+    return sorted(found)

@@ -1,0 +1,155 @@
+"""TaskLoop and the chat beside it: neither takes the other down."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.session import action, decision, done, session
+
+from duckflow_tui.demo.endpoint import Fault, Reply, Script, When
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.loops.task_loop import TaskLoop, WorkBroke, WorkStopped
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.clock import SystemClock
+from duckflow_tui.state.events import StateError, WorkStarted
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.work import WorkInfo
+
+
+def loop_and_store() -> tuple[TaskLoop, Store, TaskSpawn]:
+    store = Store(AgentState(), SystemClock(), MemoryRecorder())
+    spawn = TaskSpawn()
+    return TaskLoop(store, spawn), store, spawn
+
+
+async def test_a_broken_piece_of_work_is_told_and_the_next_one_runs() -> None:
+    """The fault goes to whoever spawned, the wait ends, the work is laid down. Covers S2-10."""
+    task_loop, store, spawn = loop_and_store()
+
+    async def breaks() -> None:
+        store.dispatch(WorkStarted(work=WorkInfo(work_id="w", started_at=0.0)))
+        raise RuntimeError("a fault inside")
+
+    with pytest.raises(WorkBroke, match="a fault inside"):
+        await task_loop.run(breaks())
+    assert store.state.work is None
+    assert not task_loop.works
+    await asyncio.sleep(0)
+    assert isinstance(spawn.broken, RuntimeError)
+
+    async def works() -> str:
+        return "done"
+
+    assert await task_loop.run(works()) == "done"
+
+
+async def test_a_stop_ends_the_work_and_the_wait() -> None:
+    task_loop, store, spawn = loop_and_store()
+    begun = asyncio.Event()
+
+    async def waits() -> None:
+        store.dispatch(WorkStarted(work=WorkInfo(work_id="w", started_at=0.0)))
+        begun.set()
+        await asyncio.Event().wait()
+
+    waiting = asyncio.ensure_future(task_loop.run(waits()))
+    await begun.wait()
+    task_loop.stop()
+    with pytest.raises(WorkStopped):
+        await waiting
+    assert store.state.work is None
+    await spawn.end()
+
+
+async def test_who_waits_may_be_cancelled_and_the_work_lays_itself_down_first() -> None:
+    """The cancelled wait comes back only after the work has cleaned up."""
+    task_loop, _, spawn = loop_and_store()
+    begun, cleaned = asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            cleaned.set()
+
+    waiting = asyncio.ensure_future(task_loop.run(waits()))
+    await begun.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert cleaned.is_set()
+    assert not task_loop.works
+    await spawn.end()
+
+
+async def test_a_second_piece_is_refused_while_one_goes_on() -> None:
+    """One writer at a time."""
+    task_loop, _, spawn = loop_and_store()
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    first = asyncio.ensure_future(task_loop.run(waits()))
+    await asyncio.sleep(0)
+    with pytest.raises(StateError, match="one writer"):
+        await task_loop.run(waits())
+    task_loop.stop()
+    with pytest.raises(WorkStopped):
+        await first
+    await spawn.end()
+
+
+async def test_a_cancelled_worker_leaves_the_turn_alive(tmp_path: Path) -> None:
+    """The job of TaskLoop is cancelled from outside: the model is told, the turn goes on."""
+    run = decision(
+        "",
+        action(
+            "task_loop.run",
+            task_list=[
+                {
+                    "operation": "file_ops.write_file",
+                    "args": {"path": "a.txt", "content": "a"},
+                    "description": "write",
+                }
+            ],
+        ),
+    )
+    replies = Script(replies={"main": (run, done("It was stopped."), done("Still here."))})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("write it")
+        await running.gate()
+        for task in asyncio.all_tasks():
+            if task.get_name() == "task":
+                task.cancel()
+        end = await running.ended()
+        assert end.reply == "It was stopped."
+        outcomes = {m.operation: m.result.outcome for m in running.results()}
+        assert outcomes == {
+            "file_ops.write_file": Outcome.STOPPED,
+            "task_loop.run": Outcome.STOPPED,
+        }
+        assert (running.state.gates, running.state.work) == ((), None)
+        assert (await running.turn("are you there?")).reply == "Still here."
+
+
+async def test_a_broken_answer_beside_the_work_leaves_the_work_alone(tmp_path: Path) -> None:
+    """The endpoint fails for the aside only; the step's gate stays, the turn ends well."""
+    run = decision("", action("file_ops.write_file", path="a.txt", content="a"))
+    failing = Reply(fault=Fault(status=401), when=When(anywhere="how far"))
+    replies = Script(replies={"main": (run, failing, done("Written."))})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("write it")
+        await running.gate()
+        await running.engine.send("how far are you?", when="now")
+        await running.until(lambda s: any(n.startswith("llm.error") for n in running.notices()))
+        assert running.state.gates
+        assert running.state.turn is not None
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended()).reply == "Written."

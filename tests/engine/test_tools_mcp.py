@@ -1,0 +1,395 @@
+"""Tools of servers: real programs on pipes, most of them up to no good."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.bench import done
+from support.mcp_servers import Served, hostile, is_running, noted, served
+
+from duckflow_tui.safety.policy import Fact
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import Level
+from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.servers import UnknownServer
+from duckflow_tui.tools.mcp.tools import MAX_TOLD, MAX_TOOLS
+
+ECHO = "mcp.hostile.echo"
+
+
+def keys(s: Served) -> list[str]:
+    return [notice.key for notice in s.notices()]
+
+
+# --- what is offered -------------------------------------------------------------------------
+
+
+async def test_tools_become_operations_with_the_servers_words_made_harmless(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, hostile()) as s:
+        spec = s.specs()[ECHO]
+        assert spec.summary.startswith("The server hostile says: Says it again.")
+        assert "␛]0;owned" in spec.summary
+        assert "⟨U+202E⟩" in spec.summary
+        assert spec.parameters["properties"] == {"text": {"type": "string"}}
+        assert spec.effect is Effect.READ
+        assert s.specs()["mcp.hostile.write"].effect is Effect.REMOTE
+        assert len(s.specs()["mcp.hostile.described"].summary) < 1_100
+        assert all(name.isprintable() for name in s.specs())
+        server = s.server()
+        assert server.status == "ready"
+        assert {tool.operation for tool in server.tools} == set(s.specs())
+
+
+async def test_what_cannot_be_offered_is_named(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        said = {notice.key: notice.params["names"] for notice in s.notices()}
+        assert said["mcp.left_out.name"] == "same.name"
+        assert said["mcp.left_out.schema"] == "no_schema, deep"
+        assert "mcp.hostile.same_name" in s.specs()
+        assert "mcp.hostile.no_schema" not in s.specs()
+
+
+async def test_five_hundred_tools_fill_no_request(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile("a", "--many", "500"), hostile("b", "--many", "500")) as s:
+        size = sum(
+            len(spec.name) + len(spec.summary) + len(json.dumps(spec.parameters))
+            for spec in s.specs().values()
+        )
+        of_a = [name for name in s.specs() if name.startswith("mcp.a.")]
+        assert len(of_a) == MAX_TOOLS
+        assert size <= MAX_TOLD * 1.1  # spaces that the app does not send
+        left_out = [n for n in s.notices() if n.key == "mcp.left_out.many"]
+        assert [n.params["count"] for n in left_out] == ["372", "372"]
+
+
+async def test_the_list_of_operations_changes_between_turns_only(tmp_path: Path) -> None:
+    from duckflow_tui.state.agent import TurnInfo
+    from duckflow_tui.state.events import TurnStarted
+
+    async with served(tmp_path, hostile()) as s:
+        turn = TurnInfo(turn_id="t", message_id="m", max_attempts=1, limit=9, started_at=0.0)
+        s.bench.store.dispatch(TurnStarted(turn=turn))
+        before = s.bench.router.specs()
+        await s.run("mcp.hostile.grow")
+        await s.bench.until(lambda _: any(t.name == "grown" for t in s.server().tools))
+        assert s.bench.router.specs() == before
+        await s.servers.ready()  # as the next turn does
+        assert "mcp.hostile.grown" in s.specs()
+
+
+# --- arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({}, "text: is required"),
+        ({"text": 5}, "text: 5 is not of type 'string'"),
+        ({"text": "a", "more": 1}, "more: there is no such argument"),
+        ({"text": "{{previous_result}}"}, "nothing fills in a reference"),
+    ],
+)
+async def test_arguments_that_do_not_fit_reach_no_server(
+    tmp_path: Path, args: dict[str, object], words: str
+) -> None:
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
+        message = await s.bench.call(ECHO, **args)
+        assert message.result.outcome is Outcome.INVALID
+        assert words in message.result.text
+        assert "call echo" not in notes.read_text()
+
+
+# --- consent ---------------------------------------------------------------------------------
+
+
+async def test_a_read_only_tool_asks_until_it_was_approved(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        first = await s.bench.answered(GateChoice.SESSION, ECHO, {"text": "a"})
+        assert first.gate is not None
+        second = await s.bench.call(ECHO, text="b")
+        assert second.gate is None
+        assert second.result.outcome is Outcome.OK
+        assert s.servers.facts(ECHO) == {Fact.APPROVED}
+        assert s.servers.facts("mcp.hostile.fail") == frozenset()
+
+
+async def test_a_tool_with_effects_asks_every_time(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        task = s.bench.begin("mcp.hostile.write", text="a")
+        gate = await s.bench.gate()
+        assert gate.args == {"text": "a"}
+        assert not gate.can_grant_session
+        await s.bench.answer(gate, GateChoice.REJECT, reason="no")
+        assert (await done(task)).result.outcome is Outcome.REJECTED
+
+
+async def test_the_app_vouches_for_its_own_servers_only(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile(), approved=["mcp.own.*"], wait=False) as s:
+        assert s.servers.facts("mcp.own.add") == {Fact.APPROVED}
+        assert s.servers.facts("mcp.owner.add") == frozenset()
+        assert s.servers.facts("file_ops.write_file") == frozenset()
+
+
+# --- results ---------------------------------------------------------------------------------
+
+
+async def test_structured_content_is_json_and_not_said_twice(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        message = await s.run(ECHO, text="こんにちは")
+        assert message.result.text == '{"said": "こんにちは"}'
+        assert s.server().calls == 1
+
+
+async def test_errors_are_the_servers_words_and_act_on_nothing(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        failed = await s.run("mcp.hostile.fail")
+        assert failed.result.outcome is Outcome.ERROR
+        assert failed.result.text.startswith("The server hostile answered with an error: it went")
+        assert "\x1b" not in failed.result.text
+        refused = await s.run("mcp.hostile.error")
+        assert refused.result.outcome is Outcome.ERROR
+        assert "no ␛]0;owned" in refused.result.text
+        assert len(refused.result.text) < 400
+
+
+async def test_a_huge_result_is_kept_whole_and_told_in_part(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        message = await s.run("mcp.hostile.huge", size=2_000_000)
+        assert message.result.outcome is Outcome.OK
+        assert len(message.result.text) <= 256 * 1024
+        assert len(await s.bench.blobs.get(message.result.blob)) == 2_000_000
+
+
+async def test_pictures_and_sounds_are_named_and_resources_are_read(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        text = (await s.run("mcp.hostile.picture")).result.text
+        assert "[image/png, 12 KB, not shown]" in text
+        assert "[audio/wav, 3 bytes, not shown]" in text
+        assert "[resource file:///a.txt]\ninside" in text
+        assert "[resource b: file:///b.txt]" in text
+
+
+async def test_an_answer_that_is_none_is_an_error(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        message = await s.run("mcp.hostile.wrong_answer")
+        assert message.result.outcome is Outcome.ERROR
+        assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
+
+
+async def test_progress_is_shown_while_it_runs(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        seen: list[str] = []
+        s.bench.store.watch(lambda state, _: seen.extend(r.progress for r in state.running))
+        await s.run("mcp.hostile.steps")
+        assert any(text.startswith("1/4 ␛]0;owned") for text in seen)
+
+
+# --- what does not end, and what ends too early -------------------------------------------------
+
+
+async def test_a_call_that_is_never_answered_ends_in_time(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes), timeout_s=1.0)) as s:
+        message = await s.run("mcp.hostile.never")
+        assert message.result.outcome is Outcome.ERROR
+        assert "did not answer within 1 s" in message.result.text
+        await noted(notes, "notifications/cancelled")
+        assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
+
+
+async def test_a_stop_ends_a_call_at_once_and_the_server_is_told(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
+        task = s.bench.begin("mcp.hostile.never")
+        await s.bench.answer(await s.bench.gate(), GateChoice.ONCE)
+        await noted(notes, "call never")
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await done(task)
+        assert time.monotonic() - began < 1.0
+        await noted(notes, "notifications/cancelled")
+
+
+async def test_a_server_that_dies_is_reported_and_started_for_the_next_call(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, hostile()) as s:
+        message = await s.run("mcp.hostile.die")
+        assert message.result.outcome is Outcome.ERROR
+        assert "it ended with status 7: my last words" in message.result.text
+        server = await s.until("failed")
+        assert "status 7" in server.error
+        notice = s.notices()[-1]
+        assert (notice.key, notice.level) == ("mcp.ended", Level.WARNING)
+        before = s.bench.router.specs()
+        again = await s.run(ECHO, text="a")
+        assert again.result.outcome is Outcome.OK
+        assert s.server().status == "ready"
+        assert s.bench.router.specs() == before
+
+
+async def test_a_server_that_cannot_start_again_is_an_error_of_the_call(tmp_path: Path) -> None:
+    program = tmp_path / "server"
+    config = hostile()
+    program.write_text(f"#!/bin/sh\nexec {config.command} {' '.join(config.args)}\n")
+    program.chmod(0o700)
+    async with served(tmp_path, McpServerConfig(name="hostile", command=str(program))) as s:
+        await s.run("mcp.hostile.die")
+        await s.until("failed")
+        program.unlink()
+        message = await s.run(ECHO, text="a")
+        assert message.result.outcome is Outcome.ERROR
+        assert "does not start: No such file or directory" in message.result.text
+
+
+async def test_text_between_messages_is_logged_and_does_no_harm(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        message = await s.run("mcp.hostile.garbage")
+        assert message.result.text == "done: garbage"
+        assert "this is no message {" in await s.servers.log("hostile")
+
+
+async def test_a_flood_on_standard_error_fills_no_disk(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        message = await s.run("mcp.hostile.flood")
+        assert message.result.text == "done: flood"
+        logs = list(s.folder.glob("*.log*"))
+        assert 0 < sum(path.stat().st_size for path in logs) < 1_100_000
+        assert all(path.stat().st_mode & 0o077 == 0 for path in logs)
+
+
+async def test_a_line_without_end_ends_the_server_and_not_the_app(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        message = await s.run("mcp.hostile.long_line")
+        assert message.result.outcome is Outcome.ERROR
+        assert "a message of more than 4 MB" in message.result.text
+        assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
+
+
+# --- starts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (McpServerConfig(name="hostile", command="/no/such/program"), "No such file or directory"),
+        (hostile("hostile", "--exit", "no database there"), "status 3: no database there"),
+        (hostile("hostile", "--refuse", "not \x1b[31mtoday"), "not ␛[31mtoday"),
+        (hostile("hostile", "--no-object"), "its answer breaks the protocol: tools.0.inputSchema"),
+        (hostile("hostile", "--mute", timeout_s=1.0), "did not answer within 1 s"),
+    ],
+)
+async def test_a_start_that_fails_says_what_was_said(
+    tmp_path: Path, config: McpServerConfig, words: str
+) -> None:
+    async with served(tmp_path, config) as s:
+        server = s.server()
+        assert server.status == "failed"
+        assert words in server.error
+        assert words in s.notices()[-1].params["reason"]
+        assert s.specs() == {}
+
+
+async def test_the_first_request_waits_for_a_slow_start_only_so_long(tmp_path: Path) -> None:
+    slow = hostile("slow", "--start", "2.5", start_s=0.2)
+    async with served(tmp_path, hostile(), slow) as s:
+        assert ECHO in s.specs()
+        assert s.server("slow").status == "starting"
+        assert [n.params["servers"] for n in s.notices() if n.key == "mcp.late"] == ["slow"]
+        await s.until("ready", "slow")
+        assert "mcp.slow.echo" in s.specs()
+
+
+async def test_starting_holds_the_loop_for_no_key(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile("hostile", "--start", "0.5"), wait=False) as s:
+        began = time.monotonic()
+        await s.servers.begin()
+        assert time.monotonic() - began < 0.05
+        assert s.server().status == "starting"
+
+
+# --- what a server gets and leaves behind -----------------------------------------------------
+
+
+async def test_a_server_gets_no_variable_of_ours(tmp_path: Path) -> None:
+    environ = {**os.environ, "OPENAI_API_KEY": "sk-ours", "MY_SETTING": "x", "LANG": "ja_JP.UTF-8"}
+    config = hostile(env={"ITS_TOKEN": "given-to-the-server", "PLAIN": "1"})
+    async with served(tmp_path, config, environ=environ) as s:
+        text = (await s.run("mcp.hostile.environment")).result.text
+        got = json.loads(text)
+        assert "OPENAI_API_KEY" not in got
+        assert "MY_SETTING" not in got
+        assert got["LANG"] == "ja_JP.UTF-8"
+        assert got["PLAIN"] == "1"
+        assert got["ITS_TOKEN"] == "[redacted]"  # it has it, and it goes to no model
+
+
+async def test_the_end_of_the_session_ends_servers_and_their_children(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
+        child = int((await s.run("mcp.hostile.child")).result.text)
+        server = int(notes.read_text().splitlines()[0].removeprefix("started "))
+        assert is_running(child)
+        began = time.monotonic()
+        await s.servers.close()
+        assert time.monotonic() - began < 1.0
+    assert not is_running(child)
+    assert not is_running(server)
+
+
+async def test_a_child_does_not_outlive_a_server_that_dies(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        child = int((await s.run("mcp.hostile.child")).result.text)
+        await s.run("mcp.hostile.die")
+        await s.run(ECHO, text="a")
+        assert not is_running(child)
+
+
+async def test_the_user_stops_and_starts_a_server(tmp_path: Path) -> None:
+    async with served(tmp_path, hostile()) as s:
+        await s.servers.stop("hostile")
+        assert s.server().status == "stopped"
+        assert s.specs() == {}
+        await s.servers.start("hostile")
+        assert ECHO in s.specs()
+        await s.servers.restart("hostile")
+        assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
+        assert keys(s).count("mcp.ended") == 0
+        with pytest.raises(UnknownServer):
+            await s.servers.start("nobody")
+
+
+# --- the database rule -----------------------------------------------------------------------
+
+
+async def test_no_query_before_the_schema_was_read(tmp_path: Path) -> None:
+    """Covers C37, S3-19, S3-33."""
+    notes = tmp_path / "notes"
+    config = hostile("hostile", "--notes", str(notes), schema_tool="schema", query_tool="query")
+    async with served(tmp_path, config) as s:
+        early = await s.bench.call("mcp.hostile.query", sql="SELECT 1")
+        assert early.result.outcome is Outcome.INVALID
+        assert "Call mcp.hostile.schema first" in early.result.text
+        assert "call query" not in notes.read_text()
+        await s.run("mcp.hostile.schema")
+        late = await s.run("mcp.hostile.query", sql="SELECT 1")
+        assert late.result.outcome is Outcome.OK
+
+
+async def test_a_schema_that_was_refused_was_not_read(tmp_path: Path) -> None:
+    """Covers S3-33."""
+    config = hostile(schema_tool="schema", query_tool="query")
+    async with served(tmp_path, config) as s:
+        await s.bench.answered(GateChoice.REJECT, "mcp.hostile.schema", {})
+        early = await s.bench.call("mcp.hostile.query", sql="SELECT 1")
+        assert early.result.outcome is Outcome.INVALID

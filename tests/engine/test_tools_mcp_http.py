@@ -1,0 +1,72 @@
+"""Servers that are reached over HTTP, on the loopback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.mcp_servers import served
+
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.tools.mcp.config import McpServerConfig
+
+PROGRAM = Path(__file__).parents[1] / "support" / "http_server.py"
+
+
+@contextmanager
+def http_server(*options: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
+    """The address of a running server."""
+    command = [sys.executable, "-I", str(PROGRAM), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp", process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+async def test_tools_over_http(tmp_path: Path, options: tuple[str, ...]) -> None:
+    with http_server(*options) as (url, _):
+        async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
+            server = s.server("net")
+            assert (server.status, server.transport, server.log) == ("ready", "http", "")
+            message = await s.run("mcp.net.double", number=21)
+            assert message.result.text == '{"result": 42}'
+            large = await s.run("mcp.net.large", size=1_500_000)
+            assert large.result.outcome is Outcome.OK
+            assert large.result.truncated_chars > 1_000_000
+
+
+async def test_new_tools_over_http_are_noticed(tmp_path: Path) -> None:
+    with http_server() as (url, _):
+        async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
+            await s.run("mcp.net.grow")
+            await s.bench.until(lambda _: any(t.name == "twice" for t in s.server("net").tools))
+            assert "mcp.net.twice" in s.specs()
+
+
+async def test_a_server_that_goes_away_is_an_error_and_comes_back(tmp_path: Path) -> None:
+    with http_server() as (url, process):
+        async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
+            process.kill()
+            process.wait()
+            message = await s.run("mcp.net.double", number=1)
+            assert message.result.outcome is Outcome.ERROR
+            assert "The server net did not do it" in message.result.text
+            again = await s.run("mcp.net.double", number=1)
+            assert again.result.outcome is Outcome.ERROR
+            assert s.server("net").status == "failed"
+
+
+async def test_an_address_where_nobody_listens_is_a_failed_start(tmp_path: Path) -> None:
+    config = McpServerConfig(name="net", url="http://127.0.0.1:9/mcp")
+    async with served(tmp_path, config) as s:
+        server = s.server("net")
+        assert server.status == "failed"
+        assert "connect" in server.error.lower()

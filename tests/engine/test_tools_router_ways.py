@@ -1,0 +1,186 @@
+"""What else a call may be: tried again, part of a plan's step, run by the user, talkative."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.bench import Bench, done
+
+from duckflow_tui.state.events import OperationOutput, StateError
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
+from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.registry import Registry
+
+WRITE = "file_ops.write_file"
+
+
+class _Nothing(Arguments):
+    pass
+
+
+class Flaky:
+    """Fails so many times before it goes well."""
+
+    def __init__(self, failures: int, *, transient: bool = True, name: str = "git.status") -> None:
+        self.left = failures
+        self.calls = 0
+        self.transient = transient
+        self.operation = Operation(
+            name=name,
+            summary="Fails, then works.",
+            effect=Effect.READ if name == "git.status" else Effect.REMOTE,
+            arguments=_Nothing,
+            paths=lambda args: (),
+            prepare=self._prepare,
+            retries=2,
+        )
+
+    async def _prepare(self, args: _Nothing, places: object, context: ToolContext) -> Work:
+        async def run() -> Output:
+            self.calls += 1
+            if self.left:
+                self.left -= 1
+                raise ToolFault("not now", transient=self.transient)
+            return Output("there")
+
+        return Work(run)
+
+
+def bench_with(root: Path, operation: Operation[_Nothing]) -> Bench:
+    bench = Bench(root, registry=Registry([operation]))
+    bench.router.retry_after_s = 0.0
+    return bench
+
+
+async def test_a_read_is_tried_again_after_a_transient_fault(tmp_path: Path) -> None:
+    """Covers S3-22."""
+    flaky = Flaky(2)
+    message = await bench_with(tmp_path, flaky.operation).call("git.status")
+    assert (message.result.outcome, message.result.text, flaky.calls) == (Outcome.OK, "there", 3)
+
+
+@pytest.mark.parametrize(("failures", "transient", "calls"), [(3, True, 3), (1, False, 1)])
+async def test_tries_end_and_other_faults_are_not_tried_again(
+    tmp_path: Path, failures: int, transient: bool, calls: int
+) -> None:
+    """Covers S3-22."""
+    flaky = Flaky(failures, transient=transient)
+    message = await bench_with(tmp_path, flaky.operation).call("git.status")
+    assert message.result.outcome is Outcome.ERROR
+    assert message.result.text == "not now"
+    assert flaky.calls == calls
+
+
+async def test_what_may_have_had_an_effect_is_never_tried_again(tmp_path: Path) -> None:
+    flaky = Flaky(1, name="mcp.shop.buy")
+    message = await bench_with(tmp_path, flaky.operation).approved("mcp.shop.buy")
+    assert message.result.outcome is Outcome.ERROR
+    assert flaky.calls == 1
+
+
+async def test_consent_for_a_step_holds_for_that_file_in_that_step_alone(tmp_path: Path) -> None:
+    """Covers S4-69."""
+    bench = Bench(tmp_path)
+
+    def begin(step_id: str, path: str = "a.txt", text: str = "") -> asyncio.Task[object]:
+        action = bench.action(WRITE, path=path, content=f"{step_id}{text}\n")
+        return asyncio.create_task(bench.router.call(action, step_id=step_id))
+
+    first = begin("step_1")
+    gate = await bench.gate()
+    assert gate.can_grant_step
+    assert gate.step_id == "step_1"
+    await bench.answer(gate, GateChoice.STEP)
+    await done(first)
+    (grant,) = bench.store.state.grants
+    assert (grant.step_id, grant.path) == ("step_1", "a.txt")
+    await done(begin("step_1", text=" again"))
+    assert (tmp_path / "a.txt").read_text() == "step_1 again\n"
+    for step_id, path in (("step_1", "b.txt"), ("step_2", "a.txt"), ("", "a.txt")):
+        task = begin(step_id, path, " other")
+        gate = await bench.gate()
+        assert gate.can_grant_step is bool(step_id)
+        await bench.answer(gate, GateChoice.REJECT)
+        await done(task)
+    assert (tmp_path / "a.txt").read_text() == "step_1 again\n"
+
+
+async def test_there_is_no_consent_for_a_step_outside_of_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    task = bench.begin(WRITE, path="a.txt", content="a\n")
+    gate = await bench.gate()
+    with pytest.raises(StateError):
+        await bench.answer(gate, GateChoice.STEP)
+    await bench.answer(gate, GateChoice.REJECT)
+    await done(task)
+
+
+async def test_a_deletion_in_a_step_can_be_allowed_only_once(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    bench = Bench(tmp_path)
+    action = bench.action("file_ops.delete_file", path="a.txt")
+    task = asyncio.create_task(bench.router.call(action, step_id="step_1"))
+    gate = await bench.gate()
+    assert not gate.can_grant_step
+    await bench.answer(gate, GateChoice.REJECT)
+    await done(task)
+
+
+async def test_the_step_of_a_call_is_in_its_records(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, mode=ApprovalMode.TRUSTED)
+    action = bench.action(WRITE, path="a.txt", content="a\n")
+    message = await bench.router.call(action, step_id="step_7")
+    assert message.step_id == "step_7"
+    skipped = await bench.router.skip(bench.action(WRITE), "why not", step_id="step_8")
+    assert skipped.step_id == "step_8"
+
+
+async def test_the_user_s_key_is_consent_but_not_for_protected_places(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, mode=ApprovalMode.PLAN)
+    action = bench.action(WRITE, path="a.txt", content="a\n").model_copy(update={"reasoning": ""})
+    message = await bench.router.call(action, by_user=True)
+    assert message.by_user
+    assert message.result.outcome is Outcome.OK
+    action = bench.action(WRITE, path=".git/config", content="a\n")
+    message = await bench.router.call(action, by_user=True)
+    assert message.result.outcome is Outcome.DENIED
+    assert not (tmp_path / ".git").exists()
+
+
+async def test_output_in_many_pieces_becomes_few_events(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def prepare(args: _Nothing, places: object, context: ToolContext) -> Work:
+        async def run() -> Output:
+            for number in range(5_000):
+                context.output(f"{number}\n")
+            await asyncio.wait_for(last.wait(), 5)
+            return Output("done")
+
+        return Work(run)
+
+    talkative = Operation(
+        name="git.log",
+        summary="Talks.",
+        effect=Effect.READ,
+        arguments=_Nothing,
+        paths=lambda args: (),
+        prepare=prepare,
+    )
+    last = asyncio.Event()
+    bench = bench_with(tmp_path, talkative)
+
+    def look(state: object, record: object) -> None:
+        event = getattr(record, "event", None)
+        if isinstance(event, OperationOutput):
+            seen.append(event.text)
+            if event.text.endswith("4999\n"):
+                last.set()
+
+    bench.store.watch(look)
+    await bench.call("git.log")
+    assert len(seen) <= 3
+    assert "".join(seen) == "".join(f"{number}\n" for number in range(5_000))

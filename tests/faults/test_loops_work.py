@@ -1,0 +1,515 @@
+"""Plans and their work against a model that lies and a user whose keys come at odd moments."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.session import Session, action, decision, done, session
+
+from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.loops.links import LinkFault, resolved
+from duckflow_tui.loops.task_loop import TaskLoop
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import Card, CardAnswer, CardKind
+from duckflow_tui.state.clock import SystemClock
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.phase import Status
+from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.work import Plan, PlanEdit, PlanStatus, WorkStatus
+
+PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
+CANNOT = decision("I cannot do this.", next_step="pending_user")
+FAILED = Reply(
+    data={"status": "failed", "summary": "", "cause": "it cannot be done", "next_action": ""},
+    repeat=True,
+)
+TALK = tuple(done("So it stands.") for _ in range(5))
+THOUSANDS = "9" * 5_000  # digits, more than Python makes a number of
+
+
+def planned(*names: str, chain: bool = False) -> Reply:
+    steps = [
+        {
+            "id": f"s{number}",
+            "name": name,
+            "description": f"do {name}",
+            "depends_on": [f"s{number - 1}"] if chain and number > 1 else [],
+        }
+        for number, name in enumerate(names, start=1)
+    ]
+    body = {"name": "notes", "goal": "notes", "steps": steps, "risk": "low"}
+    return Reply(data={**body, "success_criteria": ["they are there"]})
+
+
+def held(reply: Reply) -> Reply:
+    return reply.model_copy(update={"hold": "until asked"})
+
+
+def write(path: str) -> dict[str, Any]:
+    return action("file_ops.write_file", path=path, content="text\n")
+
+
+def listed(*tasks: tuple[str, dict[str, Any]]) -> Reply:
+    return Reply(
+        data={"tasks": [{"operation": o, "args": args, "description": o} for o, args in tasks]}
+    )
+
+
+def plan_of(running: Session) -> Plan:
+    plan = running.state.active_plan
+    assert plan is not None
+    return plan
+
+
+def statuses(running: Session) -> list[WorkStatus]:
+    return [step.status for step in plan_of(running).steps]
+
+
+async def card(running: Session, kind: CardKind) -> Card:
+    await running.until(lambda state: any(c.kind is kind for c in state.cards))
+    return next(c for c in running.state.cards if c.kind is kind)
+
+
+async def answer(running: Session, kind: CardKind, action_name: str) -> None:
+    shown = await card(running, kind)
+    await running.engine.answer_card(
+        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=action_name)
+    )
+
+
+async def approve(running: Session) -> None:
+    await running.engine.send("notes please")
+    await answer(running, CardKind.PLAN, "run_all")
+
+
+def at_a_decision(state: AgentState) -> bool:
+    """A step runs and its model is being asked."""
+    return state.work is not None and state.work.loop > 0 and bool(state.live)
+
+
+# --- a plan that the user changes while it is worked on ------------------------------------------
+
+
+async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: Path) -> None:
+    """Paused between two steps, the next one is skipped; the rest runs."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first", "second", "third", chain=True),),
+            "task": (held(done("First.")), done("Third.")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await running.until(at_a_decision)
+        running.engine.pause()
+        running.server.release("until asked")
+        await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
+        assert running.engine.plan.skip(plan_of(running).steps[1].step_id) == ""
+        running.engine.resume()
+        assert (await running.ended()).outcome == "done"
+        assert statuses(running) == [
+            WorkStatus.COMPLETED,
+            WorkStatus.SKIPPED,
+            WorkStatus.COMPLETED,
+        ]
+
+
+@pytest.mark.parametrize("choice", ["retry", "skip"])
+async def test_the_card_of_a_dropped_step_is_answered(tmp_path: Path, choice: str) -> None:
+    """The failed step is dropped while its card is open: the answer has nothing left to move."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first", "second"),),
+            "task": (CANNOT, done("Second.")),
+            "report": (FAILED,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await card(running, CardKind.REPORT)
+        dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
+        assert await running.engine.plan.edit((dropped,)) == ""
+        await answer(running, CardKind.REPORT, choice)
+        assert (await running.ended()).outcome == "done"
+        assert statuses(running) == [WorkStatus.COMPLETED]
+
+
+async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first", "second"),),
+            "task": (done("Second."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await card(running, CardKind.PLAN)
+        first = plan_of(running).steps[0].step_id
+        assert running.engine.plan.set_break(first, True) == ""
+        await answer(running, CardKind.PLAN, "run_all")
+        await card(running, CardKind.BREAKPOINT)
+        assert await running.engine.plan.edit((PlanEdit(op="drop", step_id=first),)) == ""
+        await answer(running, CardKind.BREAKPOINT, "go_on")
+        assert (await running.ended()).outcome == "done"
+
+
+async def test_a_plan_changed_right_behind_the_yes_is_shown_again(tmp_path: Path) -> None:
+    """The yes was for two steps; what is left of them was never shown. Covers C35."""
+    replies = Script(replies={"main": (PROPOSE, *TALK), "plan": (planned("first", "second"),)})
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
+        assert await running.engine.plan.edit((dropped,)) == ""
+        shown = await card(running, CardKind.PLAN)
+        assert shown.before is not None
+        assert len(shown.before.steps) == 2
+        assert plan_of(running).status is PlanStatus.DRAFT
+        await answer(running, CardKind.PLAN, "reject")
+        assert (await running.ended()).outcome == "done"
+
+
+async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
+    tmp_path: Path,
+) -> None:
+    listing = decision("", action("task_tool.generate_list", step_id="1"))
+    replies = Script(
+        replies={
+            "main": (PROPOSE, listing, *TALK),
+            "plan": (planned("first", "second"),),
+            "tasks": (held(listed(("file_ops.list_dir", {}))),),
+            "task": (done("Second."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await running.until(
+            lambda s: any(r.operation == "task_tool.generate_list" and r.started for r in s.running)
+        )
+        dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
+        assert await running.engine.plan.edit((dropped,)) == ""
+        running.server.release("until asked")
+        assert (await running.ended()).outcome == "done"
+        told = next(r for r in running.results() if r.operation == "task_tool.generate_list")
+        assert told.result.outcome is Outcome.ERROR
+        assert "has no step" in told.result.text
+
+
+# --- stopping ------------------------------------------------------------------------------------
+
+
+async def test_a_second_stop_does_not_let_the_wait_go_before_the_work_is_laid_down() -> None:
+    """The work is told again, so that it need not be gentle; the wait still waits for it."""
+    task_loop = TaskLoop(Store(AgentState(), SystemClock(), MemoryRecorder()), spawn := TaskSpawn())
+    begun, asked, cleaned = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            asked.set()
+            try:
+                await asyncio.Event().wait()  # gentle for ever, until it is told again
+            finally:
+                cleaned.set()
+
+    waiting = asyncio.ensure_future(task_loop.run(waits()))
+    await begun.wait()
+    waiting.cancel()
+    await asked.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert cleaned.is_set()
+    assert not task_loop.works
+    await spawn.end()
+
+
+async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_task(
+    tmp_path: Path,
+) -> None:
+    """The second of three tasks is stopped. Going on asks for a new list: the third alone would
+    make a step look done whose second task never was.
+    """
+    first = listed(
+        ("file_ops.write_file", {"path": "1.txt", "content": "1"}),
+        ("shell.run", {"command": "sleep 60"}),
+        ("file_ops.write_file", {"path": "3.txt", "content": "3"}),
+    )
+    again = listed(("file_ops.write_file", {"path": "2.txt", "content": "2"}))
+    said = Reply(data={**(FAILED.data or {}), "status": "completed"})
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first"),),
+            "tasks": (first, again),
+            "report": (said,),
+        }
+    )
+    environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
+    async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
+        await approve(running)
+        await running.gate()
+        running.engine.stop()
+        assert (await running.ended()).outcome == "stopped"
+        assert [task.status for task in plan_of(running).steps[0].task_list] == [
+            WorkStatus.COMPLETED,
+            WorkStatus.CANCELLED,
+            WorkStatus.CANCELLED,
+        ]
+        assert running.engine.plan.run() == ""
+        assert (await running.ended(2)).outcome == "done"
+        assert (running.workspace / "2.txt").exists()
+        assert not (running.workspace / "3.txt").exists()
+
+
+async def test_a_question_after_a_stop_does_not_set_the_plan_going_again(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first", "second"),),
+            "task": (held(done("First.")), decision("", write("b.txt"), next_step="done")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await running.until(at_a_decision)
+        running.engine.stop()
+        assert (await running.ended()).outcome == "stopped"
+        running.server.release("until asked")
+        await running.turn("why did you do that?")
+        assert statuses(running) == [WorkStatus.CANCELLED, WorkStatus.PENDING]
+        assert not (running.workspace / "b.txt").exists()
+
+
+async def test_nor_does_one_after_the_report_said_stop(tmp_path: Path) -> None:
+    """The user's key lets it go on."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first", "second"),),
+            "task": (CANNOT, done("Second.")),
+            "report": (FAILED,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await answer(running, CardKind.REPORT, "stop")
+        await running.ended()
+        await running.turn("what time is it?")
+        assert statuses(running) == [WorkStatus.FAILED, WorkStatus.PENDING]
+        assert running.engine.plan.run() == ""
+        await running.ended(3)
+        assert statuses(running) == [WorkStatus.FAILED, WorkStatus.COMPLETED]
+
+
+async def test_a_stop_behind_the_last_skipped_step_leaves_the_plan_completed(
+    tmp_path: Path,
+) -> None:
+    """Paused, the last step is waived, then all is stopped: nothing of the plan is left."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first"),),
+            "task": (CANNOT,),
+            "report": (FAILED,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await card(running, CardKind.REPORT)
+        running.engine.pause()
+        await answer(running, CardKind.REPORT, "skip")
+        await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
+        running.engine.stop()
+        assert (await running.ended()).outcome == "stopped"
+        assert statuses(running) == [WorkStatus.SKIPPED]
+        assert plan_of(running).status is PlanStatus.COMPLETED
+
+
+async def test_nobody_could_let_paused_work_go_on_without_a_screen(tmp_path: Path) -> None:
+    """Headless, a model that halts the work is refused, or the run would never end."""
+    replies = Script(replies={"main": (decision("", action("task_loop.pause")), *TALK)})
+    async with session(tmp_path, replies, headless=True) as running:
+        assert (await running.turn("hello")).outcome == "done"
+        assert running.results()[0].result.outcome is Outcome.ERROR
+
+
+# --- what a plan says of itself ------------------------------------------------------------------
+
+
+async def test_a_step_the_model_works_on_itself_runs_no_longer_than_the_turn(
+    tmp_path: Path,
+) -> None:
+    """Left in progress, it would hold the plan for ever; other work is refused meanwhile."""
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                decision(
+                    "",
+                    action("plan_tool.update_step", step_id="1", status="in_progress"),
+                    action("task_loop.run", step_id="2"),
+                ),
+                *TALK,
+            ),
+            "plan": (planned("first", "second"),),
+            "task": (done("First."), done("Second.")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        assert (await running.ended()).outcome == "partial"
+        assert running.results()[2].result.outcome is Outcome.INVALID
+        assert statuses(running) == [WorkStatus.CANCELLED, WorkStatus.PENDING]
+        assert running.engine.plan.run() == ""
+        assert (await running.ended(2)).outcome == "done"
+        assert statuses(running) == [WorkStatus.COMPLETED] * 2
+
+
+async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: Path) -> None:
+    """A plan that is completed stays so, a step that the user skipped stays skipped."""
+    back = [
+        action("plan_tool.update_step", step_id=step, status=status)
+        for step in ("1", "2")
+        for status in ("pending", "failed", "in_progress")
+    ]
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK[:2], decision("", *back), *TALK),
+            "plan": (planned("first", "second"),),
+            "task": (done("First."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await card(running, CardKind.PLAN)
+        assert running.engine.plan.skip(plan_of(running).steps[1].step_id) == ""
+        await answer(running, CardKind.PLAN, "run_all")
+        assert (await running.ended()).outcome == "done"
+        await running.turn("and now?")
+        assert [r.result.outcome for r in running.results()[1:]] == [Outcome.ERROR] * 6
+        assert statuses(running) == [WorkStatus.COMPLETED, WorkStatus.SKIPPED]
+        assert plan_of(running).status is PlanStatus.COMPLETED
+
+
+async def test_nothing_of_a_draft_is_begun_or_ended_by_the_model(tmp_path: Path) -> None:
+    block = decision("", action("plan_tool.update_step", step_id="1", status="blocked"))
+    replies = Script(replies={"main": (PROPOSE, block, *TALK), "plan": (planned("first"),)})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, CardKind.PLAN, "reject")
+        await running.turn("and now?")
+        assert statuses(running) == [WorkStatus.PENDING]
+
+
+async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: Path) -> None:
+    """And going on with it says that nothing is left, instead of having it run for ever."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first"),),
+            "task": (CANNOT,),
+            "report": (FAILED,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await answer(running, CardKind.REPORT, "stop")
+        await running.ended()
+        assert plan_of(running).status is PlanStatus.FAILED
+        assert running.engine.plan.skip(plan_of(running).steps[0].step_id) == ""
+        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.engine.plan.run() == "Nothing of the plan can begin."
+        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.state.turn is None
+
+
+@pytest.mark.parametrize("by", ["user", "model"])
+async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, by: str) -> None:
+    """It was all that kept the plan from being done, whoever drops it."""
+    drop = decision("", action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}]))
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK[:2], drop, *TALK),
+            "plan": (planned("first", "second"),),
+            "task": (done("First."), CANNOT),
+            "report": (FAILED,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await answer(running, CardKind.REPORT, "stop")
+        assert (await running.ended()).outcome == "partial"
+        assert plan_of(running).status is PlanStatus.FAILED
+        if by == "user":
+            dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[1].step_id)
+            assert await running.engine.plan.edit((dropped,)) == ""
+        else:
+            await running.engine.send("leave the second out")
+            await answer(running, CardKind.PLAN_CHANGE, "accept")
+            await running.ended(2)
+        assert statuses(running) == [WorkStatus.COMPLETED]
+        assert plan_of(running).status is PlanStatus.COMPLETED
+
+
+async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
+    tmp_path: Path,
+) -> None:
+    """A change proposed beside the work outlives it; the answer leaves the status alone."""
+    change = action("plan_tool.revise", changes=[{"op": "add", "name": "third"}])
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), decision("", change, next_step="done"), *TALK),
+            "plan": (planned("first"),),
+            "task": (decision("", write("a.txt"), next_step="done"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await approve(running)
+        await running.gate()
+        await running.engine.send("a third one please", when="now")
+        await card(running, CardKind.PLAN_CHANGE)
+        await running.answer(GateChoice.ONCE)
+        await running.ended()
+        before = running.state.status
+        await answer(running, CardKind.PLAN_CHANGE, "accept")
+        await running.until(lambda s: not s.running)
+        assert before is Status.SUCCESS
+        assert running.state.status is Status.SUCCESS
+        assert statuses(running) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
+
+
+# --- numbers that are none -----------------------------------------------------------------------
+
+
+async def test_a_number_of_thousands_of_digits_means_no_step(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                decision("", action("plan_tool.update_step", step_id=THOUSANDS, status="failed")),
+                *TALK,
+            ),
+            "plan": (planned("first"),),
+            "task": (done("First."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        assert (await running.ended()).outcome == "done"
+        assert "has no step" in running.results()[1].result.text
+
+
+def test_a_number_of_thousands_of_digits_means_no_field() -> None:
+    link = {"path": {"from_task": "first", "field": THOUSANDS}}
+    with pytest.raises(LinkFault, match="has no field"):
+        resolved(link, {"first": '["a.txt"]'})

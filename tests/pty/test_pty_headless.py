@@ -1,0 +1,94 @@
+"""A run without a screen that is interrupted from outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+from support.serving import served
+from support.session import action, decision, done, script
+
+DEADLINE = 30.0  # seconds until a wait has failed
+MORE_THAN_A_PIPE_HOLDS = 2_000_000
+
+
+def start(
+    tmp_path: Path,
+    base_url: str,
+    text: str,
+    *,
+    as_json: bool = True,
+    out: IO[str] | int = subprocess.PIPE,
+) -> subprocess.Popen[str]:
+    work = tmp_path / "work"
+    work.mkdir()
+    command = [sys.executable, "-m", "duckflow_tui", "-p", text, "--mode", "trusted"]
+    command += ["--base-url", base_url, "--model", "m", "--protocol", "json"]
+    return subprocess.Popen(
+        [*command, *(["--json"] if as_json else [])],
+        cwd=work,
+        env={"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"},
+        stdin=subprocess.PIPE,
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_an_interrupted_turn_ends_as_stopped(tmp_path: Path) -> None:
+    reply = decision("I write.", action("file_ops.write_file", path="a.txt", content="x"))
+    held = reply.model_copy(update={"hold": "rest", "hold_after": 40})
+    with served(script(held)) as server:
+        run = start(tmp_path, server.endpoint.base_url, "go")
+        server.reached("rest")
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=DEADLINE)
+    assert run.returncode == 130, err
+    last = json.loads(out.splitlines()[-1])
+    assert (last["kind"], last["outcome"]) == ("turn_finished", "stopped")
+    assert err == ""
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_an_interrupt_while_the_text_is_typed_leaves_no_traceback(tmp_path: Path) -> None:
+    run = start(tmp_path, "http://127.0.0.1:9/v1", "-")
+    assert run.stdin is not None
+    run.stdin.write("x" * MORE_THAN_A_PIPE_HOLDS)  # returns once the program reads
+    run.stdin.flush()
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=DEADLINE)
+    assert (run.returncode, out, err) == (130, "", "")
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "words"])
+def test_output_that_nobody_reads_ends_the_run(tmp_path: Path, as_json: bool) -> None:
+    """As behind ``| head -1``: no traceback, no waiting, and of what is told on standard output
+    record by record, no effect without its record.
+    """
+    write = action("file_ops.write_file", path="a.txt", content="x")
+    replies = script(decision("First.", step="PLANNING"), decision("I write.", write), done())
+    with served(replies) as server:
+        run = start(tmp_path, server.endpoint.base_url, "go", as_json=as_json)
+        assert run.stdout is not None
+        run.stdout.close()
+        _, err = run.communicate(timeout=DEADLINE)
+    assert run.returncode == 1
+    assert "Traceback" not in err
+    assert "BrokenPipe" not in err
+    assert (tmp_path / "work" / "a.txt").exists() is not as_json
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with served(script(done())) as server, open("/dev/full", "w") as full:
+        run = start(tmp_path, server.endpoint.base_url, "go", out=full)
+        _, err = run.communicate(timeout=DEADLINE)
+    assert run.returncode == 1
+    assert err == (
+        "The output could not be written, so the work was stopped: No space left on device\n"
+    )

@@ -1,0 +1,134 @@
+"""The installed program carries a plan out, with keys: approve, ask beside the work, wish, stop."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from support.pty import Terminal
+from support.serving import served
+from support.session import action, decision, done
+
+from duckflow_tui.demo.endpoint import Reply, Script, When
+
+GATE_DEAF = 0.4  # seconds; a gate or a card ignores keys for 0.3 s after it got the focus
+COMMAND = "setsid sleep 31.4242 & sleep 31.2424 & printf 'has %s\\n' begun; wait"
+
+
+def plan(*names: str) -> Reply:
+    steps: list[dict[str, Any]] = [
+        {
+            "id": str(number),
+            "name": name,
+            "description": f"do {name}",
+            "depends_on": [str(number - 1)] if number > 1 else [],
+        }
+        for number, name in enumerate(names, start=1)
+    ]
+    return Reply(
+        data={
+            "name": "notes",
+            "goal": "notes",
+            "steps": steps,
+            "risk": "low",
+            "success_criteria": ["they are there"],
+        }
+    )
+
+
+def sleepers() -> list[str]:
+    """What sleeping processes of this test were given."""
+    found: list[str] = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended just now
+        if words[0].endswith(b"sleep") and words[1].startswith(b"31."):
+            found.append(words[1].decode())
+    return found
+
+
+def focus_and(terminal: Terminal, key: str) -> None:
+    """Enter on the empty composer goes to what is open; then the key."""
+    terminal.type("\r")
+    terminal.sees("Esc back")
+    terminal.listen(GATE_DEAF)
+    terminal.type(key)
+
+
+def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: Path) -> None:
+    """The step's command runs for half a minute; beside it a question is answered and a wish
+    changes the plan; Esc Esc ends it and every child within two seconds.
+
+    Covers S2-22, S4-31.
+    """
+    wish = decision(
+        "I would add a third note.",
+        action("plan_tool.revise", changes=[{"op": "add", "name": "third note"}]),
+        next_step="done",
+    ).model_copy(update={"when": When(pattern="a third")})
+    question = done("It is the first note.").model_copy(update={"when": When(pattern="where are")})
+    script = Script(
+        replies={
+            "main": (
+                decision("I plan.", action("plan_tool.propose", goal="notes"), step="PLANNING"),
+                question,
+                wish,
+                done("The plan runs."),
+            ),
+            "plan": (plan("first note", "second note"),),
+            "task": (decision("", action("shell.run", command=COMMAND)),),
+        }
+    )
+    work = tmp_path / "work"
+    work.mkdir()
+    command = [sys.executable, "-m", "duckflow_tui", "--model", "m", "--protocol", "json"]
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home")}
+    with (
+        served(script) as server,
+        Terminal(
+            [*command, "--base-url", server.endpoint.base_url], cwd=work, environ=environ
+        ) as terminal,
+    ):
+        terminal.sees("Message", "NO SANDBOX")
+        terminal.type("write notes\r")
+        terminal.sees("second note", "run all")
+        focus_and(terminal, "y")
+        terminal.sees("step 1 of 2", "Enter to decide")
+        terminal.type("\r")
+        terminal.sees("Esc back")
+        for _ in range(4):  # y shows what has not been on screen, then asks for the word
+            terminal.listen(GATE_DEAF)
+            if "type unsandboxed" in terminal.text:
+                break
+            terminal.type("y")
+        terminal.sees("type unsandboxed")
+        assert sleepers() == []
+        terminal.type("unsandboxed\r")
+        terminal.sees("has begun")
+
+        terminal.type("where are you?\r")
+        terminal.sees("It is the first note.")
+        assert sorted(sleepers()) == ["31.2424", "31.4242"]
+
+        terminal.type("a third one too\r")
+        terminal.sees("Change of plan", "third note")
+        focus_and(terminal, "y")
+        terminal.sees("0/3")
+
+        terminal.type("\x1b")
+        terminal.listen(0.3)
+        terminal.type("\x1b")
+        asked = time.monotonic()
+        terminal.until(lambda: sleepers() == [], "its children end")
+        took = time.monotonic() - asked
+        terminal.sees("Stopped")
+        print(f"children ended after {took:.2f} s")
+        assert took < 2 + 3  # two, and what a busy machine adds
+        terminal.type("\x03")
+        terminal.listen(0.2)
+        terminal.type("\x03")
+        assert terminal.wait() == 0

@@ -1,0 +1,115 @@
+"""Servers of tools for tests: real programs, and the router that calls their tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.bench import Bench
+
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.llm.names import wire_name
+from duckflow_tui.state.messages import NoticeMessage, OperationMessage
+from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.processes import McpServer
+from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.servers import McpServers
+
+HOSTILE = Path(__file__).with_name("hostile_server.py")
+
+
+def hostile(name: str = "hostile", *options: str, **fields: Any) -> McpServerConfig:
+    """The server that does what a server should not."""
+    return McpServerConfig(
+        name=name, command=sys.executable, args=("-I", str(HOSTILE), *options), **fields
+    )
+
+
+@dataclass
+class Served:
+    """A bench, and the servers whose tools its router calls."""
+
+    bench: Bench
+    servers: McpServers
+    folder: Path
+
+    async def run(self, operation: str, /, **args: Any) -> OperationMessage:
+        """Call and approve."""
+        return await self.bench.approved(operation, **args)
+
+    def server(self, name: str = "hostile") -> McpServer:
+        """How a server is, as the state says."""
+        return next(s for s in self.bench.store.state.servers if s.name == name)
+
+    async def until(self, status: str, name: str = "hostile") -> McpServer:
+        """Return once a server is so."""
+        await self.bench.until(lambda _: self.server(name).status == status)
+        return self.server(name)
+
+    def specs(self) -> dict[str, OperationSpec]:
+        """The servers' tools as a model is told."""
+        found = self.bench.router.specs()
+        return {spec.name: spec for spec in found if spec.name.startswith("mcp.")}
+
+    def notices(self) -> list[NoticeMessage]:
+        """What the app said."""
+        return [m for m in self.bench.store.state.messages if isinstance(m, NoticeMessage)]
+
+
+@asynccontextmanager
+async def served(
+    tmp_path: Path, *configs: McpServerConfig, wait: bool = True, **more: Any
+) -> AsyncGenerator[Served]:
+    """Servers started, their tools in the registry; all ended afterwards."""
+    root = tmp_path / "work"
+    root.mkdir(exist_ok=True)
+    bench = Bench(root)
+    spawn = TaskSpawn()
+    folder = tmp_path / "state" / "mcp"
+    servers = McpServers(
+        configs,
+        store=bench.store,
+        registry=bench.router.registry,
+        spawn=spawn,
+        ids=bench.ids,
+        folder=folder,
+        environ=more.pop("environ", os.environ),
+        wire_name=wire_name,
+        **more,
+    )
+    try:
+        if wait:
+            await servers.ready()
+        yield Served(bench, servers, folder)
+    finally:
+        await servers.close()
+        await spawn.end()
+    assert spawn.broken is None, spawn.broken
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+async def noted(notes: Path, text: str) -> None:
+    """Return once the server has written this line down."""
+
+    def look() -> None:
+        until = time.monotonic() + 10
+        while not notes.exists() or text not in notes.read_text(encoding="utf-8").splitlines():
+            assert time.monotonic() < until, f"{text} was not noted"
+            time.sleep(0.02)  # another process writes: there is nothing to wait on
+
+    await asyncio.to_thread(look)

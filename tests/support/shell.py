@@ -1,0 +1,68 @@
+"""A bench with the shell operations on it: real bash, real processes, a real workspace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from support.bench import Bench
+
+from duckflow_tui.safety.command_rules import NamedRules
+from duckflow_tui.session.blobs import FileBlobs
+from duckflow_tui.state.agent import SessionInfo
+from duckflow_tui.state.events import SessionStarted
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.tools.background import BackgroundCommands
+from duckflow_tui.tools.commands import CommandLimits, CommandRunner
+from duckflow_tui.tools.shell import NamedCommands, Shell
+
+
+class ShellBench(Bench):
+    """``allowed`` are rules as of ``--allow``; ``environ`` is what the app itself was given."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        allowed: tuple[str, ...] = (),
+        environ: Mapping[str, str] | None = None,
+        limits: CommandLimits | None = None,
+        mode: ApprovalMode = ApprovalMode.STANDARD,
+        **more: Any,
+    ) -> None:
+        self.kept = FileBlobs(root.parent / "state" / "blobs")
+        super().__init__(root, mode=mode, blobs=self.kept, **more)
+        self.store.dispatch(SessionStarted(session=SessionInfo(session_id="session_1"), mode=mode))
+        self.runner = CommandRunner(
+            self.workspace,
+            self.kept.put_file,
+            root.parent / "state" / "spool",
+            limits,
+            environ=os.environ if environ is None else environ,
+        )
+        self.background = BackgroundCommands(self.store, self.ids, self.runner)
+        named = NamedCommands(NamedRules.of(allowed), self.workspace)
+        self.shell = Shell(
+            self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox
+        )
+        for operation in self.shell.operations():
+            self.router.registry.add(operation)
+        self.router.facts = named.facts
+
+
+def running_with(text: str) -> list[int]:
+    """Processes of this machine that have the text in their arguments, without ourselves."""
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes()
+            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
+        except OSError:
+            continue
+        if text.encode() in line and state != b"Z":
+            found.append(int(name))
+    return found

@@ -1,0 +1,124 @@
+"""The lean compositor shows what Textual's own shows, and asks fewer widgets for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyte
+import pytest
+from support.app_states import FakeEngine, app_with, standing, store_with, turn_started
+from support.gates import gate
+from textual._compositor import Compositor
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.strip import Strip
+
+from duckflow_tui.state.events import GateOpened, ReplyDelta
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.compositor import LeanCompositor
+
+FILES = ("src/shop/cart.py", "src/shop/pricing.py", "README.md")
+
+
+class Watched:
+    """A terminal that is sent every update of an app that runs without one."""
+
+    def __init__(self, app: DuckflowApp, width: int, height: int) -> None:
+        self._app = app
+        self._screen = pyte.Screen(width, height)
+        self._stream = pyte.Stream(self._screen)
+        self.updates = 0
+
+    def take(self, _screen: object, update: Any) -> None:
+        if update is not None:
+            self.updates += 1
+            self._stream.feed(update.render_segments(self._app.console))
+
+    def assert_whole(self, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+        """What it shows is what Textual's own compositor makes of the whole screen."""
+        wanted = pyte.Screen(self._screen.columns, self._screen.lines)
+        with monkeypatch.context() as patch:
+            patch.setattr(LeanCompositor, "_get_renders", Compositor._get_renders)  # pyright: ignore[reportPrivateUsage]
+            strips = self._app.bench._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
+        console = self._app.console
+        for y, strip in enumerate(strips):
+            pyte.Stream(wanted).feed(f"\x1b[{y + 1}H{strip.render(console)}")
+        for y, line in enumerate(wanted.display):
+            assert self._screen.display[y] == line, f"line {y} after {after}"
+            assert self._screen.buffer[y] == wanted.buffer[y], f"colours of line {y} after {after}"
+
+
+async def _rest(pilot: Pilot[int]) -> None:
+    """Until nothing more is drawn."""
+    for _ in range(4):
+        await pilot.pause(0.02)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
+async def test_after_any_change_the_terminal_shows_what_a_whole_drawing_would(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = FakeEngine(store_with(turn_started()), FILES)
+    app = app_with(engine)
+    watched = Watched(app, *size)
+    async with standing(app, *size) as pilot:
+        monkeypatch.setattr(app, "_display", watched.take)
+        app.bench.refresh()
+        await _rest(pilot)
+        watched.assert_whole(monkeypatch, "the first drawing")
+        for keys in (
+            ["h", "i", "space", "日"],
+            ["@", "p"],  # a list opens over the chat and closes again
+            ["escape"],
+            ["/"],
+            ["ctrl+u"],
+            ["alt+enter", "x"],  # the composer grows
+            ["backspace", "backspace"],
+            ["tab"],
+            ["alt+2"],
+            ["alt+3"],
+            ["alt+1"],
+            ["f1"],
+            ["escape"],
+        ):
+            await pilot.press(*keys)
+            await _rest(pilot)
+            if app.screen is app.bench:
+                watched.assert_whole(monkeypatch, str(keys))
+        for number in range(8):
+            text = f"## part {number}\n\n```python\nx = {number}\n```\n\n- one **two**\n\n" * 3
+            engine.store.dispatch(ReplyDelta(llm_id="llm_1", text=text, at=0.0))
+            await _rest(pilot)
+            watched.assert_whole(monkeypatch, f"piece {number}")
+        engine.store.dispatch(GateOpened(gate=gate()))
+        await _rest(pilot)
+        watched.assert_whole(monkeypatch, "the gate")
+        app.theme = "duck-light"
+        await _rest(pilot)
+        watched.assert_whole(monkeypatch, "another theme")
+        app.speak("ja")
+        await _rest(pilot)
+        watched.assert_whole(monkeypatch, "another language")
+        assert watched.updates > 20
+
+
+async def test_a_key_in_the_composer_asks_no_other_pane_to_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app, 120, 40) as pilot:
+        await _rest(pilot)
+        bench = app.bench
+        assert bench.transcript is not None
+        asked: list[Region] = []
+
+        def asks(crop: Region) -> list[Strip]:
+            asked.append(crop)
+            return []
+
+        for widget in (bench.transcript, bench.plan, bench.vitals, bench.header, bench.status):
+            monkeypatch.setattr(widget, "render_lines", asks)
+        bench.composer.insert("x")
+        await _rest(pilot)
+        assert bench.composer.text == "x"
+        assert asked == []

@@ -1,0 +1,127 @@
+"""The diff says in words whether the change that it shows was made."""
+
+from __future__ import annotations
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.conversations import START, answer, operation
+from support.gates import gate, pricing
+from textual.widgets import Static
+
+from duckflow_tui.state.events import (
+    ChangesUndone,
+    GateOpened,
+    GateWithdrawn,
+    OperationFinished,
+    OperationRequested,
+)
+from duckflow_tui.state.gates import GateAnswer, GateChoice
+from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.i18n import Catalogue
+
+CALL = "call_00000001"
+EDIT = "file_ops.edit_file"
+
+
+def shown(app: DuckflowApp) -> str:
+    """The line above the diff, empty while there is none."""
+    line = app.bench.diff.query_one(".diff-verdict", Static)
+    return str(line.render()) if line.display else ""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "given", "english", "japanese"),
+    [
+        (Outcome.OK, answer(GateChoice.ONCE), "✓ applied", "✓ 適用済み"),
+        (
+            Outcome.REJECTED,
+            answer(GateChoice.REJECT, reason="too \x1b[2Jwide"),
+            "✗ not applied: you rejected it: too ␛[2Jwide",
+            "✗ 適用されていません: あなたが却下: too ␛[2Jwide",
+        ),
+        (
+            Outcome.DECLINED,
+            answer(GateChoice.ALTERNATIVE, alternative=1),
+            "✗ not applied: you chose an alternative",
+            "✗ 適用されていません: 代案を選択",
+        ),
+        (
+            Outcome.ERROR,
+            answer(GateChoice.ONCE),
+            "✗ not applied: it failed: disk full",
+            "✗ 適用されていません: 失敗: disk full",
+        ),
+        (
+            Outcome.STOPPED,
+            None,
+            "✗ not applied: the work was stopped",
+            "✗ 適用されていません: 作業を停止",
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Outcome) else "",
+)
+async def test_the_diff_says_what_became_of_it(
+    outcome: Outcome, given: GateAnswer | None, english: str, japanese: str
+) -> None:
+    store = store_with(turn_started())
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        store.dispatch(OperationRequested(call_id=CALL, operation=EDIT, args={}, at=START))
+        store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: app.bench.diff.call_id == CALL)
+        assert shown(app) == ""
+        store.dispatch(GateWithdrawn(gate_id=gate().gate_id, reason="stopped"))
+        summary = "disk full" if outcome is Outcome.ERROR else ""
+        message = operation(EDIT, {}, outcome, gate=gate(), answer=given, summary=summary)
+        store.dispatch(OperationFinished(message=message.model_copy(update={"call_id": CALL})))
+        await settled(pilot, lambda: shown(app) == english, english)
+        app.bench.words = Catalogue("ja")
+        await settled(pilot, lambda: shown(app) == japanese, japanese)
+        another = gate(gate_id="gate_00000002", call_id="call_00000002")
+        store.dispatch(OperationRequested(call_id=another.call_id, operation=EDIT, args={}, at=1.0))
+        store.dispatch(GateOpened(gate=another))
+        await settled(pilot, lambda: shown(app) == "", "the end of what was said")
+
+
+async def test_what_was_left_out_partly_made_or_undone_is_not_said_to_be_applied() -> None:
+    store = store_with(turn_started())
+    app = app_with(FakeEngine(store))
+    change = FileChange(path="a.py", kind="modify")
+
+    async def ends(number: int, outcome: Outcome, given: GateAnswer, *changes: FileChange) -> str:
+        call_id = f"call_{number}"
+        asked = gate(gate_id=f"gate_{number}", call_id=call_id)
+        store.dispatch(OperationRequested(call_id=call_id, operation=EDIT, args={}, at=START))
+        store.dispatch(GateOpened(gate=asked))
+        await settled(pilot, lambda: app.bench.diff.call_id == call_id)
+        store.dispatch(GateWithdrawn(gate_id=asked.gate_id, reason="stopped"))
+        message = operation(EDIT, {}, outcome, gate=asked, answer=given, changes=changes)
+        store.dispatch(OperationFinished(message=message.model_copy(update={"call_id": call_id})))
+        await settled(pilot, lambda: shown(app) != "", "what became of it")
+        return shown(app)
+
+    async with standing(app) as pilot:
+        once = answer(GateChoice.ONCE)
+        partly = await ends(1, Outcome.ERROR, once, change)
+        assert partly == "✗ only partly applied: it failed"
+        fewer = answer(GateChoice.ONCE, left_out=((0, 0),))
+        assert await ends(2, Outcome.OK, fewer) == "✓ applied, 1 of 1 hunks left out"
+        assert await ends(3, Outcome.OK, once, change) == "✓ applied"
+        store.dispatch(ChangesUndone(call_id="call_3", changes=(change,)))
+        await settled(pilot, lambda: shown(app) == "↶ applied, then undone")
+
+
+async def test_a_change_that_nobody_was_asked_about_is_shown_when_it_was_made() -> None:
+    store = store_with(turn_started())
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        assert app.bench.diff.view.heading.files == 0
+        store.dispatch(OperationRequested(call_id=CALL, operation=EDIT, args={}, at=START))
+        message = operation(EDIT, {"path": "src/shop/pricing.py"}).model_copy(
+            update={"call_id": CALL, "previews": (pricing(),), "allowed": "trusted"}
+        )
+        store.dispatch(OperationFinished(message=message))
+        await settled(pilot, lambda: app.bench.diff.view.heading.files == 1, "the diff")
+        assert app.bench.diff.view.heading.path == "src/shop/pricing.py"
+        await settled(pilot, lambda: shown(app) == "✓ applied", "the verdict")

@@ -1,0 +1,325 @@
+"""The plan pane: what it shows while work runs, where its keys lead, what they ask of the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.gates import gate
+from support.plans import FIND, FIX, NOW, PLAN, TEST, draft, ended, running, working
+from textual.pilot import Pilot
+
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.events import GateOpened, StepChanged, TaskChanged
+from duckflow_tui.state.work import PlanStatus, Step, WorkInfo, WorkStatus
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.plan_tree import PlanTree, Spot
+from duckflow_tui.ui.screens.step_form import StepForm
+
+HOSTILE = "\x1b[31mrm -rf\u202e \x07[b]bold[/b]\nnext"
+
+
+def shown(widget: Any) -> str:
+    lines = widget.render_lines(widget.outer_size.region)
+    return "\n".join(strip.text.rstrip() for strip in lines)
+
+
+def rows(app: DuckflowApp) -> list[str]:
+    return [line for line in shown(app.bench.plan).split("\n") if line.strip()]
+
+
+async def in_the_plan(pilot: Pilot[int]) -> DuckflowApp:
+    app = pilot.app
+    assert isinstance(app, DuckflowApp)
+    await pilot.press("f3")
+    await settled(pilot, lambda: app.bench.focused is app.bench.plan)
+    return app
+
+
+async def test_each_step_says_how_it_is_what_it_waits_for_and_what_it_took() -> None:
+    """Covers S2-24."""
+    app = app_with(FakeEngine(working()))
+    async with standing(app, 160):
+        first, second, *tasks, last = rows(app)
+        assert first.startswith(" ✓ 1 Reproduce the wrong total")
+        assert first.split()[-4:] == ["3", "calls", "$0.01", "0:21"]
+        assert second.startswith(" ▶ 2 Fix the calculation")
+        assert second.split()[-2:] == ["0:48", "◌"]
+        assert [task.split()[0] for task in tasks] == ["✓", "▶", "○"]
+        assert "38 lines" in tasks[0]
+        assert last.startswith("●○ 3 Test for stacked discounts")
+        assert last.split()[-4:] == ["needs", "2", "asks", "first"]
+
+
+async def test_time_goes_on_while_a_step_runs_and_no_timer_is_left_when_it_ends() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        clock = fake.store.clock
+        assert isinstance(clock, ManualClock)
+        assert app.bench.plan.is_moving
+        clock.advance(12)
+        await settled(pilot, lambda: "1:00" in rows(app)[1])
+        event = StepChanged(
+            plan_id=PLAN, step_id=FIX, status=WorkStatus.COMPLETED, at=fake.store.clock.now()
+        )
+        fake.store.dispatch(event)
+        await settled(pilot, lambda: rows(app)[1].startswith(" ✓ 2"))
+        assert not app.bench.plan.is_moving
+        assert len(rows(app)) == 3  # what is done is folded
+        assert "needs" not in rows(app)[2]  # nothing is in its way any more
+
+
+async def test_a_task_that_changes_shows_at_once() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        step = fake.store.state.plans[0].steps[1]
+        update = {"status": WorkStatus.COMPLETED, "result": "+3 −2", "duration_s": 0.4}
+        done = step.task_list[1].model_copy(update=update)
+        fake.store.dispatch(TaskChanged(plan_id=PLAN, step_id=FIX, task=done))
+        await settled(pilot, lambda: "+3 −2  0.4 s" in rows(app)[3])
+
+
+async def test_a_step_and_a_task_at_a_gate_are_marked() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app, 100) as pilot:
+        fake.store.dispatch(GateOpened(gate=gate(step_id=FIX)))
+        await pilot.press("f3")
+        await settled(pilot, lambda: rows(app)[1].startswith(" ◆ 2"))
+        assert "needs you" in rows(app)[1]
+        assert "◆" in rows(app)[3]
+        assert "needs you" in rows(app)[3]
+
+
+async def test_arrows_walk_and_fold() -> None:
+    app = app_with(FakeEngine(working()))
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
+        assert app.bench.plan.cursor_step is not None
+        assert app.bench.plan.cursor_step.step_id == FIX  # where the work is
+        await pilot.press("left")
+        await settled(pilot, lambda: len(rows(app)) == 3)
+        await pilot.press("up", "right")
+        await settled(pilot, lambda: len(rows(app)) == 5)
+        await pilot.press("space")
+        await settled(pilot, lambda: len(rows(app)) == 3)
+        await pilot.press("down", "down")
+        assert app.bench.plan.cursor_step.step_id == TEST
+
+
+async def test_enter_on_a_task_goes_to_its_call_and_on_a_step_to_its_first_item() -> None:
+    app = app_with(FakeEngine(working()))
+    async with standing(app, 120, 16) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("home", "enter")
+        chat = app.bench.transcript
+        assert chat is not None
+        await settled(pilot, lambda: app.bench.focused is chat)
+        assert "step 1 · Reproduce the wrong total" in shown(chat)
+        await in_the_plan(pilot)
+        await pilot.press("down", "down", "enter")
+        await settled(pilot, lambda: "beside the work" in shown(chat))
+        assert "pricing.py  38 lines" in shown(chat)
+
+
+async def test_enter_on_what_has_not_run_says_so() -> None:
+    app = app_with(FakeEngine(working()))
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("down", "down", "down", "enter")
+        await settled(pilot, lambda: "✗ This task has not run yet." in shown(app.bench.plan))
+        assert app.bench.focused is app.bench.plan
+        await pilot.press("down")
+        await settled(pilot, lambda: "not run yet" not in shown(app.bench.plan))
+
+
+@pytest.mark.parametrize(
+    ("keys", "after"),
+    [(("home", "J"), FIX), (("end", "K"), FIND), (("home", "down", "K"), "")],
+)
+async def test_a_step_is_moved(keys: tuple[str, ...], after: str) -> None:
+    """Covers S2-22."""
+    store = store_with(turn_started())
+    store.state.plans, store.state.active_plan_id = (draft(),), PLAN
+    fake = FakeEngine(store)
+    async with standing(app_with(fake)) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press(*keys)
+        await settled(pilot, lambda: bool(fake.plan.edits))
+        assert fake.plan.edits[0].op == "move"
+        assert fake.plan.edits[0].after == after
+
+
+async def test_a_step_at_the_end_does_not_move_further() -> None:
+    fake = FakeEngine(working())
+    async with standing(app_with(fake)) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("end", "J", "home", "K", "d")
+        await settled(pilot, lambda: bool(fake.plan.edits))
+        assert [(edit.op, edit.step_id) for edit in fake.plan.edits] == [("drop", FIND)]
+
+
+async def test_what_is_in_the_way_of_a_key_is_said_in_the_pane() -> None:
+    fake = FakeEngine(working())
+    fake.plan.problem = "Step 'Fix the calculation' runs."
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("d")
+        await settled(pilot, lambda: "✗ Step 'Fix the calculation' runs." in shown(app.bench.plan))
+
+
+async def test_p_r_and_s_ask_for_a_breakpoint_another_try_and_a_skip() -> None:
+    fake = FakeEngine(working())
+    async with standing(app_with(fake)) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("p", "end", "p", "r", "s")
+        await settled(pilot, lambda: len(fake.plan.asked) == 4)
+        assert fake.plan.asked == [
+            ("break", FIX),
+            ("no break", TEST),
+            ("retry", TEST),
+            ("skip", TEST),
+        ]
+
+
+async def test_e_changes_the_words_and_the_needs_of_a_step() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("end", "e")
+        await settled(pilot, lambda: isinstance(app.screen, StepForm))
+        await pilot.press("end", "!", "enter", "tab", "end", *", 1", "enter")
+        await settled(pilot, lambda: bool(fake.plan.edits))
+        (edit,) = fake.plan.edits
+        assert (edit.op, edit.step_id) == ("change", TEST)
+        assert edit.name == "Test for stacked discounts!"
+        assert edit.description is None  # as it was
+        assert edit.depends_on == (FIX, FIND)
+
+
+async def test_a_adds_a_step_after_the_one_at_the_cursor() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("a")
+        await settled(pilot, lambda: isinstance(app.screen, StepForm))
+        await pilot.press("ctrl+s")
+        assert isinstance(app.screen, StepForm)  # a step needs a name
+        await pilot.press(*"Docs", "enter", *"as told", "tab", *"9", "ctrl+s")
+        assert isinstance(app.screen, StepForm)  # there is no step 9
+        await pilot.press("backspace", "2", "ctrl+s")
+        await settled(pilot, lambda: bool(fake.plan.edits))
+        (edit,) = fake.plan.edits
+        assert (edit.op, edit.after, edit.name) == ("add", FIX, "Docs")
+        assert (edit.description, edit.depends_on) == ("as told", (FIX,))
+
+
+async def test_escape_in_the_form_changes_nothing() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("e")
+        await settled(pilot, lambda: isinstance(app.screen, StepForm))
+        await pilot.press("x", "escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.plan)
+        assert fake.plan.edits == []
+
+
+async def test_names_of_a_model_are_neither_markup_nor_control_sequences() -> None:
+    plan = running()
+    steps = (plan.steps[0].model_copy(update={"name": HOSTILE}), *plan.steps[1:])
+    store = working()
+    store.state.plans = (plan.model_copy(update={"name": HOSTILE, "steps": steps}),)
+    app = app_with(FakeEngine(store))
+    async with standing(app, 160) as pilot:
+        title = shown(app.bench.query_one("#plan-title"))
+        for text in (rows(app)[0], title):
+            assert "[b]bold" in text
+            assert not any(character in text for character in "\x1b\x07\u202e")
+        await in_the_plan(pilot)
+        await pilot.press("home", "e")
+        await settled(pilot, lambda: isinstance(app.screen, StepForm))
+        assert "\u202e" not in app.export_screenshot()
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (draft(risk="high"), ["Plan", "discounts", "0/3", "draft", "·", "high", "risk"]),
+        (draft(status=PlanStatus.REJECTED), ["Plan", "discounts", "0/3", "rejected"]),
+        (ended(PlanStatus.FAILED), ["Plan", "discounts", "1/3", "failed"]),
+        (ended(PlanStatus.COMPLETED), ["Plan", "discounts", "3/3", "done"]),
+    ],
+    ids=["draft", "rejected", "failed", "done"],
+)
+async def test_the_title_says_what_the_plan_is(plan: Any, words: list[str]) -> None:
+    store = store_with()
+    store.state.plans, store.state.active_plan_id = (plan,), PLAN
+    app = app_with(FakeEngine(store))
+    async with standing(app):
+        assert shown(app.bench.query_one("#plan-title")).split() == words
+
+
+async def test_work_without_a_plan_is_a_line_of_the_pane() -> None:
+    store = store_with(turn_started())
+    store.state.work = WorkInfo(work_id="w", mode="tasklist", loop=2, limit=4, started_at=NOW - 12)
+    app = app_with(FakeEngine(store))
+    async with standing(app):
+        assert rows(app)[0].split() == [
+            "▶",
+            "tasks",
+            "without",
+            "a",
+            "plan",
+            "·",
+            "task",
+            "2/4",
+            "0:12",
+            "◌",
+        ]
+        assert "task 2/4" in shown(app.bench.header)
+
+
+async def test_the_header_tells_the_step_the_task_and_the_calls_of_the_turn() -> None:
+    app = app_with(FakeEngine(working()))
+    async with standing(app):
+        assert shown(app.bench.header).endswith("step 2/3 · task 2/3   calls 6")
+
+
+def test_only_the_line_of_the_task_that_changed_is_drawn_again() -> None:
+    tree, plan = PlanTree(), running()
+    tree.take(plan)
+    step = plan.steps[1]
+    task = step.task_list[2].model_copy(update={"description": "other words"})
+    step = step.model_copy(update={"task_list": (*step.task_list[:2], task)})
+    change = tree.take(plan.with_step(step))
+    assert (change.lines, change.moved_from) == (((4, 5),), None)
+    added = step.model_copy(update={"task_list": (*step.task_list, task)})
+    assert tree.take(plan.with_step(added)).moved_from == 1
+
+
+def test_lines_and_places_belong_together_in_a_plan_of_any_size() -> None:
+    """Covers S2-11."""
+    tasks = running().steps[1].task_list
+    steps = tuple(
+        Step(step_id=f"s{n}", name=str(n), status=status, task_list=tasks)
+        for n in range(100)
+        for status in ([WorkStatus.PENDING, WorkStatus.FAILED, WorkStatus.COMPLETED][n % 3],)
+    )
+    tree = PlanTree()
+    tree.take(draft(steps=steps))
+    assert tree.height == 100 + 33 * len(tasks)
+    for line in range(tree.height):
+        spot = tree.spot(line)
+        assert spot is not None
+        assert tree.line(spot) == line
+    assert tree.spot(tree.height) is None
+    assert tree.find("s1", tasks[2].task_id) == Spot(1, 2)
+    assert tree.find("s2", tasks[2].task_id) == Spot(2)  # folded away

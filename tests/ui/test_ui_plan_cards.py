@@ -1,0 +1,481 @@
+"""Cards: who gets the focus, what their keys answer, and what is on screen before a yes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing
+from support.gates import gate
+from support.plans import (
+    FIX,
+    PLAN,
+    break_card,
+    change_card,
+    draft,
+    drafted,
+    failed_report,
+    plan_card,
+    report,
+    report_card,
+    working,
+)
+from textual import events
+from textual.pilot import Pilot
+
+from duckflow_tui.state.cards import Card
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.events import CardOpened, CardWithdrawn, GateOpened
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.work import Step, WorkStatus
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.gate import SETTLE
+
+SAYS = Catalogue("en")("gate.says")  # before the words of a model
+HOSTILE = "\x1b[2Jwipe \u202e[b]bold[/b]"
+
+
+def shown(app: DuckflowApp) -> str:
+    """Everything on the screen."""
+    return "\n".join(
+        "".join(segment.text for segment in strip)
+        for strip in app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
+    )
+
+
+async def at_card(pilot: Pilot[int]) -> DuckflowApp:
+    """The user has gone to the card, and the time in which keys are ignored is over."""
+    app = pilot.app
+    assert isinstance(app, DuckflowApp)
+    await pilot.press("enter")
+    await settled(pilot, lambda: app.bench.focused is app.bench.question)
+    wait(app)
+    return app
+
+
+def wait(app: DuckflowApp) -> None:
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+
+
+async def answered(fake: FakeEngine, pilot: Pilot[int]) -> tuple[str, str]:
+    await settled(pilot, lambda: bool(fake.card_answers), "the answer")
+    return fake.card_answers[0].action, fake.card_answers[0].text
+
+
+async def test_a_card_takes_no_focus_and_letters_stay_letters() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("y")
+        fake.store.dispatch(CardOpened(card=break_card()))
+        await settled(pilot, lambda: app.bench.question.card is not None)
+        await pilot.press("n", "1", "o")
+        assert app.bench.composer.text == "yn1o"
+        assert app.bench.focused is app.bench.composer
+        assert fake.card_answers == []
+
+
+@pytest.mark.parametrize("key", ["enter", "alt+3", "f4"])
+async def test_ways_to_the_open_card_and_keys_that_come_too_soon(key: str) -> None:
+    fake = FakeEngine(drafted())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press(key)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        await pilot.press("y", "n", "o")
+        assert fake.card_answers == []
+        assert app.bench.focused is app.bench.question
+        wait(app)
+        await pilot.press("y")
+        assert await answered(fake, pilot) == ("run_all", "")
+        assert fake.card_answers[0].subject == draft().fingerprint
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer)
+
+
+@pytest.mark.parametrize(
+    ("card", "key", "action"),
+    [
+        (plan_card(draft()), "o", "run_steps"),
+        (change_card(), "y", "accept"),
+        (report_card(report()), "y", "go_on"),
+        (report_card(report()), "n", "stop"),
+        (report_card(report()), "1", "suggested"),
+        (report_card(failed_report()), "k", "skip"),
+        (break_card(), "y", "go_on"),
+        (break_card(), "n", "stop"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.kind,
+)
+async def test_each_option_has_its_letter(card: Card, key: str, action: str) -> None:
+    """Covers S2-22, S2-23."""
+    store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
+    fake = FakeEngine(store)
+    async with standing(app_with(fake)) as pilot:
+        await at_card(pilot)
+        await pilot.press(key)
+        assert await answered(fake, pilot) == (action, "")
+
+
+@pytest.mark.parametrize("key", ["r", "k", "m", "o", "e"])
+async def test_letters_that_a_card_does_not_offer_do_nothing(key: str) -> None:
+    fake = FakeEngine(working(cards=(break_card(),)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press(key)
+        await pilot.pause()
+        assert fake.card_answers == []
+        assert app.bench.focused is app.bench.question
+
+
+@pytest.mark.parametrize(
+    ("card", "key", "typed", "action"),
+    [
+        (plan_card(draft()), "n", "too wide", "reject"),
+        (plan_card(draft()), "n", "", "reject"),
+        (report_card(failed_report()), "r", "set PYTHONPATH", "retry"),
+        (report_card(failed_report()), "r", "", "retry"),
+        (report_card(failed_report()), "m", "remove the test", "tell"),
+    ],
+)
+async def test_words_go_with_an_answer(card: Card, key: str, typed: str, action: str) -> None:
+    """Covers S2-22, S2-23."""
+    store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
+    fake = FakeEngine(store)
+    async with standing(app_with(fake)) as pilot:
+        await at_card(pilot)
+        await pilot.press(key, *typed)
+        assert fake.card_answers == []
+        await pilot.press("enter")
+        assert await answered(fake, pilot) == (action, typed)
+
+
+async def test_saying_what_to_do_instead_needs_words_and_escape_goes_back() -> None:
+    fake = FakeEngine(working(cards=(report_card(report()),)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press("m", "enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        wait(app)
+        await pilot.press("m", "x", "escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        wait(app)
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer)
+        assert fake.card_answers == []
+        assert app.bench.question.card is not None
+
+
+async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing() -> None:
+    fake = FakeEngine(drafted())
+    app = app_with(fake)
+    async with standing(app, 80, 24) as pilot:
+        await at_card(pilot)
+        await pilot.press("e")
+        await settled(pilot, lambda: app.bench.focused is app.bench.plan)
+        await pilot.press("J")
+        await settled(pilot, lambda: bool(fake.plan.edits))
+        assert fake.card_answers == []
+
+
+@pytest.mark.parametrize("key", ["y", "o"])
+async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
+    steps = tuple(Step(step_id=f"s{n}", name=f"Step number {n}") for n in range(1, 61))
+    store = drafted()
+    plan = draft(steps=steps)
+    store.state.plans, store.state.cards = (plan,), (plan_card(plan),)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        pages = 0
+        while app.bench.question.unseen():
+            assert f" y  show {app.bench.question.unseen()} more" in shown(app)
+            assert fake.card_answers == []
+            await pilot.press(key)
+            await pilot.pause()
+            await pilot.pause()
+            pages += 1
+            assert pages < 20
+        assert pages > 1
+        assert "60 Step number 60" in shown(app)
+        await pilot.press(key)
+        assert await answered(fake, pilot) == ("run_all" if key == "y" else "run_steps", "")
+
+
+async def test_a_plan_that_changed_meanwhile_is_not_approved() -> None:
+    store = drafted()
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        other = draft(goal="something else")
+        app.bench.question.ask(store.state.cards[0], other, 1)
+        await pilot.press("y")
+        await settled(pilot, lambda: "the plan changed meanwhile" in shown(app))
+        assert fake.card_answers == []
+
+
+async def test_another_card_under_the_focus_is_not_answered_by_a_key_for_the_first() -> None:
+    fake = FakeEngine(drafted())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        fake.store.dispatch(CardOpened(card=break_card()))
+        fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="renewed"))
+        await settled(
+            pilot, lambda: (c := app.bench.question.card) is not None and c.card_id != "card_plan"
+        )
+        await pilot.press("y")
+        await pilot.pause()
+        assert fake.card_answers == []
+        assert app.bench.focused is app.bench.question
+
+
+async def test_a_card_that_is_withdrawn_gives_the_focus_back() -> None:
+    fake = FakeEngine(drafted())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="stopped"))
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer)
+        assert app.bench.question.card is None
+        await pilot.press("y")
+        assert app.bench.composer.text == "y"
+
+
+async def test_the_oldest_question_is_shown_and_the_focus_goes_on_to_the_next() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        fake.store.dispatch(GateOpened(gate=gate()))
+        later = break_card().model_copy(update={"opened_at": gate().opened_at + 1})
+        fake.store.dispatch(CardOpened(card=later))
+        await settled(pilot, lambda: bool(app.bench.card.gates))
+        assert app.bench.question.card is None
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        wait(app)
+        await pilot.press("y")
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        assert [answer.choice for answer in fake.answers] == [GateChoice.ONCE]
+        await pilot.press("y")  # too soon: it was meant for the gate
+        assert fake.card_answers == []
+
+
+async def test_typing_right_behind_an_answer_goes_to_the_composer() -> None:
+    fake = FakeEngine(working(cards=(break_card(),)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press("y", "o", "k")
+        await settled(pilot, lambda: app.bench.composer.text == "ok")
+        assert [answer.action for answer in fake.card_answers] == ["go_on"]
+
+
+async def test_a_difference_says_what_becomes_of_each_step() -> None:
+    app = app_with(FakeEngine(working(cards=(change_card(reason="the receipt is wrong too"),))))
+    async with standing(app, 160):
+        text = shown(app)
+        assert "1 added, 1 changed" in text
+        assert "+ 3 Check the receipt too · needs 2" in text
+        assert "~ 4 Test combinations of discounts · needs 3" in text
+        assert "was: 3 Test for stacked discounts · needs 2" in text
+        assert f"{SAYS}  the receipt is wrong too" in text
+
+
+async def test_a_report_tells_figures_of_the_app_from_words_of_the_model() -> None:
+    """Covers S2-20."""
+    app = app_with(FakeEngine(working(cards=(report_card(failed_report()),))))
+    async with standing(app, 160):
+        text = shown(app)
+        assert "failed · 2 done, 1 failed, 1 skipped · 3 calls · 1:03" in text
+        assert f"{SAYS}  pytest could not import the package" in text
+        assert f"{SAYS}  1 Set PYTHONPATH to src" in text
+
+
+async def test_words_of_a_model_on_a_card_are_made_visible() -> None:
+    plan = draft(goal=HOSTILE, name=HOSTILE)
+    store = drafted()
+    store.state.plans, store.state.cards = (plan,), (plan_card(plan),)
+    app = app_with(FakeEngine(store))
+    async with standing(app, 160):
+        text = shown(app)
+        assert "[b]bold[/b]" in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (40, 8), (79, 23)])
+async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int]) -> None:
+    fake = FakeEngine(drafted())
+    app = app_with(fake)
+    async with standing(app, *size) as pilot:
+        for width, height in ((1, 1), (20, 5), (120, 40), size):
+            await pilot.resize_terminal(width, height)
+        await at_card(pilot)
+        await pilot.press("n", *"no", "enter")
+        assert await answered(fake, pilot) == ("reject", "no")
+
+
+# --- gates of a step ------------------------------------------------------------------------------
+
+
+async def at_gate(pilot: Pilot[int], app: DuckflowApp) -> None:
+    await pilot.press("enter")
+    await settled(pilot, lambda: app.bench.focused is app.bench.card)
+    wait(app)
+
+
+async def test_t_allows_until_the_step_ends() -> None:
+    fake = FakeEngine(working(at_gate=True))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        assert "step 2" in str(app.bench.card.border_title)
+        await at_gate(pilot, app)
+        await pilot.press("t")
+        await settled(pilot, lambda: bool(fake.answers))
+        assert fake.answers[0].choice is GateChoice.STEP
+
+
+async def test_t_does_nothing_where_no_step_runs() -> None:
+    store = working(at_gate=True)
+    store.state.gates = (gate(),)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_gate(pilot, app)
+        await pilot.press("t")
+        await pilot.pause()
+        assert fake.answers == []
+        assert "this step" not in shown(app)
+
+
+def command(**fields: Any) -> Any:
+    facts = {"runs": "pytest -q\n&& ls", "cwd": ".", "sandbox": "none", "tool-made": "x"}
+    return gate(
+        [], operation="shell.run", args={"command": "pytest -q && ls"}, facts=facts, **fields
+    )
+
+
+async def test_a_gate_shows_the_figures_of_the_app() -> None:
+    store = working()
+    store.state.gates = (command(),)
+    app = app_with(FakeEngine(store))
+    async with standing(app):
+        text = shown(app)
+        assert "runs       pytest -q" in text
+        assert "&& ls" in text
+        assert "NONE: nothing holds this command" in text
+        assert "tool-made" in text
+
+
+async def test_the_word_is_wanted_before_anything_is_allowed() -> None:
+    store = working()
+    store.state.gates = (command(needs_word="unsandboxed"),)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app, 120, 50) as pilot:
+        await at_gate(pilot, app)
+        await pilot.press("y", *"yes", "enter")
+        await settled(pilot, lambda: "that is not the word" in shown(app))
+        assert fake.answers == []
+        await pilot.press(*"unsandboxed", "enter")
+        await settled(pilot, lambda: bool(fake.answers))
+        assert fake.answers[0].choice is GateChoice.ONCE
+        assert fake.answers[0].word == "unsandboxed"
+
+
+async def test_escape_from_the_word_and_n_still_rejects() -> None:
+    store = working()
+    store.state.gates = (command(needs_word="unsandboxed"),)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app, 120, 50) as pilot:
+        await at_gate(pilot, app)
+        await pilot.press("y", *"uns", "escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        wait(app)
+        await pilot.press("n", *"no", "enter")
+        await settled(pilot, lambda: bool(fake.answers))
+        assert (fake.answers[0].choice, fake.answers[0].reason) == (GateChoice.REJECT, "no")
+
+
+# --- the chat -------------------------------------------------------------------------------------
+
+
+async def test_the_chat_shows_cards_reports_and_whose_step_an_item_is() -> None:
+    app = app_with(FakeEngine(working()))
+    async with standing(app, 120, 50) as pilot:
+        chat = app.bench.transcript
+        assert chat is not None
+        lines = [chat.render_line(y).text.rstrip() for y in range(chat.size.height)]
+        text = "\n".join(lines)
+        assert "▸ Plan  discounts  approved: run all" in text
+        assert text.count("step 1 · Reproduce the wrong total") == 1
+        assert text.count("step 2 · Fix the calculation") == 1
+        assert "✓ Step 1 done  Reproduce the wrong total" in text
+        reads = [line for line in lines if "38 lines" in line]
+        assert all(line.startswith("▏") for line in reads)
+        beside = next(line for line in lines if "what was it?" in line)
+        assert "beside the work" in beside
+        assert not beside.startswith("▏")
+        chat.action_fold()
+        await settled(
+            pilot, lambda: "done when" in "\n".join(s.text for s in chat.render_lines(chat.region))
+        )
+
+
+async def test_a_step_that_begins_has_its_head_above_what_is_in_flight() -> None:
+    store = working()
+    del store.state.messages[1:]
+    app = app_with(FakeEngine(store))
+    async with standing(app):
+        chat = app.bench.transcript
+        assert chat is not None
+        lines = [chat.render_line(y).text.strip() for y in range(10)]
+        head = next(n for n, line in enumerate(lines) if "step 2 · Fix" in line)
+        assert "edit" in lines[head + 1]
+
+
+async def test_the_step_at_a_report_is_marked_in_the_plan() -> None:
+    store = working(cards=(report_card(failed_report()),))
+    plan = store.state.plans[0]
+    step = plan.steps[1].model_copy(update={"status": WorkStatus.FAILED, "started_at": None})
+    store.state.plans = (plan.with_step(step),)
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await settled(pilot, lambda: "◆ 2 Fix the calculation" in shown(app))
+        assert store.state.plans[0].plan_id == PLAN
+        assert step.step_id == FIX
+
+
+@pytest.mark.parametrize("key", ["m", "r", "n"])
+async def test_what_comes_right_behind_an_option_is_its_text(key: str) -> None:
+    """No letter of it chooses another option, and none is lost."""
+    store = drafted() if key == "n" else working(cards=(report_card(failed_report()),))
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        for character in f"{key}yes okn\rand on":
+            app.post_message(events.Key({"\r": "enter"}.get(character, character), character))
+        assert (await answered(fake, pilot))[1] == "yes okn"
+        assert len(fake.card_answers) == 1
+        await settled(pilot, lambda: app.bench.composer.text == "and on", "the rest")
+
+
+@pytest.mark.parametrize("text", ["oh yes", "ey", "xy", "x1", "hello"])
+async def test_no_option_is_chosen_from_the_middle_of_a_burst(text: str) -> None:
+    fake = FakeEngine(drafted() if text == "ey" else working(cards=(report_card(report()),)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        for character in text:
+            app.post_message(events.Key(character, character))
+        await pilot.pause()
+        await pilot.pause()
+        assert fake.card_answers == []

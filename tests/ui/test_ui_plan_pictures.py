@@ -1,0 +1,141 @@
+"""Pictures of a plan: draft, at work, asking, changed, reported, finished, failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled
+from support.plans import (
+    FIX,
+    change_card,
+    draft,
+    drafted,
+    failed_report,
+    over,
+    plan_card,
+    report_card,
+    revised,
+    working,
+)
+from textual.pilot import Pilot
+
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.work import PlanStatus, WorkStatus
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.gate import SETTLE
+
+SIZES = [(120, 40), (80, 24), (60, 20)]
+IDS = ["120x40", "80x24", "60x20"]
+Build = Callable[[str], Store]
+
+
+def a_draft(language: str) -> Store:
+    return drafted(language)
+
+
+def a_draft_again(language: str) -> Store:
+    store, plan = drafted(language), revised(draft(language), language)
+    store.state.plans, store.state.cards = (plan,), (plan_card(plan, draft(language)),)
+    return store
+
+
+def at_work(language: str) -> Store:
+    return working(language)
+
+
+def gate_in_a_step(language: str) -> Store:
+    return working(language, at_gate=True)
+
+
+def a_change(language: str) -> Store:
+    reason = "受け取り票にも同じ計算がある" if language == "ja" else "the receipt adds them up too"
+    return working(language, cards=(change_card(language, reason=reason),))
+
+
+def a_report(language: str) -> Store:
+    store = working(language, cards=(report_card(failed_report(language)),))
+    state = store.state
+    step = state.plans[0].steps[1]
+    update = {"status": WorkStatus.FAILED, "started_at": None, "elapsed_s": 63.0}
+    state.plans = (state.plans[0].with_step(step.model_copy(update=update)),)
+    state.running = ()
+    assert step.step_id == FIX
+    return store
+
+
+def finished(language: str) -> Store:
+    return over(PlanStatus.COMPLETED, language)
+
+
+def failed(language: str) -> Store:
+    return over(PlanStatus.FAILED, language)
+
+
+STATES: list[Build] = [
+    a_draft, a_draft_again, at_work, gate_in_a_step, a_change, a_report, finished, failed,
+]  # fmt: skip
+
+
+async def stands(pilot: Pilot[int]) -> DuckflowApp:
+    app = pilot.app
+    assert isinstance(app, DuckflowApp)
+    await settled(pilot, lambda: not app.opening)
+    for _ in range(3):
+        await pilot.pause()
+    return app
+
+
+def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
+    """Stand, then press the keys with the time between them that a card wants."""
+
+    async def press(pilot: Pilot[int]) -> None:
+        app = await stands(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(app.clock, ManualClock)
+            app.clock.advance(SETTLE)
+        for _ in range(3):
+            await pilot.pause()
+
+    return press
+
+
+@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+def test_plans_in_english(snap_compare: Any, build: Build, size: tuple[int, int]) -> None:
+    """The open card has the focus, as when the user decides."""
+    store = build("en")
+    keys = ("enter",) if store.state.cards else ()
+    app = app_with(FakeEngine(store))
+    assert snap_compare(app, terminal_size=size, run_before=pressing(*keys))
+
+
+@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+def test_plans_in_japanese(snap_compare: Any, build: Build, size: tuple[int, int]) -> None:
+    """The open card waits, as while the user types."""
+    app = app_with(FakeEngine(build("ja")), language="ja", theme="duck-light")
+    assert snap_compare(app, terminal_size=size, run_before=pressing())
+
+
+@pytest.mark.parametrize(
+    ("build", "keys", "size"),
+    [
+        (at_work, ("f3", "down"), (120, 40)),
+        (at_work, ("f3",), (80, 24)),
+        (at_work, ("f3", "end", "e"), (80, 24)),
+        (a_draft, ("enter", "n", "x"), (60, 20)),
+        (a_report, ("enter", "r"), (80, 24)),
+        (a_draft, ("enter",), (20, 5)),
+    ],
+    ids=["tree", "pane", "form", "reason", "word", "tiny"],
+)
+def test_what_keys_open(
+    snap_compare: Any, build: Build, keys: tuple[str, ...], size: tuple[int, int]
+) -> None:
+    app = app_with(FakeEngine(build("en")))
+    assert snap_compare(app, terminal_size=size, run_before=pressing(*keys))

@@ -1,0 +1,510 @@
+"""The chat while work runs: talking, queueing, commands and what they print, processes, servers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.conversations import ChatApp, assistant, user
+from support.running_states import (
+    FAILING,
+    QUEUE,
+    aside,
+    ended,
+    in_background,
+    runs,
+    served,
+    turn_took,
+    waits,
+    working,
+)
+from textual.pilot import Pilot
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.events import (
+    McpServerChanged,
+    OperationOutput,
+    ProcessEnded,
+    ProcessOutput,
+    QueueItemRemoved,
+    TurnPaused,
+)
+from duckflow_tui.state.messages import UserMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.processes import TAIL, LiveOutput
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.transcript import Transcript
+from duckflow_tui.ui.screens.board import Board
+from duckflow_tui.ui.screens.waiting import EditMessage
+
+CALL = "call_00000001"
+
+
+def chat_of(app: DuckflowApp) -> list[str]:
+    """What the chat shows, without padding."""
+    chat = app.bench.transcript
+    assert chat is not None
+    return [chat.render_line(y).text.rstrip() for y in range(chat.size.height)]
+
+
+def says(app: DuckflowApp, text: str) -> bool:
+    return any(text in line for line in chat_of(app))
+
+
+def page(app: DuckflowApp) -> str:
+    """What the open board shows."""
+    board = app.screen
+    assert isinstance(board, Board)
+    rows = board.query_one("Page")
+    return "\n".join(rows.render_line(y).text.rstrip() for y in range(rows.size.height))
+
+
+async def opened(pilot: Pilot[int], app: DuckflowApp, *keys: str) -> None:
+    """Press the keys that open a board, and wait until its letters count."""
+    await pilot.press(*keys)
+    await settled(pilot, lambda: isinstance(app.screen, Board), "the board")
+    clock = app.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(SETTLE)
+    await pilot.pause()
+
+
+# --- talking and queueing --------------------------------------------------------------------
+
+
+async def test_enter_talks_now_and_tab_queues_while_work_runs() -> None:
+    """Covers complaint 20: which of the two it is stands at the composer and at the message."""
+    fake = FakeEngine(store_with(turn_started()))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        hint = str(app.bench.composer.border_subtitle)
+        assert "Enter talk now" in hint
+        assert "Tab next turn" in hint
+        await pilot.press("h", "i", "enter")
+        await settled(pilot, lambda: bool(fake.store.state.messages), "the message")
+        said = fake.store.state.messages[0]
+        assert isinstance(said, UserMessage)
+        assert said.aside
+        assert fake.store.state.queue == ()
+        await settled(pilot, lambda: says(app, "› hi   beside the work"), "the chip")
+        await pilot.press("y", "o", "tab")
+        await settled(pilot, lambda: [q.text for q in fake.store.state.queue] == ["yo"])
+        assert len(fake.store.state.messages) == 1
+
+
+async def test_while_paused_enter_gives_the_work_another_direction() -> None:
+    fake = FakeEngine(store_with(turn_started()))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("escape")
+        fake.store.dispatch(TurnPaused())
+        await settled(pilot, lambda: "direction" in str(app.bench.composer.border_subtitle))
+        await pilot.press("n", "o", "enter")
+        await settled(pilot, lambda: [q.text for q in fake.store.state.queue] == ["no"])
+
+
+async def test_nothing_is_said_of_now_and_next_while_nothing_runs() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app):
+        assert not app.bench.composer.border_subtitle
+
+
+async def test_more_than_three_waiting_messages_are_counted() -> None:
+    store = working()
+    waits(store, QUEUE)
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        queue = app.bench.queue
+        await settled(pilot, lambda: queue.size.height == 4)
+        lines = [queue.render_line(y).text for y in range(4)]
+        assert "then commit it" in lines[0]
+        assert "2 more" in lines[3]
+
+
+# --- the queue is opened ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [("alt+up",), ("/", "q", "u", "e", "u", "e", "enter")])
+async def test_a_waiting_message_is_rewritten(keys: tuple[str, ...]) -> None:
+    store = working()
+    waits(store, QUEUE[:2])
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await opened(pilot, app, *keys)
+        await pilot.press("down", "enter")
+        await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
+        await pilot.press("!", "ctrl+s")
+        await settled(pilot, lambda: isinstance(app.screen, Board))
+        assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
+        await pilot.press("x", "escape")
+        await settled(pilot, lambda: isinstance(app.screen, Board))
+        assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
+
+
+async def test_what_was_rewritten_too_late_is_in_the_composer() -> None:
+    """A character that was typed is never lost."""
+    store = working()
+    waits(store, QUEUE[:1])
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await opened(pilot, app, "alt+up")
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
+        store.dispatch(QueueItemRemoved(message_id=store.state.queue[0].message_id))
+        await pilot.press("!", "ctrl+s")
+        await settled(pilot, lambda: app.bench.composer.text == f"{QUEUE[0]}!")
+
+
+async def test_waiting_messages_change_places_and_come_back() -> None:
+    store = working()
+    waits(store, QUEUE[:3])
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await opened(pilot, app, "alt+up")
+        await pilot.press("J")
+        await settled(
+            pilot, lambda: [q.text for q in store.state.queue] == [QUEUE[1], QUEUE[0], QUEUE[2]]
+        )
+        await pilot.press("J", "K", "t")  # the cursor went with the message
+        await settled(pilot, lambda: [q.text for q in store.state.queue] == [QUEUE[1], QUEUE[2]])
+        assert app.bench.composer.text == QUEUE[0]
+
+
+async def test_the_queue_may_empty_itself_while_it_is_open() -> None:
+    store = working()
+    waits(store, QUEUE[:2])
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await opened(pilot, app, "alt+up")
+        for message in store.state.queue:
+            store.dispatch(QueueItemRemoved(message_id=message.message_id))
+        await settled(pilot, lambda: "No message waits any more." in page(app))
+        await pilot.press("enter", "t", "J", "escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+
+
+# --- the user's own commands -----------------------------------------------------------------
+
+
+async def test_a_line_behind_an_exclamation_mark_runs_as_the_users_own() -> None:
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        composer = app.bench.composer
+        await pilot.press("!", "l", "s")
+        await settled(pilot, lambda: "own command" in str(composer.border_title))
+        assert composer.has_class("-own")
+        await pilot.press("enter")
+        await settled(pilot, lambda: fake.commands == ["ls"])
+        assert fake.sent == []
+        assert not composer.border_title
+        await pilot.press("up")
+        assert composer.text == "!ls"
+        await pilot.press("enter")
+        await settled(pilot, lambda: fake.commands == ["ls", "ls"])
+
+
+async def test_an_exclamation_mark_behind_a_space_is_a_message_again_and_again() -> None:
+    """Recalled from the history it must not become a command."""
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("space", "!", "x", "enter")
+        await settled(pilot, lambda: fake.sent == ["!x"])
+        await pilot.press("up", "enter")
+        await settled(pilot, lambda: fake.sent == ["!x", "!x"])
+        assert fake.commands == []
+
+
+async def test_an_exclamation_mark_alone_stays() -> None:
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("!", "enter")
+        await settled(pilot, lambda: "command behind the !" in app.bench.status.said)
+        assert app.bench.composer.text == "!"
+        assert fake.commands == fake.sent == []
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+async def test_a_key_ends_the_users_own_command_when_nothing_else_runs(key: str) -> None:
+    store = store_with()
+    runs(store, "sleep 100", by_user=True)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press(key)
+        await settled(pilot, lambda: fake.asked[-1:] == ["stop"])
+
+
+# --- what a command prints -------------------------------------------------------------------
+
+
+async def test_the_newest_lines_stand_below_a_running_command_and_more_unfolded() -> None:
+    store = working()
+    runs(store, "make", "".join(f"line {number}\n" for number in range(60)))
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 60) as pilot:
+        await settled(pilot, lambda: says(app, "line 59"))
+        shown = [line for line in chat_of(app) if "│ line" in line]
+        assert [line.split()[-1] for line in shown] == ["55", "56", "57", "58", "59"]
+        assert says(app, "Ctrl+O")
+        store.dispatch(OperationOutput(call_id=CALL, text="line 60\nlast"))
+        await settled(pilot, lambda: says(app, "│ last"))
+        assert not says(app, "line 56")
+        await pilot.press("ctrl+o")
+        await settled(pilot, lambda: sum("│ l" in line for line in chat_of(app)) == 40)
+
+
+async def test_output_cannot_act_and_a_carriage_return_begins_its_line_anew() -> None:
+    store = working()
+    runs(store, "make", "\x1b]52;c;eA==\x07\x1b[2Jhello\u202e\n 10 %\r 20 %\r 30 %")
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await settled(pilot, lambda: says(app, "30 %"))
+        text = "\n".join(chat_of(app))
+        assert "␛]52;c;eA==␇␛[2Jhello⟨U+202E⟩" in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "│  30 %" in text
+
+
+async def test_silence_is_said_after_two_minutes() -> None:
+    """Covers complaint 37."""
+    store = working()
+    runs(store, "make", "step 1\n", ago=300, silent=0)
+    app = app_with(FakeEngine(store))
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    async with standing(app) as pilot:
+        await settled(pilot, lambda: says(app, "step 1"))
+        clock.advance(119)
+        assert app.bench.transcript is not None
+        app.bench.transcript.sync(store.state)
+        assert not says(app, "no output")
+        clock.advance(6)
+        await settled(pilot, lambda: says(app, "no output for 2:05"))
+        store.dispatch(OperationOutput(call_id=CALL, text="step 2\n", at=clock.now()))
+        await settled(pilot, lambda: says(app, "step 2") and not says(app, "no output"))
+
+
+async def test_a_flood_of_output_is_drawn_at_most_fifteen_times_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fifty megabytes while keys are typed: each key is in the composer at once."""
+    store = working()
+    runs(store, "yes")
+    app = app_with(FakeEngine(store))
+    piece = ("y" * 99 + "\n") * 2_500  # 250 kB
+    drawn: list[float] = []
+    drawing = Transcript.sync
+
+    def counted(chat: Transcript, state: AgentState) -> None:
+        drawn.append(time.monotonic())
+        drawing(chat, state)
+
+    monkeypatch.setattr(Transcript, "sync", counted)
+    async with standing(app) as pilot:
+        drawn.clear()
+        began = time.monotonic()
+        slowest = 0.0
+        for number in range(200):
+            store.dispatch(OperationOutput(call_id=CALL, text=piece))
+            if number % 20 == 0:
+                pressed = time.monotonic()
+                await pilot.press("k")
+                slowest = max(slowest, time.monotonic() - pressed)
+            await pilot.pause(0)
+        took = time.monotonic() - began
+        assert app.bench.composer.text == "k" * 10
+        assert len(drawn) <= 15 * took + 1
+        assert slowest < 1.0
+        output = store.state.outputs[CALL]
+        assert output.total == 200 * len(piece)
+        assert len(output.text) <= TAIL
+
+
+@pytest.mark.parametrize("piece", ["ab\n", "a\r\nb\n", "x" * 700, "k\rlong line\n", "\n"])
+def test_the_newest_lines_are_the_end_of_the_whole(piece: str) -> None:
+    output = LiveOutput()
+    for number in range(400):
+        output.add(f"{number}{piece}")
+    lines = output.text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    for count in (1, 5, 40):
+        assert output.newest(count) == lines[-count:]
+
+
+# --- a command that ended --------------------------------------------------------------------
+
+
+async def test_a_failing_command_says_so_in_a_word_and_shows_its_ends() -> None:
+    state = AgentState()
+    state.messages = [user("test it"), ended("pytest -q", FAILING, 1)]
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 30)) as pilot:
+        lines = app.lines()
+        row = next(line for line in lines if "pytest -q" in line)
+        assert "failed · exit 1" in row
+        assert row.endswith("1.9 s ✗")
+        assert sum("│" in line for line in lines) == 6
+        assert any("… 10 more lines · Ctrl+O" in line for line in lines)
+        assert "1 failed, 11 passed in 1.82s" in "\n".join(lines)
+        app.chat.action_fold()
+        await pilot.pause()
+        assert any("test_case_5 PASSED" in line for line in app.lines())
+
+
+async def test_a_command_of_the_users_own_is_marked_and_a_signal_named() -> None:
+    state = AgentState()
+    killed = ended("sleep 9", "", -15, by_user=True)
+    result = killed.result.model_copy(update={"summary": "SIGTERM · 1.9s"})
+    state.messages = [
+        ended("ls", "a.py", 0, by_user=True),
+        killed.model_copy(update={"result": result}),
+        ended("cat big", "tail", 0, cut=5_000),
+    ]
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 12)):
+        text = "\n".join(app.lines())
+        assert "! ▸ shell  ls  exit 0" in text
+        assert "$ ls" not in text
+        assert "failed · SIGTERM" in text
+        assert "… 5,000 more characters" in text
+
+
+async def test_of_a_stopped_command_its_output_is_left() -> None:
+    text = "stopped by the user while it ran\n$ make\nstopped after 1.1s\ncompiled a.c"
+    stopped = ended("make", "", -15, by_user=True)
+    result = stopped.result.model_copy(
+        update={"outcome": Outcome.STOPPED, "summary": "stopped after 1.1s", "text": text}
+    )
+    state = AgentState()
+    state.messages = [stopped.model_copy(update={"result": result})]
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 12)):
+        lines = [line.strip() for line in app.lines() if line.strip()]
+        assert lines[0].startswith("! ▸ shell  make  stopped  ")
+        assert lines[1:] == ["│ compiled a.c"]
+
+
+async def test_what_a_turn_took_stands_where_it_ended() -> None:
+    state = AgentState()
+    state.messages = [user("fix it"), assistant("Done.")]
+    turn_took(state)
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 12)):
+        app.say(user("thanks", 2), aside("and now?"))
+        lines = [line.strip() for line in app.lines() if line.strip()]
+        assert lines[1:3] == ["◆ Done.", "4 calls · 12.3k tokens · $0.03 · 8.1 s · 1 file"]
+        assert lines[3] == "› thanks"
+        assert lines[4].startswith("› and now?")
+
+
+# --- the status line -------------------------------------------------------------------------
+
+
+async def test_the_status_line_says_what_holds_commands_and_what_runs_unseen() -> None:
+    store = working()
+    in_background(store)
+    served(store)
+    app = app_with(FakeEngine(store))
+    async with standing(app, 140, 40) as pilot:
+        text = app.bench.status.render_line(0).text
+        assert "NO SANDBOX" in text
+        assert "1 in background · /ps" in text
+        assert "MCP: weather · /mcp" in text
+        assert "6 calls  $0.03" in text
+        await pilot.resize_terminal(60, 12)
+        await settled(pilot, lambda: "NO SANDBOX" in app.bench.status.render_line(0).text)
+
+
+# --- boards ----------------------------------------------------------------------------------
+
+
+async def test_processes_are_listed_tailed_live_and_ended() -> None:
+    store = working()
+    in_background(store)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await opened(pilot, app, "/", "p", "s", "enter")
+        text = page(app)
+        assert "npm run dev -- --port 5173" in text
+        assert "exit 1 by itself" in text
+        store.dispatch(
+            ProcessOutput(
+                process_id="proc_00000001", text="\x1b[31mreloaded\n", at=store.clock.now()
+            )
+        )
+        await settled(pilot, lambda: "␛[31mreloaded" in page(app))
+        await pilot.press("e")
+        await settled(pilot, lambda: fake.asked[-1] == "end proc_00000001")
+        store.dispatch(
+            ProcessEnded(
+                process_id="proc_00000001", exit_code=-15, ended_by="user", at=store.clock.now()
+            )
+        )
+        await settled(pilot, lambda: "runs" not in page(app))
+        await pilot.press("e")  # it does not run any more
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+        assert sum(asked.startswith("end") for asked in fake.asked) == 1
+
+
+async def test_a_letter_typed_before_the_board_stood_ends_nothing() -> None:
+    store = working()
+    in_background(store)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("/", "p", "s", "enter", "e")
+        await settled(pilot, lambda: isinstance(app.screen, Board))
+        await pilot.pause()
+        assert not any(asked.startswith("end") for asked in fake.asked)
+
+
+@pytest.mark.parametrize(("key", "asked"), [("s", "start"), ("x", "stop"), ("r", "restart")])
+async def test_servers_with_their_tools_log_and_keys(key: str, asked: str) -> None:
+    store = working()
+    served(store)
+    fake = FakeEngine(store)
+    fake.logs["shop"] = "opened\x1b[2J shop.db\n"
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await opened(pilot, app, "/", "m", "c", "p", "enter")
+        await settled(pilot, lambda: "opened␛[2J shop.db" in page(app))
+        text = page(app)
+        assert "mcp.shop.list_products  hint: reads only" in text
+        assert "mcp.shop.set_price\n" in text
+        await pilot.press("down")
+        await settled(pilot, lambda: "connection refused" in page(app))
+        await pilot.press(key)
+        await settled(pilot, lambda: fake.asked[-1] == f"{asked} weather")
+        weather = store.state.servers[1].model_copy(update={"status": "ready", "error": ""})
+        store.dispatch(McpServerChanged(server=weather))
+        await settled(pilot, lambda: "connection refused" not in page(app))
+
+
+@pytest.mark.parametrize("size", [(20, 5), (10, 3), (300, 100)])
+async def test_boards_draw_at_every_size(size: tuple[int, int]) -> None:
+    store = working()
+    in_background(store)
+    served(store)
+    waits(store, QUEUE)
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        for name in ("processes", "servers", "queue"):
+            await app.run_action(name)
+            await settled(pilot, lambda: isinstance(app.screen, Board))
+            await pilot.resize_terminal(*size)
+            await pilot.press("down", "pagedown", "pageup", "up")
+            await pilot.resize_terminal(80, 24)
+            await pilot.press("escape")
+            await settled(pilot, lambda: app.screen is app.bench)

@@ -1,0 +1,14 @@
+"""Operations that prompt files speak of exist, by the names under which they are called."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from duckflow_tui.prompting.operations import SPOKEN
+from duckflow_tui.tools.plan_operations import PlanDesk, plan_operations
+
+
+def test_every_operation_that_a_prompt_speaks_of_is_registered() -> None:
+    """Covers S2-25."""
+    names = {operation.name for operation in plan_operations(cast("PlanDesk", None))}
+    assert set(SPOKEN.values()) <= names
