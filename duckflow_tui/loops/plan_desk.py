@@ -57,7 +57,7 @@ class PlanDesk:
         self._control = control
         self._maker = PlanMaker(parts)
         self._approvals = PlanApprovals(parts)
-        self.put_aside = ""  # the plan that the user did not want to go on with in this turn
+        self.put_aside = ""  # the plan that is not gone on with in this turn
 
     # --- what the model calls -------------------------------------------------------------------
 
@@ -166,8 +166,6 @@ class PlanDesk:
                 )
             only = step.step_id
         result = await self.work_on(plan, only)
-        if result.outcome != "completed" and not result.wish:
-            self.put_aside = plan.plan_id
         after = self._plan(plan.plan_id)
         done, total = after.progress
         return Output(run_words(after, result), f"{done}/{total}")
@@ -203,14 +201,18 @@ class PlanDesk:
                 Outcome.INVALID,
             )
         run = PlanRun(self._parts, control, plan, only)
+        self.put_aside = plan.plan_id  # unless it comes back done, or with another wish
         try:
-            return await self._task_loop.run(run.run())
+            result = await self._task_loop.run(run.run())
         except WorkStopped as stopped:
             raise ToolFault("The user stopped the work.", Outcome.STOPPED) from stopped
         except WorkBroke as broke:
             raise ToolFault(f"The work broke by a fault of the app: {broke}.") from broke
         except StateError as error:
             raise ToolFault(str(error)) from error
+        if result.outcome == "completed" or result.wish:
+            self.put_aside = ""
+        return result
 
     async def edit(self, edits: Sequence[PlanEdit]) -> str:
         """The user's own change of the plan in hand; what is in the way, or nothing."""

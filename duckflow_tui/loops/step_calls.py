@@ -52,16 +52,16 @@ class StepCalls:
             }
         )
         self._put(task)
+        status, result = WorkStatus.FAILED, ""  # unless it ends in another way
         try:
             message = await self._caller.call(action, step_id=self._step_id)
+            self.log.append(message)
+            status, result = _status(message), result_line(message)
         except asyncio.CancelledError:
-            self._end(task, WorkStatus.CANCELLED, "stopped", begun)
+            status, result = WorkStatus.CANCELLED, "stopped"
             raise
-        except BaseException:
-            self._end(task, WorkStatus.FAILED, "", begun)
-            raise
-        self.log.append(message)
-        self._end(task, _status(message), result_line(message), begun)
+        finally:
+            self._end(task, status, result, begun)
         return message
 
     def ended_without_call(self, task: Task, reason: str) -> None:

@@ -60,7 +60,6 @@ class Turn:
         self._asker = Asker(parts)
         self._first = True  # the next decision is the first of the turn
         self._idle = 0
-        self._plan_ended = False  # the plan asks for nothing more in this turn
         self._answer_wanted = False  # a done without a word was sent back once
         self._messages_before = len(parts.store.state.messages)
         self._before = parts.store.state.usage
@@ -178,7 +177,8 @@ class Turn:
         plan = self._store.state.active_plan
         if plan is None or not plan.status.may_run or not ready_steps(plan):
             return False
-        if self._plan_ended or self._desk.put_aside == plan.plan_id:
+        # What could not be done, or the user put aside, is for the next turn.
+        if self._desk.put_aside == plan.plan_id:
             return False
         if not self._plan_first and self._halted(plan):
             return False
@@ -186,11 +186,8 @@ class Turn:
             result = await self._desk.work_on(plan)
         except ToolFault as fault:
             self._parts.notices.warn("work.ended", reason=fault.text, for_model=fault.text)
-            self._plan_ended = True
             return False
         self._parts.notices.say("work.reported", for_model=run_words(self._plan(plan), result))
-        # What the user does not want to go on with, or could not be done, is for the next turn.
-        self._plan_ended = result.outcome != "completed" and not result.wish
         return True
 
     def _halted(self, plan: Plan) -> bool:

@@ -229,12 +229,6 @@ class Bridge:
         """Call ``redraw`` whenever a slice is not the object, or not the number, that it was."""
         self._panes.append(_Pane(slices, redraw))
 
-    def redraw_all(self) -> None:
-        """Draw every pane again: the language, the theme or the layout changed."""
-        if self._state is not None:
-            for pane in self._panes:
-                pane.redraw(self._state)
-
     def _changed(self, state: AgentState, _record: Record) -> None:
         for pane in self._panes:
             if not pane.remember(state) or pane.waiting:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from duckflow_tui.state.base import digest
@@ -19,12 +18,3 @@ def operation_name(server: str, tool: str) -> str:
     if len(part) > LONGEST:
         part = f"{part[:_KEPT]}_{digest(tool)[:8]}"
     return f"mcp.{server}.{part}"
-
-
-def operation_names(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """Operation → tool. Of tools that share a name only the first is in it, nameless ones never."""
-    found: dict[str, str] = {}
-    for tool in tools:
-        if tool:
-            found.setdefault(operation_name(server, tool), tool)
-    return found
