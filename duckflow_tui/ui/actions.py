@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.messages import AssistantMessage
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui import outside_editor
 from duckflow_tui.ui.bindings import keys_of
@@ -208,12 +207,12 @@ class Actions(WorkActions, inherit_bindings=False):
 
     def action_copy(self) -> None:
         """The last reply, as it was written."""
-        messages = self.engine.store.state.messages if self.engine is not None else []
-        for message in reversed(messages):
-            if isinstance(message, AssistantMessage) and message.text:
-                self.copy_to_clipboard(message.text)
-                return
-        self.say("shell.nothing_to_copy")
+        chat = self.bench.transcript
+        text = chat.last_reply_markdown() if chat is not None else ""
+        if text:
+            self.copy_to_clipboard(text)
+        else:
+            self.say("shell.nothing_to_copy")
 
     # commands
 

@@ -508,3 +508,13 @@ async def test_boards_draw_at_every_size(size: tuple[int, int]) -> None:
             await pilot.resize_terminal(80, 24)
             await pilot.press("escape")
             await settled(pilot, lambda: app.screen is app.bench)
+
+
+async def test_copy_takes_the_last_reply_as_it_was_written() -> None:
+    store = store_with()
+    store.state.messages.append(assistant("**bold** and `code`", 1))
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await pilot.pause()
+        app.action_copy()
+        await settled(pilot, lambda: app.clipboard == "**bold** and `code`", "the copy")
