@@ -7,72 +7,92 @@ from pathlib import Path
 
 from duckflow_tui.assets import asset_folder
 from duckflow_tui.compose import Choice, secrets_of
+from duckflow_tui.llm.endpoints import Roles
 from duckflow_tui.llm.names import wire_name
 from duckflow_tui.llm.service import LLMService
+from duckflow_tui.loops.budget import BudgetLimits
 from duckflow_tui.loops.cards import ModeAnswers
 from duckflow_tui.loops.engine import Engine, EngineParts
+from duckflow_tui.loops.memory_keys import counted
 from duckflow_tui.loops.parts import TurnLimits
 from duckflow_tui.loops.spawning import Spawn
+from duckflow_tui.pacing.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.prompting.budget import Budgets
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.layers import ModeChoice
 from duckflow_tui.prompting.questions import QuestionPrompts
 from duckflow_tui.prompting.tokens import ScriptCounter
+from duckflow_tui.prompting.window import KEPT, Cut
 from duckflow_tui.safety.command_rules import NamedRules
 from duckflow_tui.safety.gates import GateBroker, NoConsent
 from duckflow_tui.safety.policy import Fact
+from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import FileBlobs
-from duckflow_tui.state.agent import AgentState, SessionInfo
+from duckflow_tui.session.branch import branch_of
+from duckflow_tui.session.memory_text import KINDS, MemoryWords
+from duckflow_tui.session.project_memory import ProjectMemory
+from duckflow_tui.session.recording import Recording
+from duckflow_tui.settings import PacemakerSettings
+from duckflow_tui.state.agent import SessionInfo
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.clock import SystemClock
-from duckflow_tui.state.decision import PromptPattern
+from duckflow_tui.state.decision import PromptPattern, TaskProfile
 from duckflow_tui.state.events import SessionStarted
 from duckflow_tui.state.ids import random_id
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
 from duckflow_tui.state.prompt import Prompt
-from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.usage import Role
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
 from duckflow_tui.tools.listing import iter_files
 from duckflow_tui.tools.mcp.servers import McpServers
+from duckflow_tui.tools.memory import MemoryKind
 from duckflow_tui.tools.operation import AnyOperation, Arguments
 from duckflow_tui.tools.registry import default_registry
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.watch import FileWatcher
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.tools.watchdog import Watchdog
+from duckflow_tui.ui.i18n import LANGUAGES, Catalogue
 
 
-def build(choice: Choice, spawn: Spawn, suggestion: str) -> tuple[Engine, Workspace]:
+def build(
+    choice: Choice, spawn: Spawn, suggestion: str, watchdog: Watchdog, recording: Recording
+) -> tuple[Engine, Workspace]:
     """The engine of this choice and the workspace to close after it; nothing is started.
 
-    Raises WorkspaceGone when the folder cannot be opened.
+    ``watchdog`` ends what the engine starts should the app be killed. Raises WorkspaceGone when
+    the folder cannot be opened.
     """
     settings = choice.settings
     clock = SystemClock()
-    store = Store(AgentState(), clock, MemoryRecorder())
+    store = Store(recording.state, clock, recording, last_seq=recording.last_seq)
     begun: list[Record] = []
     forget = store.watch(lambda _, record: begun.append(record))
     workspace = Workspace.open(choice.workspace, own_dirs=choice.places.own_dirs)
     main = settings.roles.of("main")
     endpoint = settings.endpoints[main.endpoint] if main else None
-    store.dispatch(
-        SessionStarted(
-            session=SessionInfo(
-                session_id=random_id("session"),
-                workspace=str(workspace.root),
-                title=workspace.root.name or str(workspace.root),
-                demo=choice.demo,
-                headless=choice.headless,
-                started_at=clock.now(),
-                model=main.model if main else "",
-                endpoint=main.endpoint if main else "",
-            ),
-            mode=choice.mode,
-            context_window=endpoint.context if endpoint else 0,
+    if recording.restored is None:
+        store.dispatch(
+            SessionStarted(
+                session=SessionInfo(
+                    session_id=recording.session_id,
+                    workspace=str(workspace.root),
+                    title=workspace.root.name or str(workspace.root),
+                    demo=choice.demo,
+                    headless=choice.headless,
+                    started_at=clock.now(),
+                    model=main.model if main else "",
+                    endpoint=main.endpoint if main else "",
+                    branch=branch_of(workspace.root),
+                ),
+                mode=choice.mode,
+                context_window=endpoint.context if endpoint else 0,
+            )
         )
-    )
     registry = default_registry()
     servers = McpServers(
         settings.mcp.servers.values(),
@@ -82,6 +102,7 @@ def build(choice: Choice, spawn: Spawn, suggestion: str) -> tuple[Engine, Worksp
         ids=random_id,
         folder=choice.places.state / "mcp",
         environ=os.environ,
+        watchdog=watchdog,
         wire_name=wire_name,
         approved=choice.approved,
     )
@@ -91,6 +112,7 @@ def build(choice: Choice, spawn: Spawn, suggestion: str) -> tuple[Engine, Worksp
         workspace,
         blobs.put_file,
         choice.places.state / "spool",
+        watchdog,
         CommandLimits(
             timeout_s=settings.shell.timeout_s,
             max_timeout_s=max(settings.shell.max_timeout_s, settings.shell.timeout_s),
@@ -124,15 +146,25 @@ def build(choice: Choice, spawn: Spawn, suggestion: str) -> tuple[Engine, Worksp
         Budgets(**settings.budget.model_dump()),
         ScriptCounter(),
     )
+    memory = ProjectMemory(
+        choice.places.data / "memory",
+        workspace.root,
+        _memory_words(choice.language, workspace.root.name),
+        clock,
+        Redactor(secrets_of(choice)).redact,
+        already=counted(recording.state),
+    )
+    memory.load()
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None
     )
+    other_role, other_model = _other(settings.roles)
     engine = Engine(
         EngineParts(
             store=store,
             ids=random_id,
             models=LLMService(settings.endpoints, settings.roles, random_id, clock, os.environ),
-            prompts=_Prompts(store, compiler, settings.execution.mode),
+            prompts=_Prompts(store, compiler, settings.execution.mode, memory),
             router=router,
             broker=broker,
             watch=FileWatcher(store, workspace, router.own_writes),
@@ -141,13 +173,22 @@ def build(choice: Choice, spawn: Spawn, suggestion: str) -> tuple[Engine, Worksp
             intact=workspace.intact,
             limits=TurnLimits(
                 max_steps=settings.execution.max_steps,
-                max_model_calls=settings.execution.max_model_calls,
                 max_attempts=settings.execution.max_attempts,
+                calls=BudgetLimits(
+                    max_calls=settings.execution.max_model_calls,
+                    max_tokens=settings.limits.max_tokens,
+                    max_cost=settings.limits.max_cost,
+                ),
             ),
             questions=QuestionPrompts(asset_folder("prompts"), choice.language),
             servers=servers,
             commands=shell,
+            notes=memory,
+            redact=Redactor(secrets_of(choice)).redact,
             execution=settings.execution.mode,
+            pacemaker=_pacemaker(settings.pacemaker, settings.roles),
+            other_role=other_role,
+            other_model=other_model,
             asked=ModeAnswers(choice.mode) if choice.headless else None,
             suggestion=suggestion,
             begun=begun,
@@ -162,11 +203,47 @@ def build(choice: Choice, spawn: Spawn, suggestion: str) -> tuple[Engine, Worksp
     return engine, workspace
 
 
+def _pacemaker(settings: PacemakerSettings, roles: Roles) -> Pacemaker:
+    bases = {TaskProfile(name): loops for name, loops in settings.base.model_dump().items()}
+    hard_from = settings.hard_from if roles.strong else None
+    return Pacemaker(PaceSettings(settings.min, settings.max, settings.fallback, bases, hard_from))
+
+
+def _other(roles: Roles) -> tuple[Role | None, str]:
+    """The role whose model gives a second opinion, and the model; none where all are one."""
+    main = roles.of("main")
+    choices: tuple[Role, ...] = ("strong", "evaluator")
+    for role in choices:
+        found = roles.of(role)
+        if found is not None and found != main:
+            return role, found.model
+    return None, ""
+
+
+def _memory_words(language: str, project: str) -> MemoryWords:
+    """A file begins in the user's language; headings of every language are understood."""
+    say = Catalogue(language)
+    known: dict[str, MemoryKind] = {
+        str(Catalogue(other)(f"memory.heading.{kind}")).casefold(): kind
+        for other in LANGUAGES
+        for kind in KINDS
+    }
+    return MemoryWords(
+        title=say("memory.file_title", project=one_line(project, 80)),
+        note=say("memory.file_note"),
+        headings={kind: say(f"memory.heading.{kind}") for kind in KINDS},
+        known=known,
+    )
+
+
 class _Prompts:
     """The compiler, bound to the state it reads."""
 
-    def __init__(self, store: Store, compiler: PromptCompiler, mode: ModeChoice) -> None:
+    def __init__(
+        self, store: Store, compiler: PromptCompiler, mode: ModeChoice, memory: ProjectMemory
+    ) -> None:
         self._store = store
+        self._memory = memory
         self._compiler = compiler
         self._mode: ModeChoice = mode
 
@@ -177,6 +254,7 @@ class _Prompts:
         *,
         thread: str = "",
         aside: bool = False,
+        answers: str = "",
     ) -> Prompt:
         return self._compiler.compile(
             self._store.state,
@@ -184,8 +262,21 @@ class _Prompts:
             pattern=pattern,
             thread=thread,
             aside=aside,
+            answers=answers,
             execution_mode=self._mode,
+            long_memory=self._memory.known,
         )
+
+    def cut(
+        self, operations: tuple[OperationSpec, ...], *, keep: float = KEPT, always: bool = False
+    ) -> Cut | None:
+        return self._compiler.cut(self._store.state, operations, keep=keep, always=always)
+
+    def undo_fits(self, operations: tuple[OperationSpec, ...]) -> tuple[int, int]:
+        return self._compiler.undo_fits(self._store.state, operations)
+
+    def count(self, text: str) -> int:
+        return self._compiler.count(self._store.state, text)
 
     def overflowed(self, prompt: Prompt) -> bool:
         return self._compiler.overflowed(self._store.state, prompt)

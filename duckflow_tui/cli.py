@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from typing import Final, NoReturn
+    from typing import Final, NoReturn, TextIO
 
     from duckflow_tui.compose import Choice
+    from duckflow_tui.ending import Ending
     from duckflow_tui.places import Places
+    from duckflow_tui.session.faults import SessionFault
     from duckflow_tui.setting_problems import SettingProblem
     from duckflow_tui.ui.first_frame import FirstFrame
     from duckflow_tui.ui.i18n import Catalogue
@@ -53,7 +55,7 @@ def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
         return None
     from duckflow_tui.ui.first_frame import enter
 
-    return enter(look.language, look.title, theme=look.theme, demo=look.demo)
+    return enter(look.language, look.title, theme=look.theme, demo=look.demo, vitals=look.vitals)
 
 
 def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]:
@@ -66,16 +68,26 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
     language = _language(arguments, peek_ui(places))
     # To look for plug-ins of pydantic, it would read the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if arguments[:1] == ["sessions"]:
+        return _sessions(arguments[1:], places, language), False
+    if arguments[:1] == ["replay"]:
+        from duckflow_tui import replay_cli
+
+        return replay_cli.run(arguments[1:], places, language), False
     args = parser(_help_words(arguments, language)).parse_args(arguments)
     if args.max_calls is not None and _count(args.max_calls) is None:
         return _refuse(_words(language)("cli.bad_max_calls", given=args.max_calls)), False
     workspace = Path(args.dir).expanduser()
+    if args.resume is not None and (args.demo or args.no_session):
+        return _refuse(_words(language)("resume.alone")), False
     if args.prompt is not None:
         return _headless(args, places, workspace, language), False
     if args.allow:
         return _refuse(_words(language)("cli.allow_needs_prompt")), False
     if args.json or args.stream:
         return _refuse(_words(language)("cli.json_needs_prompt")), False
+    if args.no_session:
+        return _refuse(_words(language)("cli.no_session_needs_prompt")), False
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _refuse(_words(language)("cli.no_terminal")), False
     return _interactive(args, places, workspace, language, frame), True
@@ -99,6 +111,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     )
     made.add_argument("--dir", metavar="D", default=".", help=say("cli.help.dir"))
     made.add_argument("--demo", action="store_true", help=say("cli.help.demo"))
+    made.add_argument("--resume", nargs="?", const="", metavar="ID", help=say("cli.help.resume"))
     made.add_argument("--mode", choices=MODES, help=say("cli.help.mode"))
     made.add_argument("--base-url", metavar="U", help=say("cli.help.base_url"))
     made.add_argument("--model", metavar="N", help=say("cli.help.model"))
@@ -116,6 +129,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     headless.add_argument(
         "--allow", action="append", default=[], metavar="ARGV", help=say("cli.help.allow")
     )
+    headless.add_argument("--no-session", action="store_true", help=say("cli.help.no_session"))
     headless.add_argument("--max-calls", metavar="N", help=say("cli.help.max_calls"))
     return made
 
@@ -182,6 +196,11 @@ def _choose(args: argparse.Namespace, places: Places, workspace: Path, language:
     from duckflow_tui.compose import Flags, choose, secrets_of
     from duckflow_tui.session.log import open_log
 
+    session_id = ""
+    if args.resume is not None:
+        from duckflow_tui.choosing import session_named
+
+        session_id = session_named(args.resume, workspace, places.state, _words(language))
     choice = choose(
         Flags(
             workspace=workspace,
@@ -196,6 +215,8 @@ def _choose(args: argparse.Namespace, places: Places, workspace: Path, language:
             theme=args.theme,
             animation=False if args.no_animation else None,
             headless=args.prompt is not None,
+            resume=session_id,
+            no_session=args.no_session,
         ),
         places,
         language,
@@ -217,6 +238,7 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
 
     from duckflow_tui.compose import Ending, Unusable, open_session
     from duckflow_tui.headless import HeadlessOptions, run
+    from duckflow_tui.session.faults import SessionFault
 
     try:
         choice = _choose(args, places, workspace, language)
@@ -228,9 +250,14 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
         return _refuse(say("cli.no_endpoint", path=places.settings_file))
     options = HeadlessOptions(text=text, as_json=args.json, stream=args.stream)
     ending = Ending()
-    status = asyncio.run(run(lambda spawn: open_session(choice, spawn, ending), options, say))
+    try:
+        status = asyncio.run(run(lambda spawn: open_session(choice, spawn, ending), options, say))
+    except SessionFault as fault:
+        return _refuse(_fault_words(fault, say))
     if ending.kept is not None:
         print(say("cli.demo_kept", path=str(ending.kept)), file=sys.stderr)
+    if not args.json:  # whose first record names the session
+        _say_how(ending, args, workspace, say, sys.stderr)
     return status
 
 
@@ -261,6 +288,7 @@ def _interactive(
     options = AppOptions(
         language=language,
         theme=choice.settings.ui.theme,
+        vitals=choice.settings.ui.vitals,
         animation=choice.settings.ui.animation,
         notifications=choice.settings.ui.notifications,
         title=_title(workspace, args.demo),
@@ -268,9 +296,53 @@ def _interactive(
         demo=args.demo,
         problems=choice.problems,
         data_dir=places.data,
+        workspace=os.path.realpath(workspace),
+        choose=_is_asked(args, workspace, places),
     )
     sessions = Sessions(choice)
     status = DuckflowApp(sessions, options, frame=frame).run_to_end()
-    if sessions.ending.kept is not None:
-        print(_words(language)("cli.demo_kept", path=str(sessions.ending.kept)))
+    ending, say = sessions.ending, _words(language)
+    ending.settle()
+    if ending.fault is not None:
+        return _refuse(_fault_words(ending.fault, say))
+    if ending.kept is not None:
+        print(say("cli.demo_kept", path=str(ending.kept)))
+    _say_how(ending, args, workspace, say, sys.stdout)
     return status
+
+
+def _is_asked(args: argparse.Namespace, workspace: Path, places: Places) -> bool:
+    """Whether the user picks the session that goes on: none was named, and there are several."""
+    if args.resume != "":
+        return False
+    from duckflow_tui.choosing import several
+
+    return several(workspace, places.state)
+
+
+def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:
+    from duckflow_tui.compose import secrets_in
+    from duckflow_tui.safety.secrets import Redactor
+    from duckflow_tui.sessions_cli import run
+    from duckflow_tui.settings import load
+
+    secrets = secrets_in(load(places, os.environ).settings)
+    return run(arguments, places, Redactor(secrets).redact, language)
+
+
+def _fault_words(fault: SessionFault, say: Catalogue) -> str:
+    from duckflow_tui.choosing import fault_words
+
+    return fault_words(fault, say)
+
+
+def _say_how(
+    ending: Ending, args: argparse.Namespace, workspace: Path, say: Catalogue, out: TextIO
+) -> None:
+    """The last line: how the session is taken up again."""
+    command = ending.command(workspace, named=args.dir != ".")
+    if command:
+        try:
+            print(say("resume.how", command=command), file=out, flush=True)
+        except OSError:
+            return  # the terminal is gone

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from duckflow_tui.ending import Ending
 from duckflow_tui.llm.endpoints import (
     CLI_ENDPOINT,
     Endpoint,
@@ -43,8 +44,15 @@ if TYPE_CHECKING:
     from duckflow_tui.loops.engine import Engine
     from duckflow_tui.loops.spawning import Spawn
     from duckflow_tui.safety.workspace import Workspace
+    from duckflow_tui.session.catalog import Catalog
+    from duckflow_tui.session.recording import Recording
+    from duckflow_tui.state.operations import Effect
+    from duckflow_tui.tools.watchdog import Watchdog
 
-    Build = Callable[["Choice", Spawn, str], tuple[Engine, Workspace]]
+    Attend = Callable[
+        [Engine, Recording, "Choice", Workspace, Callable[[str], Effect | None]],
+        Awaitable[None],
+    ]
 
 
 class Unusable(Exception):
@@ -74,6 +82,8 @@ class Flags:
     theme: str | None = None
     animation: bool | None = None
     headless: bool = False
+    resume: str = ""  # the id of a session to take up
+    no_session: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,8 @@ class Choice:
     confirm_origin: str = ""  # plain http to a private address that was not confirmed yet
     allowed: tuple[str, ...] = ()  # what ``--allow`` named, and the demo's own test command
     approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
+    resume: str = ""  # the session to take up, empty for a new one
+    no_session: bool = False  # it is not recorded
 
 
 def choose(
@@ -113,6 +125,8 @@ def choose(
         headless=flags.headless,
         demo=flags.demo,
         allowed=_allowed(flags, say),
+        resume=flags.resume,
+        no_session=flags.no_session,
     )
     _check_phases(loaded)
     problems = tuple(loaded.problems)
@@ -155,7 +169,11 @@ def _check_phases(loaded: Loaded) -> None:
 
 def secrets_of(choice: Choice, environ: Mapping[str, str] = os.environ) -> list[str]:
     """The keys of all endpoints and servers: what no log may hold."""
-    settings = choice.settings
+    return secrets_in(choice.settings, environ)
+
+
+def secrets_in(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The same of settings that nothing was chosen from."""
     keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
     given = [secret for server in settings.mcp.servers.values() for secret in server.secrets]
     return [key for key in (*keys, *given) if key]
@@ -232,27 +250,17 @@ def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Ro
     return settings.roles.model_copy(update={"main": str(ModelRef(name, model))})
 
 
-class Ending:
-    """What is left to say once sessions are over."""
-
-    def __init__(self) -> None:
-        self.stages: list[Stage] = []
-
-    @property
-    def kept(self) -> Path | None:
-        """The demo's project, when something in it changed and it therefore stays."""
-        return next((stage.kept for stage in self.stages if stage.kept is not None), None)
-
-
 @asynccontextmanager
 async def open_session(
     choice: Choice, spawn: Spawn, ending: Ending | None = None
 ) -> AsyncGenerator[Engine]:
     """Build one session's engine and take it down again; the loops are started by the caller.
 
-    Raises WorkspaceGone when the folder cannot be opened, OSError when the demo finds no room.
+    From the first session on this process is closed to others of the same user. Raises
+    WorkspaceGone when the folder cannot be opened, OSError when the demo finds no room, and
+    SessionFault when a session cannot be taken up.
     """
-    build = await asyncio.to_thread(_rooms, demo=choice.demo)
+    rooms = await asyncio.to_thread(_rooms, demo=choice.demo)
     async with AsyncExitStack() as stack:
         suggestion = ""
         if choice.demo:
@@ -264,21 +272,41 @@ async def open_session(
             if ending is not None:
                 ending.stages.append(stage)
             choice = _on_stage(choice, stage)
-            if stage.test_command:
-                choice = replace(choice, allowed=(*choice.allowed, stage.test_command))
+            choice = replace(choice, allowed=(*choice.allowed, *stage.commands))
             suggestion = stage.request
-        engine, workspace = build(choice, spawn, suggestion)
+        watchdog = rooms.new_watchdog()
+        stack.push_async_callback(watchdog.close)
+        recording = await asyncio.to_thread(rooms.record, choice)
+        stack.push_async_callback(recording.close)
+        engine, workspace = rooms.build(choice, spawn, suggestion, watchdog, recording)
         stack.callback(workspace.close)
         stack.push_async_callback(engine.close)
+        await rooms.attend(engine, recording, choice, workspace, engine.operation_effect)
+        if ending is not None:
+            ending.watch(recording, engine.store, resumable=not choice.demo)
         yield engine
 
 
-def _rooms(*, demo: bool) -> Build:
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """What a session is made with, imported when there is one."""
+
+    build: Callable[[Choice, Spawn, str, Watchdog, Recording], tuple[Engine, Workspace]]
+    record: Callable[[Choice], Recording]
+    attend: Attend
+    new_watchdog: type[Watchdog]
+
+
+def _rooms(*, demo: bool) -> _Rooms:
     if demo:
         import_module("duckflow_tui.demo.stage")
     from duckflow_tui.assembly import build
+    from duckflow_tui.safety.own_process import shield
+    from duckflow_tui.taking_up import attend, record
+    from duckflow_tui.tools.watchdog import Watchdog
 
-    return build
+    shield()  # while nothing has been started yet that could look
+    return _Rooms(build, record, attend, Watchdog)
 
 
 class Sessions:
@@ -288,17 +316,59 @@ class Sessions:
         self.choice = choice
         self.ending = Ending()
         self._stack = AsyncExitStack()
+        self._catalog: Catalog | None = None
 
     async def open(self, spawn: Spawn) -> Engine | None:
         """The session that was chosen; None while no endpoint is configured."""
         if self.choice.endpoint_missing:
             return None
-        return await self._stack.enter_async_context(open_session(self.choice, spawn, self.ending))
+        from duckflow_tui.session.faults import SessionFault
+
+        try:
+            return await self._stack.enter_async_context(
+                open_session(self.choice, spawn, self.ending)
+            )
+        except SessionFault as fault:
+            self.ending.fault = fault
+            raise
 
     async def open_demo(self, spawn: Spawn) -> Engine:
         """The demo, chosen on the first screen."""
         self.choice = replace(self.choice, demo=True, endpoint_missing=False)
         return await self._stack.enter_async_context(open_session(self.choice, spawn, self.ending))
+
+    def resume(self, session_id: str) -> None:
+        """``open`` takes up this session; empty: it begins a new one."""
+        self.choice = replace(self.choice, resume=session_id)
+
+    async def open_resumed(self, session_id: str, spawn: Spawn) -> Engine:
+        """Another session of this workspace, in place of the one that is open.
+
+        Raises SessionFault; then that one stays.
+        """
+        choice = replace(self.choice, resume=session_id)
+        stack = AsyncExitStack()
+        engine = await stack.enter_async_context(open_session(choice, spawn, self.ending))
+        self.ending.leave_older()
+        left, self._stack, self.choice = self._stack, stack, choice
+        await left.aclose()
+        return engine
+
+    @property
+    def catalog(self) -> Catalog:
+        """All sessions of this user; the demo's are not among them."""
+        if self._catalog is None:
+            from duckflow_tui.safety.secrets import Redactor
+            from duckflow_tui.session.catalog import Catalog
+
+            redact = Redactor(secrets_of(self.choice)).redact
+            self._catalog = Catalog(self.choice.places.state, redact=redact)
+        return self._catalog
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the open session is recorded; None while it is nowhere."""
+        return self.ending.folder
 
     @property
     def unconfirmed_origin(self) -> str:
@@ -313,6 +383,10 @@ class Sessions:
     async def close(self) -> None:
         """Take down what was opened."""
         await self._stack.aclose()
+
+    def freeze(self) -> None:
+        """Record nothing more: the app ends, and the session goes on another time."""
+        self.ending.freeze()
 
 
 def _on_stage(choice: Choice, stage: Stage) -> Choice:
@@ -340,6 +414,7 @@ def _on_stage(choice: Choice, stage: Stage) -> Choice:
         choice,
         settings=settings,
         workspace=stage.workspace,
-        places=choice.places._replace(state=stage.own_state),  # goes with the stage
+        # goes with the stage
+        places=choice.places._replace(state=stage.own_state, data=stage.own_state / "data"),
         approved=approved,
     )

@@ -28,17 +28,21 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "--theme": THEMES,
 }
 _TAKE_ONE: Final = {"--dir", "--base-url", "--model", "--api-key-env", *_CHOICES}
+RESUME: Final = "--resume"
 _SWITCHES: Final = {"--demo", "--no-animation"}
 
 
 class Glance:
     """How the first frame looks."""
 
-    def __init__(self, language: str, theme: str, title: str, *, demo: bool) -> None:
+    def __init__(
+        self, language: str, theme: str, title: str, *, demo: bool, vitals: bool = True
+    ) -> None:
         self.language = language
         self.theme = theme
         self.title = title  # name of the workspace folder; may hold anything
         self.demo = demo
+        self.vitals = vitals  # whether the gauges have a place
 
 
 def glance(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Glance | None:
@@ -60,7 +64,8 @@ def glance(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) ->
         return None
     demo = "--demo" in given
     title = "little-shop" if demo else os.path.basename(folder) or folder
-    return Glance(language, theme or THEMES[0], title, demo=demo)
+    vitals = environ.get("DUCKFLOW_UI__VITALS") or settings.get("vitals", "true")
+    return Glance(language, theme or THEMES[0], title, demo=demo, vitals=vitals != "false")
 
 
 def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -77,16 +82,21 @@ def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
 def _flags(arguments: Sequence[str]) -> dict[str, str] | None:
     """The flags of an interactive start with their values; None when one is no such flag."""
     given: dict[str, str] = {}
-    rest = iter(arguments)
-    for argument in rest:
-        name, sign, value = argument.partition("=")
+    rest = list(reversed(arguments))
+    while rest:
+        name, sign, value = rest.pop().partition("=")
+        if name == RESUME:  # an id may follow
+            if not sign and rest and not rest[-1].startswith("-"):
+                value = rest.pop()
+            given[name] = value
+            continue
         if not sign and name in _SWITCHES:
             given[name] = ""
             continue
         if name not in _TAKE_ONE:
             return None
         if not sign:
-            value = next(rest, "-")
+            value = rest.pop() if rest else "-"
             if value.startswith("-"):
                 return None
         if name in _CHOICES and value not in _CHOICES[name]:
@@ -96,7 +106,9 @@ def _flags(arguments: Sequence[str]) -> dict[str, str] | None:
 
 
 def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The texts of ``[ui]``, a line at a time: ``tomllib`` takes longer to load than the frame."""
+    """The texts of ``[ui]`` and its truth values, a line at a time: ``tomllib`` takes longer to
+    load than the frame.
+    """
     try:
         with open(settings_path(environ), "rb") as file:
             lines = file.read(MAX_SETTINGS).decode("utf-8-sig", "replace").splitlines()
@@ -113,6 +125,8 @@ def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
         value = value.strip()
         if inside and sign and value[:1] in ('"', "'"):
             found[name.strip()] = value[1:].partition(value[0])[0]
+        elif inside and value.partition("#")[0].strip() in ("true", "false"):
+            found[name.strip()] = value.partition("#")[0].strip()
     return found
 
 

@@ -19,14 +19,17 @@ from duckflow_tui.state.agent import AgentState, TurnOutcome, Waiting
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.events import (
     AssistantReplied,
+    AttemptStarted,
     LlmWaiting,
     NoticeAdded,
+    ObjectiveReviewed,
     OperationFinished,
     ReportAdded,
     StepChanged,
     TurnFinished,
 )
-from duckflow_tui.state.messages import Level
+from duckflow_tui.state.messages import Level, OperationMessage
+from duckflow_tui.state.objective import RequirementState, Review
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.work import WorkStatus
 from duckflow_tui.ui.i18n import Catalogue
@@ -196,15 +199,14 @@ class _Words:
                 print(f"· {self._waiting(waiting, record.at)}", file=self._err, flush=True)
             case OperationFinished(message=message):
                 result = message.result
-                named = (message.args.get(name) for name in ("path", "source", "command"))
-                target = visible(one_line(str(next((n for n in named if n), "")), 100))
+                target = visible(one_line(_target(message), 100))
                 print(
                     self._say(
                         "headless.operation",
                         operation=message.operation,
                         target=target,
                         outcome=self._say(f"transcript.outcome.{result.outcome}"),
-                        summary=result.summary,
+                        summary=visible(_figures(message)),
                     ),
                     file=self._err,
                 )
@@ -218,6 +220,15 @@ class _Words:
                 sign = "✓" if report.status == "completed" else "✗"
                 words = visible(" ".join((report.cause or report.summary).split()))
                 print(f"{sign} {visible(report.step_name)}: {words}", file=self._err)
+            case ObjectiveReviewed(message=message):
+                review = message.review
+                if not review.done and review.attempt < review.max_attempts:
+                    self._narrate()  # a further attempt has the last word
+                print(self._reviewed(review), file=self._err)
+            case AttemptStarted(message=message):
+                number, limit = message.attempt, message.max_attempts
+                say = self._say("review.attempt", number=number, limit=limit)
+                print(f"▸ {say}", file=self._err)
             case TurnFinished(outcome=outcome, reply=reply, llm_calls=calls, tokens=tokens):
                 if self._held != reply:
                     self._narrate()
@@ -235,6 +246,27 @@ class _Words:
         if text:
             print(f"{visible(text)}\n", file=self._err, flush=True)
 
+    def _reviewed(self, review: Review) -> str:
+        """How far the request is met, and what of it is missing."""
+        counted = [item for item in review.items if item.counts]
+        met = sum(item.state is RequirementState.MET for item in counted)
+        last = review.attempt >= review.max_attempts
+        how = "done" if review.done else "ends" if last else "continues"
+        text = self._say(
+            f"review.{how}",
+            score=f"{review.score:.2f}",
+            met=met,
+            counted=len(counted),
+            number=review.attempt,
+            limit=review.max_attempts,
+        )
+        said = [f"{'✓' if review.done else '✗'} {self._say('review.title')}  {text}"]
+        said += [
+            f"  {self._say('review.missing', what=visible(one_line(lack.what, 200)))}"
+            for lack in review.missing
+        ]
+        return "\n".join(said)
+
     def _waiting(self, waiting: Waiting, now: float) -> str:
         key = f"llm.waiting.{waiting.reason}"
         reason = self._say(key) if self._say.has(key) else waiting.reason
@@ -249,3 +281,18 @@ def _step_name(state: AgentState, event: StepChanged) -> str:
     plan = next(p for p in state.plans if p.plan_id == event.plan_id)
     step = plan.step(event.step_id)
     return step.name if step else event.step_id
+
+
+def _target(message: OperationMessage) -> str:
+    """What the call works on: its path or command, else its arguments as they are."""
+    args = message.args
+    named = next((args[name] for name in ("path", "source", "command") if args.get(name)), "")
+    return str(named) or json.dumps(args, ensure_ascii=False) if args else ""
+
+
+def _figures(message: OperationMessage) -> str:
+    """The result in short. A server's says nothing about itself: then its first words."""
+    result = message.result
+    if result.summary or not message.operation.startswith("mcp."):
+        return result.summary
+    return one_line(result.text, 80)

@@ -18,8 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from duckflow_tui.glance import MAX_SETTINGS
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Roles
+from duckflow_tui.pacing.bases import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
 from duckflow_tui.places import Places
 from duckflow_tui.setting_problems import SettingProblem, fault_of
+from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.tools.mcp.config import SERVER_NAME, McpServerConfig
 
@@ -40,11 +42,50 @@ class ExecutionSettings(_Section):
     mode: Literal["auto", "adaptive", "tasklist"] = "auto"
     """One action after each result, a list of tasks beforehand, or whichever fits (S3-7)."""
     max_steps: int = Field(default=10, ge=1, le=100)
-    """Model decisions in one turn (S3-6)."""
+    """Model decisions in one run of a plan's step, before the user is asked (S3-6)."""
     max_attempts: int = Field(default=3, ge=1, le=10)
     """Runs at one objective before the user is asked how to go on."""
     max_model_calls: int = Field(default=60, ge=1, le=1000)
-    """Calls to models in one turn, repairs included."""
+    """Calls to models in one turn, and in each run of a plan's step, of every kind; the next one
+    is asked for first."""
+
+
+class BaseLoops(_Section):
+    """Model decisions that a request of each kind usually needs (S0-13…21)."""
+
+    SIMPLE_QUESTION: int = Field(default=BASES[TaskProfile.SIMPLE_QUESTION], ge=1, le=100)
+    """Usual decisions for a question with one answer."""
+    CODE_ANALYSIS: int = Field(default=BASES[TaskProfile.CODE_ANALYSIS], ge=1, le=100)
+    """Usual decisions for reading and explaining code."""
+    FILE_OPERATION: int = Field(default=BASES[TaskProfile.FILE_OPERATION], ge=1, le=100)
+    """Usual decisions for work on a file."""
+    COMPLEX_REASONING: int = Field(default=BASES[TaskProfile.COMPLEX_REASONING], ge=1, le=100)
+    """Usual decisions for thinking a hard matter through."""
+    MULTI_STEP_TASK: int = Field(default=BASES[TaskProfile.MULTI_STEP_TASK], ge=1, le=100)
+    """Usual decisions for a task of several steps."""
+    GENERAL_CHAT: int = Field(default=BASES[TaskProfile.GENERAL_CHAT], ge=1, le=100)
+    """Usual decisions for talk."""
+    CREATIVE_WRITING: int = Field(default=BASES[TaskProfile.CREATIVE_WRITING], ge=1, le=100)
+    """Usual decisions for writing prose."""
+    DEBUGGING: int = Field(default=BASES[TaskProfile.DEBUGGING], ge=1, le=100)
+    """Usual decisions for finding and mending a fault."""
+    RESEARCH: int = Field(default=BASES[TaskProfile.RESEARCH], ge=1, le=100)
+    """Usual decisions for collecting and comparing."""
+
+
+class PacemakerSettings(_Section):
+    """How long the work on a request may go on before the user is asked."""
+
+    min: int = Field(default=MIN_LIMIT, ge=1, le=100)
+    """Fewest model decisions of an attempt (S0-6)."""
+    max: int = Field(default=MAX_LIMIT, ge=1, le=100)
+    """Most model decisions of an attempt; below ``min``, it wins (S0-6)."""
+    fallback: int = Field(default=FINAL_FALLBACK, ge=1, le=100)
+    """Model decisions of an attempt whose limit cannot be computed (S0-27)."""
+    hard_from: float = Field(default=0.6, ge=0.0, le=1.0)
+    """Complexity from which on ``roles.strong`` decides, as it does for reasoning and debugging."""
+    base: BaseLoops = Field(default_factory=BaseLoops)
+    """By kind of request."""
 
 
 class BudgetSettings(_Section):
@@ -56,6 +97,15 @@ class BudgetSettings(_Section):
     """Tokens of the main layer: the working memory."""
     specialized: int = Field(default=1200, ge=100, le=20_000)
     """Tokens of the layer for planning, execution and review."""
+
+
+class LimitSettings(_Section):
+    """What a session may spend; past a limit the next call is not sent before you raised it."""
+
+    max_cost: float = Field(default=0.0, ge=0.0, le=100_000.0)
+    """US dollars; 0 for no limit. Calls of models without a price do not count."""
+    max_tokens: int = Field(default=0, ge=0, le=1_000_000_000)
+    """Tokens sent and received; 0 for no limit."""
 
 
 class ApprovalSettings(_Section):
@@ -104,6 +154,8 @@ class UiSettings(_Section):
     """``auto`` follows LC_ALL, LC_MESSAGES or LANG."""
     theme: Literal["duck-dark", "duck-light", "duck-contrast"] = "duck-dark"
     """The colours."""
+    vitals: bool = True
+    """Whether the gauges of mood, focus and stamina are shown."""
     animation: bool = True
     """Whether anything moves that need not, such as spinners."""
     notifications: bool = True
@@ -118,7 +170,9 @@ class Settings(BaseModel):
     endpoints: dict[str, Endpoint] = Field(default_factory=dict[str, Endpoint])
     roles: Roles = Field(default_factory=Roles)
     execution: ExecutionSettings = Field(default_factory=ExecutionSettings)
+    pacemaker: PacemakerSettings = Field(default_factory=PacemakerSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    limits: LimitSettings = Field(default_factory=LimitSettings)
     approval: ApprovalSettings = Field(default_factory=ApprovalSettings)
     files: FileSettings = Field(default_factory=FileSettings)
     shell: ShellSettings = Field(default_factory=ShellSettings)
@@ -239,6 +293,8 @@ class _Layer:
                 fields = cast("dict[str, Any]", value)
                 if name == "execution":
                     fields = self._execution(fields)
+                elif name == "pacemaker":
+                    fields = self._pacemaker(fields)
                 merged = self._fields((name,), section, fields)
                 setattr(settings, name, merged)
 
@@ -252,6 +308,19 @@ class _Layer:
             self.problem(("execution", "adaptive_mode"), "truth")
             return rest
         return {"mode": "adaptive" if wanted else "tasklist", **rest}
+
+    def _pacemaker(self, table: dict[str, Any]) -> dict[str, Any]:
+        """``base`` is a table of its own, by the names of the kinds."""
+        if "base" not in table:
+            return table
+        path, wanted = ("pacemaker", "base"), table["base"]
+        if not isinstance(wanted, dict):
+            self.problem(path, "table")
+        else:
+            named = {k.upper(): v for k, v in cast("dict[str, Any]", wanted).items()}
+            section = self._loaded.settings.pacemaker
+            section.base = self._fields(path, section.base, named)
+        return {key: value for key, value in table.items() if key != "base"}
 
     def _endpoints(self, table: dict[str, Any]) -> None:
         for name, value in table.items():

@@ -30,7 +30,7 @@ from textual.pilot import Pilot
 from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply
-from duckflow_tui.demo.story import Story, plan_request
+from duckflow_tui.demo.story import Story, plan_request, savings_request, tax_request
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.cards import CardKind
@@ -288,6 +288,31 @@ async def report(language: str) -> None:
             shot.take("report")
 
 
+async def missed(language: str) -> None:
+    """A part of the request is missing, a further attempt brings it, and what proves it."""
+    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+        async with camera(language) as shot:
+            await shot.say(savings_request(language))
+            await shot.approved(2)
+            await shot.until(lambda state: bool(state.gates))  # the change that was missing
+            shot.take("missed")
+            await shot.approved(1)
+            await shot.end()
+            shot.take("met")
+            await shot.say("/requirements")
+            await shot.press("down", "down")
+            shot.take("requirements")
+
+
+async def consultation(language: str) -> None:
+    """The work is stuck, and the user is asked how it should go on."""
+    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+        async with camera(language) as shot:
+            await shot.say(tax_request(language))
+            await shot.card(CardKind.CONSULTATION)
+            shot.take("consultation")
+
+
 def _answers(state: AgentState) -> int:
     return sum(isinstance(m, AssistantMessage) and m.aside for m in state.messages)
 
@@ -300,11 +325,17 @@ SCENES: Final[dict[str, Callable[[str], Awaitable[None]]]] = {
     "plan-mode": refused,
     "plan": plan,
     "report": report,
+    "missed": missed,
+    "consultation": consultation,
 }
 
 
 async def main(names: list[str]) -> None:
-    """Take these pictures, or all; ``done`` comes with ``gate``, those of a plan with ``plan``."""
+    """Take these pictures, or all.
+
+    ``done`` comes with ``gate``, ``met`` and ``requirements`` with ``missed``, those of a plan
+    with ``plan``.
+    """
     for language in LANGUAGES:
         for name in names or SCENES:
             await SCENES[name](language)

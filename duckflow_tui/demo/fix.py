@@ -67,13 +67,18 @@ class FixWriter:
     """Writes one decision. ``command`` runs the project's tests."""
 
     def __init__(
-        self, scene: Scene, words: dict[str, Any], workspace: Path, command: str, loyalty: str
+        self,
+        scene: Scene,
+        words: dict[str, Any],
+        workspace: Path,
+        command: str,
+        others: dict[str, str],
     ) -> None:
         self._scene = scene
         self._words = words
         self._workspace = workspace
         self._command = command
-        self._loyalty = loyalty  # the other request that the demo knows
+        self._others = others  # the other requests that the demo knows, by name
         self._held: Held = "sum"
 
     def write(self) -> tuple[str, JsonObject]:
@@ -90,6 +95,8 @@ class FixWriter:
     def _beat(self) -> str:
         scene = self._scene
         edits = [result for result in scene.latest if result.operation == _EDIT]
+        if scene.missing:
+            return "still_open"
         if edits:
             return self._after_edit(edits[-1])
         if scene.changed_outside:
@@ -179,6 +186,8 @@ class FixWriter:
                 return goes_on("REVIEW", 0.8, *self._checks(rest))
             case "propose":
                 return goes_on("EXECUTION", 0.85, self._edit(_PROPOSED[beat]))
+            case "still":
+                return asks(self._words["still_open"]["question"], [])
             case "ask":
                 asked = self._words["ask"]
                 delta = {"open_questions": [asked["question"]]}
@@ -197,7 +206,8 @@ class FixWriter:
             **goes_on("EXECUTION", 0.6, self._run("before")),
             "task_profile": "DEBUGGING",
             "requirements": [
-                {"requirement": text, "priority": 1} for text in self._words["requirements"]
+                {"requirement": text, "priority": 1, "check": check}
+                for text, check in zip(self._words["requirements"], self._proofs(), strict=True)
             ],
             "state_delta": {
                 "goal": self._words["goal"],
@@ -207,6 +217,10 @@ class FixWriter:
                 "context_refs": [f"file:{CODE}", f"file:{TESTS}"],
             },
         }
+
+    def _proofs(self) -> tuple[JsonObject, ...]:
+        """How each requirement is decided: an explanation by a judge, a total by the tests."""
+        return ({"kind": "judgement"}, {"kind": "command", "value": self._command})
 
     def _checks(self, why: str) -> tuple[JsonObject, ...]:
         """The file as it is now; and the tests, where something was changed."""
@@ -250,8 +264,9 @@ class FixWriter:
             next=self._words["next"],
             folder=str(self._workspace),
             command=self._command,
+            missing="\n".join(f"- {what}" for what in self._scene.missing),
             request=str(self._words["request"]),
-            loyalty=self._loyalty,
+            **self._others,
             failed=ran.failed,
             run=ran.quote,
             reason=reason.strip().replace("\n", "\n> "),

@@ -62,18 +62,20 @@ def plan_for(text: str, words: dict[str, Any]) -> JsonObject:
 class LoyaltyWriter:
     """Writes one decision of the conversation. ``command`` runs the project's tests."""
 
-    def __init__(self, scene: Scene, words: dict[str, Any], command: str) -> None:
+    def __init__(self, scene: Scene, words: dict[str, Any], command: str, savings: str) -> None:
         self._scene = scene
         self._words = words
         self._command = command
+        self._savings = savings  # another request that the demo knows
 
     def write(self) -> tuple[str, JsonObject]:
         """What the model thinks first, and the decision."""
         beat = self._beat()
         texts = self._words[beat]
-        made = decision(
-            texts["rationale"], self._goal(), self._filled(texts["says"]), self._course(beat)
-        )
+        says = str(texts["says"])
+        if beat == "still_open" and last_run(self._scene).kind == "red":
+            says = f"{self._words['ended_red']['says']}\n\n{says}"
+        made = decision(texts["rationale"], self._goal(), self._filled(says), self._course(beat))
         return str(texts.get("thinks", "")), made
 
     def _goal(self) -> str:
@@ -89,6 +91,8 @@ class LoyaltyWriter:
 
     def _beat(self) -> str:
         scene = self._scene
+        if scene.missing:
+            return "still_open"
         if not scene.latest:
             return "check" if scene.progress else "look"
         last = scene.latest[-1]
@@ -164,11 +168,8 @@ class LoyaltyWriter:
                             for why, path in read
                         ),
                     ),
-                    "task_profile": "CODE_IMPROVEMENT",
-                    "requirements": [
-                        {"requirement": text, "priority": priority}
-                        for priority, text in enumerate(self._words["requirements"], start=1)
-                    ],
+                    "task_profile": "MULTI_STEP_TASK",
+                    "requirements": self._requirements(),
                     "state_delta": {"goal": self._goal(), "why_now": self._words["why_now"]},
                 }
             case "propose" | "propose_smaller":
@@ -178,12 +179,27 @@ class LoyaltyWriter:
                 return goes_on("EXECUTION", 0.85, action(WORK, {}, self._words["calls"]["work"]))
             case "check":
                 return goes_on("REVIEW", 0.8, run_tests(self._command, self._words["calls"]["run"]))
+            case "still_open":
+                return asks(self._words["still_open"]["question"], [])
             case "ask":
                 return asks(self._words["ask"]["question"], self._words["ask"]["options"])
             case "ended":
                 return {**ends(), "confidence": 0.9}
             case _:
                 return ends()
+
+    def _requirements(self) -> list[JsonObject]:
+        """What was asked for; a wish for the code only asks for the first."""
+        checks: tuple[JsonObject, ...] = (
+            {"kind": "command", "value": self._command},
+            {"kind": "file_contains", "value": f"{RECEIPT}: Loyalty discount"},
+            {"kind": "file_contains", "value": f"{README}: loyal_total"},
+        )
+        asked = [
+            {"requirement": text, "priority": priority, "check": checks[priority - 1]}
+            for priority, text in enumerate(self._words["requirements"], start=1)
+        ]
+        return asked[:1] if _SMALL.search(self._scene.said) else asked
 
     def _filled(self, text: str) -> str:
         ran = last_run(self._scene)
@@ -198,6 +214,8 @@ class LoyaltyWriter:
             text,
             tested=self._words["tested"][ran.kind],
             command=self._command,
+            savings=self._savings,
+            missing="\n".join(f"- {what}" for what in self._scene.missing),
             done=found[1] if found else "0",
             total=found[2] if found else "0",
             reports="\n".join(reports),

@@ -14,6 +14,7 @@ RECEIPT_TESTS: Final = "tests/test_receipt.py"
 LOYALTY_TESTS: Final = "tests/test_loyalty.py"
 README: Final = "README.md"
 CHANGELOG: Final = "CHANGELOG.md"
+SAVINGS_TESTS: Final = "tests/test_savings.py"
 
 #: The tests that the stories speak of.
 TWO_DISCOUNTS: Final = "test_two_discounts_apply_one_after_the_other"
@@ -159,6 +160,73 @@ README_EDITS: Final[list[JsonObject]] = [
     }
 ]
 CHANGELOG_FILE: Final = "# Changes\n\n- Regular customers get another 5 % off (`loyal_total`).\n"
+
+# --- what a customer saves ---------------------------------------------------------------------
+
+SAVINGS_EDITS: Final[list[JsonObject]] = [
+    {
+        "old": _TAX,
+        "new": (
+            "def savings(price, discounts):\n"
+            '    """What the discounts take off the price."""\n'
+            f"    return price - total(price, discounts)\n\n\n{_TAX}"
+        ),
+    }
+]
+SAVINGS_TEST_FILE: Final = '''\
+"""What a customer saves."""
+
+import unittest
+from decimal import Decimal
+
+from shop.pricing import savings
+
+
+class SavingsTest(unittest.TestCase):
+    def test_without_discounts_nothing_is_saved(self):
+        self.assertEqual(savings(Decimal(100), []), Decimal(0))
+
+    def test_a_discount_saves_its_share(self):
+        self.assertEqual(savings(Decimal(100), [Decimal("0.10")]), Decimal(10))
+'''
+SAVINGS_README_EDITS: Final[list[JsonObject]] = [
+    {
+        "old": "after the other, each to what the one before has left.\n",
+        "new": (
+            "after the other, each to what the one before has left.\n\n"
+            "`savings` tells what the discounts take off a price.\n"
+        ),
+    }
+]
+
+
+def has_savings(text: str) -> bool:
+    """Whether pricing.py tells what a customer saves."""
+    return "def savings(" in text
+
+
+# --- the tax rate ------------------------------------------------------------------------------
+
+_RATE_HELD: Final = re.compile(r"^TAX_RATE = Decimal\(\"([\d.]+)\"\)$", re.M)
+_RATE_TESTED: Final = re.compile(r"with_tax\(.*, Decimal\(\"([\d.]+)\"\)\)")
+
+
+def tax_edits(rate: str) -> list[JsonObject]:
+    """The edit that names the rate, a share such as 0.08."""
+    return [{"old": _CENT, "new": f'{_CENT}TAX_RATE = Decimal("{rate}")\n'}]
+
+
+def tax_held(text: str) -> str:
+    """The rate that the text of pricing.py names; empty for none."""
+    return found[1] if (found := _RATE_HELD.search(text)) else ""
+
+
+def tax_tested(text: str) -> str:
+    """The rate that the test of with_tax calculates with; empty for none."""
+    return found[1] if (found := _RATE_TESTED.search(text)) else ""
+
+
+# --- what a file holds -------------------------------------------------------------------------
 
 
 def is_calculated(text: str) -> bool:

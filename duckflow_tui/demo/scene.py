@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from duckflow_tui.llm.names import DECIDE
 from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.messages import BESIDE_THE_WORK
 
 #: The rationale of every answer beside the work. By it a later request knows such an answer, and
 #: the message it answers, from the conversation of the work itself.
@@ -26,6 +27,11 @@ _ASIDE: Final = re.compile(r"^# (?:Going on now|進行中)$", re.M)
 #: How the app's own words to the model begin; they come as the user's, and are not.
 _OUTSIDE: Final = "Changed outside since you read them:"
 _STOPPED: Final = "The user stopped the work"
+_LACKS: Final = re.compile(r"^\[Written by the app.*?<missing>\n(.*?)\n</missing>", re.S)
+_LACK: Final = re.compile(r"^- P[123] (.+)$", re.M)
+_OTHER_WAY: Final = re.compile(
+    r"^\[Written by the app at a key.*\nThe user wants a completely different approach", re.M
+)
 _PROGRESS: Final = re.compile(r"\d+ of \d+ steps are done;")
 _FROM_THE_APP: Final = re.compile(
     rf"{_OUTSIDE}|{_STOPPED}|{_PROGRESS.pattern}|\[Written by the app|\[アプリが書いた"
@@ -48,11 +54,15 @@ class Result:
 class Scene:
     """The turn, or the step, as a model sees it: what was said last, and all that came of it."""
 
-    said: str = ""
+    request: str = ""  # what the turn began with
+    said: str = ""  # the same, or what the user said in mid-work
+    turn: list[Result] = field(default_factory=list[Result])  # since the turn began
     results: list[Result] = field(default_factory=list[Result])  # since the user spoke
     latest: list[Result] = field(default_factory=list[Result])  # since the last reply
     changed_outside: bool = False  # told since the last reply
     progress: str = ""  # what the app said of the plan's run since the last reply
+    missing: tuple[str, ...] = ()  # what a review found missing, told since the last reply
+    other_way: bool = False  # the user wants one, told since the last reply
 
     def last(self, operation: str) -> Result | None:
         """The newest result of an operation since the user spoke."""
@@ -63,13 +73,14 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
     """Read a request. Its last message is the volatile tail and says nothing of the story.
 
     What was said and answered beside the work is left out, but for the request that is such an
-    answer itself. A message that came in mid-work and has no answer yet redirects the work when
-    it is ``about`` something the story knows; else it waits for an answer beside the work.
+    answer itself. What was said beside it and has no answer yet redirects the work when it is
+    ``about`` something the story knows; else it waits for its answer.
     """
     messages = _messages(body)[:-1]
     left_out = frozenset[int]() if is_aside(body) else _beside(messages, about)
     scene = Scene()
     names: dict[str, str] = {}
+    goes_on = False
     for place, message in enumerate(messages):
         text = message.get("content")
         words = text if isinstance(text, str) else ""
@@ -77,7 +88,9 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
             case "assistant":
                 names = _calls(message)
                 if place not in left_out:
+                    goes_on = _judgement(message).get("next_step") == "continue"
                     scene.latest, scene.changed_outside, scene.progress = [], False, ""
+                    scene.missing, scene.other_way = (), False
             case _ if place in left_out:
                 pass
             case "tool":
@@ -85,7 +98,8 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
                 if found := _NATIVE_RESULT.fullmatch(words):
                     _add(scene, [Result(operation, found[1], found[2])])
             case "user":
-                _hear(scene, words)
+                goes_on = goes_on and not words.startswith(_STOPPED)
+                _hear(scene, words, goes_on)
             case _:
                 pass
     return scene
@@ -108,7 +122,7 @@ def from_the_app(words: str) -> bool:
     return _FROM_THE_APP.match(words) is not None
 
 
-def _hear(scene: Scene, words: str) -> None:
+def _hear(scene: Scene, words: str, goes_on: bool) -> None:
     if words.startswith(_RESULTS):
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
         _add(scene, (Result(match[1], match[2], match[3]) for match in found))
@@ -118,13 +132,19 @@ def _hear(scene: Scene, words: str) -> None:
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
         if _PROGRESS.match(words):
             scene.progress = words
+        if found := _LACKS.search(words):
+            scene.missing = tuple(_LACK.findall(found[1]))
+        scene.other_way = scene.other_way or _OTHER_WAY.match(words) is not None
     else:
-        scene.said = words
+        scene.said = words.removeprefix(BESIDE_THE_WORK).lstrip()
+        if not goes_on:
+            scene.request, scene.turn = scene.said, []
         scene.results, scene.latest, scene.progress = [], [], ""
 
 
 def _add(scene: Scene, results: Iterable[Result]) -> None:
     found = list(results)
+    scene.turn.extend(found)
     scene.results.extend(found)
     scene.latest.extend(found)
 
@@ -135,7 +155,7 @@ def _add(scene: Scene, results: Iterable[Result]) -> None:
 def _beside(messages: list[JsonObject], about: re.Pattern[str] | None) -> frozenset[int]:
     """Places of messages that were said, answered and found out beside the work."""
     out: set[int] = set()
-    open_words: list[int] = []  # said in mid-work, not answered yet
+    open_words: list[int] = []  # not answered yet
     goes_on = beside = False
     for place, message in enumerate(messages):
         text = message.get("content")
@@ -154,7 +174,7 @@ def _beside(messages: list[JsonObject], about: re.Pattern[str] | None) -> frozen
                 if beside:
                     out.add(place)
             case "user" if not from_the_app(words):
-                if goes_on:
+                if goes_on and words.startswith(BESIDE_THE_WORK):
                     open_words.append(place)
                 elif open_words:
                     open_words.clear()

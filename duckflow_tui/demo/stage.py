@@ -15,6 +15,7 @@ from typing import Final
 
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Script
+from duckflow_tui.demo.savings import savings_command
 from duckflow_tui.demo.story import Story, request_text
 from duckflow_tui.state.base import digest
 
@@ -35,7 +36,7 @@ class Stage:
     request: str  # what the demo suggests to ask for, and asks for itself without a screen
     own_state: Path  # for what the session keeps beside its project
     kept: Path | None = None  # the project that stays because something in it changed
-    test_command: str = ""  # the one command that may run in its workspace without a question
+    commands: tuple[str, ...] = ()  # may run in its workspace without a question: its tests
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +63,7 @@ async def open_stage(
             shutil.copytree, _SAMPLES / PROJECT, workspace, ignore=shutil.ignore_patterns(*_LITTER)
         )
         before = _contents(workspace)
-        command = f"{_python()} -m unittest -q"
+        command = suite_command()
         story = Story(workspace, command, fast=fast)
         async with ScriptedEndpoint(Script(models=(MODEL,)), author=story.reply) as server:
             stage = Stage(
@@ -71,7 +72,7 @@ async def open_stage(
                 model=MODEL,
                 request=request_text(language),
                 own_state=folder / "state",
-                test_command=command,
+                commands=(command, savings_command(command)),
             )
             yield stage
     finally:
@@ -82,6 +83,11 @@ async def open_stage(
                     shutil.rmtree(other, ignore_errors=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def suite_command() -> str:
+    """What runs the project's tests on this machine."""
+    return f"{_python()} -m unittest -q"
 
 
 def _files(workspace: Path) -> list[Path]:

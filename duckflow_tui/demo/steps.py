@@ -200,7 +200,9 @@ def tasks_for(key: str, text: str, words: dict[str, Any], command: str) -> JsonO
     if key not in _CHANGES:
         return {"tasks": [run]}
     if _FAILED.search(text):
-        return {"tasks": [*_mending(key, text, words), run]}
+        # Without a change behind them the tests would say the same again.
+        mending = _mending(key, text, words)
+        return {"tasks": [*mending, run] if mending else []}
     tasks = [
         _task(f"read{number}", _READ, {"path": path}, words["reads"]["step"]["intent"])
         for number, path in enumerate(_READS.get(key, ()), start=1)

@@ -13,12 +13,17 @@ from typing import Any, Final
 from duckflow_tui.demo.answers import answer, kind_of
 from duckflow_tui.demo.asides import AsideWriter
 from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.fix import FixWriter
+from duckflow_tui.demo.fix import FixWriter, about_of
+from duckflow_tui.demo.judge import PURPOSES, judge
 from duckflow_tui.demo.loyalty import ABOUT as LOYALTY
 from duckflow_tui.demo.loyalty import LoyaltyWriter, plan_for
 from duckflow_tui.demo.replies import Reply
-from duckflow_tui.demo.scene import is_aside, scene_of, tail_of
+from duckflow_tui.demo.savings import ABOUT as SAVINGS
+from duckflow_tui.demo.savings import SavingsWriter
+from duckflow_tui.demo.scene import Scene, is_aside, scene_of, tail_of
 from duckflow_tui.demo.steps import StepWriter, report_for, step_key, tasks_for
+from duckflow_tui.demo.tax import ABOUT as TAX
+from duckflow_tui.demo.tax import TaxWriter, is_rate
 from duckflow_tui.demo.wording import language_of, language_of_request, texts
 from duckflow_tui.demo.writing import paced
 from duckflow_tui.state.base import JsonObject
@@ -37,6 +42,16 @@ def request_text(language: str) -> str:
 def plan_request(language: str) -> str:
     """The request that leads to a plan."""
     return str(texts("plan", "ja" if language == "ja" else "en")["request"])
+
+
+def savings_request(language: str) -> str:
+    """The request of which a part is missed at first."""
+    return str(texts("savings", "ja" if language == "ja" else "en")["request"])
+
+
+def tax_request(language: str) -> str:
+    """The request that the model gets stuck at."""
+    return str(texts("tax", "ja" if language == "ja" else "en")["request"])
 
 
 class Story:
@@ -59,21 +74,38 @@ class Story:
                 return self._main(request)
             case "task" | "plan" | "tasks" | "report":
                 return self._work(request)
+            case purpose if purpose in PURPOSES:
+                return paced(self._fast, data=judge(purpose, request.text))
             case _:
                 return None
 
     def _main(self, request: Request) -> Reply:
         scene = scene_of(request.json, _REDIRECTS)
         language = language_of(scene.said)
-        if not LOYALTY.search(scene.said) and kind_of(scene.said) is not None:
+        if _is_of_tax(scene):
+            # A bare rate has no language; the request in hand, which the tail quotes, has one.
+            bare = is_rate(scene.request)
+            language = language_of_request(request.text) if bare else language_of(scene.request)
+            told = texts("tax", language)
+            writer = TaxWriter(scene, told, self._command, request_text(language))
+        elif SAVINGS.search(scene.said):
+            told = texts("savings", language)
+            writer = SavingsWriter(scene, told, self._command, tax_request(language))
+        elif LOYALTY.search(scene.said):
+            told = texts("plan", language)
+            more = savings_request(language)
+            writer = LoyaltyWriter(scene, told, self._command, more)
+        elif kind_of(scene.said) is not None:
             return self._paced(answer(request.text, scene))
-        plan = texts("plan", language)
-        if LOYALTY.search(scene.said):
-            thinks, decision = LoyaltyWriter(scene, plan, self._command).write()
         else:
-            words = texts("", language)
-            writer = FixWriter(scene, words, self._workspace, self._command, plan["request"])
-            thinks, decision = writer.write()
+            told = texts("", language)
+            others = {
+                "loyalty": plan_request(language),
+                "savings": savings_request(language),
+                "tax": tax_request(language),
+            }
+            writer = FixWriter(scene, told, self._workspace, self._command, others)
+        thinks, decision = writer.write()
         return self._paced(decision, thinks)
 
     def _aside(self, request: Request) -> Reply:
@@ -105,3 +137,15 @@ class Story:
 
     def _paced(self, decision: JsonObject, thinks: str = "") -> Reply:
         return paced(self._fast, thinks, decision=decision)
+
+
+def _is_of_tax(scene: Scene) -> bool:
+    """Whether the work is about the tax rate: by what was said, or by what the turn began with
+    where the user said something since that the stories know nothing of.
+    """
+    if TAX.search(scene.said) or is_rate(scene.said):
+        return True
+    known = SAVINGS.search(scene.said) or LOYALTY.search(scene.said) or kind_of(scene.said)
+    return (
+        not known and TAX.search(scene.request) is not None and about_of(scene.said) == "anything"
+    )

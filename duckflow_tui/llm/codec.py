@@ -11,7 +11,7 @@ from duckflow_tui.llm.halves import wire_text
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage, UserMessage
+from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
 from duckflow_tui.state.prompt import Prompt
 
 CUT_OFF: Final = " [cut off]"
@@ -107,7 +107,11 @@ def judgement_of(decision: TurnDecision) -> JsonObject:
     if decision.task_profile is not None:
         fields["task_profile"] = decision.task_profile.value
     if decision.requirements:
-        fields["requirements"] = [claim.model_dump() for claim in decision.requirements]
+        fields["requirements"] = [
+            claim.model_dump(exclude_defaults=True, exclude={"priority"})
+            | {"priority": claim.priority}
+            for claim in decision.requirements
+        ]
     if decision.step is not None:
         fields["step"] = decision.step.value
     fields["next_step"] = decision.next_step.value
@@ -137,10 +141,15 @@ def result_text(message: OperationMessage) -> str:
 
 
 def said_to_model(history: Sequence[Message]) -> list[Message]:
-    """History as the model reads it: without what is for the screen alone, and each result right
-    behind the reply that asked for it, wherever it came in between.
+    """History as the model reads it: without what is for the screen alone and without the app's
+    own checks, and each result right behind the reply that asked for it, wherever it came in
+    between.
     """
-    results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
+    results = {
+        item.call_id: item
+        for item in history
+        if isinstance(item, OperationMessage) and not item.for_requirement
+    }
     items: list[Message] = []
     for item in history:
         if isinstance(item, OperationMessage):
@@ -159,7 +168,5 @@ def said_to_model(history: Sequence[Message]) -> list[Message]:
 
 def told(item: Message) -> str:
     """What a message that is neither a reply nor a result says to the model."""
-    if isinstance(item, UserMessage):
-        return item.text
     assert not isinstance(item, AssistantMessage | OperationMessage)
     return item.for_model

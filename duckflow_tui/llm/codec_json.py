@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Final, Literal
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
@@ -33,6 +33,8 @@ from duckflow_tui.state.messages import AssistantMessage, Message, OperationMess
 from duckflow_tui.state.prompt import Prompt
 
 JsonRung = Literal["json_schema", "json_object", "text"]
+
+RESULTS: Final = "Results of your actions:"  # how a message with results begins
 
 
 def encode(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
@@ -101,7 +103,7 @@ def _results(results: list[OperationMessage]) -> JsonObject:
         f"{number}. {result.operation} {result_text(result)}"
         for number, result in enumerate(results, start=1)
     ]
-    return user("Results of your actions:\n\n" + "\n\n".join(parts))
+    return user(f"{RESULTS}\n\n" + "\n\n".join(parts))
 
 
 class JsonDecoder:

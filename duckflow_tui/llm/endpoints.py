@@ -152,6 +152,8 @@ class Roles(BaseModel):
     """Classification, extraction, digests."""
     evaluator: str = ""
     """Judgement of results."""
+    strong: str = ""
+    """Decisions on hard requests; empty: ``main`` decides on all."""
 
     @field_validator("*")
     @classmethod

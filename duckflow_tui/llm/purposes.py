@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -89,11 +89,14 @@ class RequirementsReply(Shape):
     requirements: list[ProposedRequirement]
 
 
+Score = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+
+
 class SatisfactionReply(Shape):
     """Purpose ``satisfaction``; scores 0.0 to 1.0."""
 
-    overall_score: float = Field(ge=0.0, le=1.0)
-    requirement_scores: dict[str, float]
+    overall_score: Score
+    requirement_scores: dict[str, Score]
     evidence: dict[str, list[str]]
     missing_aspects: list[str]
     grade: Literal["good", "normal", "needs_work"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from enum import StrEnum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
 from duckflow_tui.llm.names import wire_name
 from duckflow_tui.llm.schema import STEPS
@@ -17,6 +17,8 @@ from duckflow_tui.state.decision import (
     MAX_ACTIONS,
     MAX_ALTERNATIVES,
     Action,
+    Check,
+    CheckKind,
     Judgement,
     NextStep,
     PromptPattern,
@@ -53,6 +55,7 @@ _FIELDS: Final = frozenset(
     }
 )
 _ACTION_FIELDS: Final = frozenset({"operation", "args", "reasoning", "intent", "alternatives"})
+_CHECK_KINDS: Final[tuple[CheckKind, ...]] = get_args(CheckKind)
 _DELTA_LINES: Final = ("goal", "why_now", "decision")
 _DELTA_LISTS: Final = ("constraints", "plan_brief", "open_questions", "context_refs")
 
@@ -278,9 +281,26 @@ class DecisionReader:
             if isinstance(priority, bool) or not isinstance(priority, int):
                 self.warnings.append("a priority is not 1, 2 or 3, taken as 1")
                 priority = 1
-            claim = RequirementClaim(requirement=text.strip(), priority=min(max(priority, 1), 3))
+            claim = RequirementClaim(
+                requirement=text.strip(),
+                priority=min(max(priority, 1), 3),
+                check=self._requirement_check(fields.get("check")),
+            )
             found.append(claim)
         return tuple(found)
+
+    def _requirement_check(self, value: object) -> Check:
+        """How a requirement is decided; what cannot be read as a check is left to judgement."""
+        if value is None:
+            return Check()
+        fields = cast("JsonObject", value) if isinstance(value, dict) else {}
+        kind, what = fields.get("kind"), fields.get("value")
+        words = what.strip() if isinstance(what, str) else ""
+        known = kind if kind in _CHECK_KINDS else None
+        if known is None or (known != "judgement" and not words):
+            self.warnings.append("a requirement's check cannot be read, left to judgement")
+            return Check()
+        return Check(kind=known, value=words)
 
     def _step(self, data: JsonObject) -> Phase | None:
         phase = self._choice(Phase, data, "step")

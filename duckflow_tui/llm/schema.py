@@ -4,11 +4,11 @@ rationale and reply come first, so that they can be read while the rest is still
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from duckflow_tui.llm.names import DECIDE, wire_name
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, TaskProfile
+from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, CheckKind, TaskProfile
 from duckflow_tui.state.operations import OperationSpec
 
 STEPS: Final = ("PLANNING", "EXECUTION", "REVIEW", "AWAITING_APPROVAL")
@@ -39,6 +39,14 @@ _AFTER_REPLY: Final[JsonObject] = {
             "properties": {
                 "requirement": _TEXT,
                 "priority": {"type": "integer", "minimum": 1, "maximum": 3},
+                "check": {
+                    "type": "object",
+                    "properties": {
+                        "kind": {"type": "string", "enum": list(get_args(CheckKind))},
+                        "value": _TEXT,
+                    },
+                    "required": ["kind"],
+                },
             },
             "required": ["requirement"],
         },

@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
+KEPT_SENT: Final = 20  # newest requests that are remembered
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model
 
 ReplyShape = TypeVar("ReplyShape", bound=BaseModel)
@@ -102,6 +103,7 @@ class LLMService:
         self._clock = clock
         self._exchanger = Exchanger(environ, clock, patience or Patience())
         self._cancelled: dict[str, LlmCall] = {}
+        self._sent: dict[str, Account] = {}  # newest last
 
     async def warm(self) -> None:
         """Import the client library in a thread, so that the first request does not wait."""
@@ -135,6 +137,18 @@ class LLMService:
     def cancelled_call(self, llm_id: str) -> LlmCall | None:
         """The account of a call that was cancelled; it can be taken once."""
         return self._cancelled.pop(llm_id, None)
+
+    def sent(self, llm_id: str) -> WireRequest | None:
+        """The newest form in which a call was sent; None for one that was not, or is long past."""
+        account = self._sent.get(llm_id)
+        return account.request if account is not None else None
+
+    def window(self, role: Role) -> int:
+        """Tokens of the window of a role's model; 0 when unknown."""
+        try:
+            return self.endpoint_of(role)[0].context
+        except LlmError:
+            return 0
 
     async def probe(self, endpoint: Endpoint) -> list[str]:
         """The model ids that an endpoint lists, in its order; one request, raises LlmError."""
@@ -235,7 +249,11 @@ class LLMService:
     def _account(self, llm_id: str, role: Role, purpose: Purpose) -> Account:
         endpoint, model = self.endpoint_of(role)
         started = self._clock.monotonic()
-        return Account(llm_id, role, purpose, endpoint, model, self._clock, started)
+        account = Account(llm_id, role, purpose, endpoint, model, self._clock, started)
+        self._sent[llm_id] = account
+        while len(self._sent) > KEPT_SENT:
+            del self._sent[next(iter(self._sent))]
+        return account
 
     async def _complete(self, exchange: Exchange) -> Completion:
         try:

@@ -7,8 +7,10 @@ from typing import Final
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.service import DecisionReply
+from duckflow_tui.loops.compacting import Compactor
+from duckflow_tui.loops.endings import TurnEnd
 from duckflow_tui.loops.parts import TurnParts
-from duckflow_tui.state.agent import TurnOutcome, Waiting
+from duckflow_tui.state.agent import Waiting
 from duckflow_tui.state.decision import PromptPattern, TurnDecision
 from duckflow_tui.state.events import (
     AssistantReplied,
@@ -22,18 +24,9 @@ from duckflow_tui.state.messages import AssistantMessage
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import LlmCall, Purpose
+from duckflow_tui.state.usage import LlmCall, Purpose, Role
 
 REPAIR_ROUNDS: Final = 2  # calls that ask for a well-formed reply (C8)
-
-
-class TurnEnd(Exception):
-    """The turn, or what else asked, is over, with this outcome."""
-
-    def __init__(self, outcome: TurnOutcome, status: Status = Status.SUCCESS) -> None:
-        super().__init__(outcome)
-        self.outcome: TurnOutcome = outcome
-        self.status = status
 
 
 class _Observer:
@@ -56,10 +49,7 @@ class _Observer:
 
 
 class Asker:
-    """Belongs to one turn, to one run of a step, or to one answer beside the work.
-
-    It counts the calls it makes.
-    """
+    """Belongs to one turn, to one run of a step, or to one answer beside the work."""
 
     def __init__(
         self,
@@ -67,23 +57,27 @@ class Asker:
         *,
         purpose: Purpose = "main",
         step_id: str = "",
-        aside: bool = False,
+        answers: str = "",
     ) -> None:
+        """``answers``: the message said beside the work that is answered."""
         self._parts = parts
         self._store = parts.store
         self._purpose: Purpose = purpose
         self._step_id = step_id
-        self._aside = aside
-        self._made = 0
+        self._answers = answers
+        self._aside = bool(answers)
+        self._compactor = Compactor(parts)
+        self.repaired = 0  # replies to the newest question that had to be asked for again
         self.last_reply = ""
 
-    async def decide(self, pattern: PromptPattern) -> TurnDecision:
-        """Ask, and ask again at most twice when the reply cannot be acted on.
+    async def decide(self, pattern: PromptPattern, role: Role = "main") -> TurnDecision:
+        """Ask the role's model, and ask again at most twice when the reply cannot be acted on.
 
-        Raises LlmError, or TurnEnd when the calls or the repairs are used up.
+        Raises LlmError, BudgetEnd, or TurnEnd when the repairs are used up.
         """
         for repair in range(REPAIR_ROUNDS + 1):
-            reply = await self._ask(pattern)
+            self.repaired = repair
+            reply = await self._ask(pattern, role)
             await self._record(reply)
             if reply.decision is not None and not reply.problems:
                 return reply.decision
@@ -105,30 +99,41 @@ class Asker:
             )
         raise AssertionError("unreachable")
 
-    async def _ask(self, pattern: PromptPattern) -> DecisionReply:
+    async def _ask(self, pattern: PromptPattern, role: Role) -> DecisionReply:
         """One request; where it overflows the window, once more in a shorter form."""
         shortened = False
+        if self._leads:
+            await self._compactor.make_room()
         while True:
-            self._check_calls()
+            await self._parts.budget.permit(self._purpose, step_id=self._step_id, aside=self._aside)
             prompt = self._parts.prompts.compile(
-                self._parts.specs(), pattern, thread=self._step_id, aside=self._aside
+                self._parts.specs(),
+                pattern,
+                thread=self._step_id,
+                aside=self._aside,
+                answers=self._answers,
             )
             try:
-                reply = await self._request(prompt)
+                reply = await self._request(prompt, role)
             except LlmError as error:
                 if error.code != "context_overflow" or shortened:
                     raise
                 shortened = True
                 if not self._parts.prompts.overflowed(prompt):
                     raise
-                self._parts.notices.warn("turn.compacted", step_id=self._step_id)
+                if not (self._leads and await self._compactor.make_room("overflow")):
+                    self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
             if not reply.call.estimated:
                 self._parts.prompts.learn(prompt, reply.call.tokens_in)
             return reply
 
-    async def _request(self, prompt: Prompt) -> DecisionReply:
-        self._made += 1
+    @property
+    def _leads(self) -> bool:
+        """Whether it asks for the conversation itself."""
+        return not self._step_id and not self._aside
+
+    async def _request(self, prompt: Prompt, role: Role) -> DecisionReply:
         llm_id = self._parts.ids("llm")
         clock = self._store.clock
         purpose = self._purpose
@@ -141,9 +146,16 @@ class Asker:
                 aside=self._aside,
             )
         )
+        self._parts.requests.decision(
+            prompt, llm_id, purpose, role, step_id=self._step_id, aside=self._aside
+        )
         try:
             reply = await self._parts.models.decide(
-                prompt, llm_id=llm_id, purpose=purpose, observer=_Observer(self._store, llm_id)
+                prompt,
+                llm_id=llm_id,
+                purpose=purpose,
+                role=role,
+                observer=_Observer(self._store, llm_id),
             )
         except LlmError as error:
             self._keep_partial(llm_id)
@@ -180,6 +192,7 @@ class Asker:
                     complete=reply.complete,
                     step_id=self._step_id,
                     aside=self._aside,
+                    answers=self._answers,
                     at=self._store.clock.now(),
                 )
             )
@@ -209,10 +222,3 @@ class Asker:
                 )
             )
         )
-
-    def _check_calls(self) -> None:
-        if self._made >= self._parts.limits.max_model_calls:
-            self._parts.notices.warn(
-                "turn.call_limit", step_id=self._step_id, calls=str(self._made)
-            )
-            raise TurnEnd("limit", Status.REQUIRES_USER_INPUT)

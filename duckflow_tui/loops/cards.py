@@ -124,3 +124,9 @@ class ModeAnswers:
                         "Do what can be done without one and say what was left out."
                     )
                 return RUN_ALL if card.kind is CardKind.PLAN else ACCEPT
+            case CardKind.CONSULTATION:
+                raise ConsentMissing("Nobody is there to say how the work should go on.")
+            case CardKind.BUDGET:
+                raise ConsentMissing("Nobody is there to raise the limit.")
+            case CardKind.ESCALATION:
+                return next(o for o in card.options if o.action == "accept_partial")

@@ -8,15 +8,21 @@ from typing import Literal
 from duckflow_tui.loops.aside import Aside
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.plan_desk import PlanDesk
+from duckflow_tui.loops.resuming import turn_message, unanswered_message
 from duckflow_tui.loops.spawning import Job, Spawn
 from duckflow_tui.loops.turn import Turn
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.events import (
     MessageQueued,
     QueueItemChanged,
     QueueItemRemoved,
+    SessionResumed,
+    TurnFinished,
+    TurnResumed,
     UserMessageAdded,
 )
 from duckflow_tui.state.messages import QueuedMessage, UserMessage
+from duckflow_tui.state.store import Record
 
 
 class ChatLoop:
@@ -33,16 +39,30 @@ class ChatLoop:
         self._turn: Turn | None = None
         self._job: Job | None = None
         self._asides: set[Job] = set()
+        self._floor = asyncio.Lock()  # of what is said beside the work
+        self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
         self._held = False  # after a stop the queue waits for the user
         self._ahead = ""  # the message sent since, which goes before what waits
+        self._plan_grew = False  # while a turn ran, perhaps too late for it
+        parts.store.watch(self._hear)
 
     async def run(self) -> None:
         """Runs as long as the session."""
+        self._take_up()
         while True:
             await self._wake.wait()
             self._wake.clear()
             if self._turn is None and (self._ahead or not self._held):
                 await self._next()
+
+    def _take_up(self) -> None:
+        """What an earlier process had begun goes on."""
+        state = self._store.state
+        if state.turn is not None:
+            message = turn_message(state, state.turn)
+            self._begin(Turn(self._parts, self._desk, message, resumed=state.turn))
+        elif (message := unanswered_message(state)) is not None:
+            self._begin(Turn(self._parts, self._desk, message, paused=True))
 
     @property
     def turn(self) -> Turn | None:
@@ -80,17 +100,14 @@ class ChatLoop:
         self._wake.set()
 
     async def _answer_beside(self, text: str) -> None:
-        await self._store.commit(
-            UserMessageAdded(
-                message=UserMessage(
-                    message_id=self._parts.ids("msg"),
-                    text=text,
-                    aside=True,
-                    at=self._store.clock.now(),
-                )
-            )
+        message = UserMessage(
+            message_id=self._parts.ids("msg"), text=text, aside=True, at=self._store.clock.now()
         )
-        aside = Aside(self._parts)
+        async with self._taking:
+            await self._store.commit(UserMessageAdded(message=message))
+            self._spawn_aside(Aside(self._parts, message, self._floor))
+
+    def _spawn_aside(self, aside: Aside) -> None:
         job: Job | None = None
 
         async def answer() -> None:
@@ -126,6 +143,16 @@ class ChatLoop:
         """Go on with the approved plan; False when work runs or nothing was ever asked."""
         return self._again(plan_first=True)
 
+    def take_plan_up(self) -> None:
+        """The approved plan has more to do: go on with it, unless the user has to be asked. A
+        turn that runs does so itself.
+        """
+        self._plan_grew = self._turn is not None
+        last = self._store.state.last_turn
+        broke = last is None or last.outcome in ("stopped", "failed", "limit")
+        if self._turn is None and not self._held and not broke and self._desk.goes_on:
+            self.work_on_plan()
+
     def _again(self, *, plan_first: bool = False) -> bool:
         asked = (m for m in reversed(self._store.state.messages) if isinstance(m, UserMessage))
         last = next((m for m in asked if not m.aside), None)
@@ -143,9 +170,12 @@ class ChatLoop:
         """Go on after a pause."""
         if self._turn is not None:
             self._turn.control.resume()
+        elif self._store.state.turn is not None:  # of an earlier process, not yet taken up
+            self._store.dispatch(TurnResumed())
 
     def stop(self) -> None:
         """End the turn now; what it has done stays, and is told."""
+        self._plan_grew = False
         for aside in tuple(self._asides):
             aside.cancel()
         if self._job is not None:
@@ -158,6 +188,9 @@ class ChatLoop:
         ahead, self._ahead = self._ahead, ""
         waiting = [m for m in queue if m.message_id == ahead] or ([] if self._held else queue)
         if not waiting:
+            last = self._store.state.last_turn
+            if self._plan_grew and last is not None and last.outcome == "done":
+                self.take_plan_up()
             return
         first = waiting[0]
         message = UserMessage(message_id=first.message_id, text=first.text, at=first.at)
@@ -165,13 +198,32 @@ class ChatLoop:
         self._start(message)
 
     def _start(self, message: UserMessage, *, plan_first: bool = False) -> None:
-        self._turn = Turn(self._parts, self._desk, message, plan_first=plan_first)
-        self._job = self._spawn(self._guarded(self._turn), "turn")
+        self._begin(Turn(self._parts, self._desk, message, plan_first=plan_first))
+
+    def _begin(self, turn: Turn) -> None:
+        self._turn = turn
+        self._job = self._spawn(self._guarded(turn), "turn")
 
     async def _guarded(self, turn: Turn) -> None:
         try:
             await turn.run()
         finally:
+            self._leave(turn)
+            self._wake.set()
+
+    def _hear(self, state: AgentState, record: Record) -> None:
+        """A turn is over with its last event; that this reaches the disk is waited for beside
+        what the user does next. What waited when an earlier process ended waits for a key.
+        """
+        match record.event:
+            case TurnFinished() if self._turn is not None:
+                self._leave(self._turn)
+            case SessionResumed():
+                self._held = bool(state.queue)
+            case _:
+                pass
+
+    def _leave(self, turn: Turn) -> None:
+        if self._turn is turn:
             self._turn = None
             self._job = None
-            self._wake.set()

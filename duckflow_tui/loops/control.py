@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from duckflow_tui.loops.pace_keeper import PaceKeeper
+from duckflow_tui.state.agent import TurnOutcome
 from duckflow_tui.state.events import PauseRequested, TurnPaused, TurnResumed
 from duckflow_tui.state.messages import QueuedMessage
+from duckflow_tui.state.phase import Status
 from duckflow_tui.state.store import Store
 
 
@@ -14,8 +17,16 @@ class TurnControl:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.turn_pace: PaceKeeper | None = None
+        self.step_pace: PaceKeeper | None = None  # of the step that runs
+        self.turn_end: tuple[TurnOutcome, Status] | None = None  # which the user chose in a step
         self._go = asyncio.Event()
         self._redirect: QueuedMessage | None = None
+
+    @property
+    def pace(self) -> PaceKeeper | None:
+        """Of what is being worked on: the step that runs, or the turn."""
+        return self.step_pace or self.turn_pace
 
     def pause(self) -> None:
         """Ask the turn to halt at its next safe point."""

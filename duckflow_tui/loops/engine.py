@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from duckflow_tui.loops.budget import CallBudget
 from duckflow_tui.loops.cards import Asked, CardDesk
 from duckflow_tui.loops.chat_loop import ChatLoop
+from duckflow_tui.loops.context_keys import ContextKeys
 from duckflow_tui.loops.control import TurnControl
+from duckflow_tui.loops.ledger_keys import LedgerKeys
+from duckflow_tui.loops.memory_keys import MemoryKeys, Notes
 from duckflow_tui.loops.notices import Notices
+from duckflow_tui.loops.pace_keys import PaceKeys
 from duckflow_tui.loops.parts import (
     DecisionMaker,
     PromptSource,
@@ -22,23 +27,29 @@ from duckflow_tui.loops.phases import PhaseKeeper
 from duckflow_tui.loops.plan_desk import PlanDesk
 from duckflow_tui.loops.plan_keys import PlanKeys
 from duckflow_tui.loops.questions import Questioned, Questioner
+from duckflow_tui.loops.request_log import RequestLog, SentRequests
+from duckflow_tui.loops.requirement_checks import RequirementChecks
 from duckflow_tui.loops.spawning import Spawn
 from duckflow_tui.loops.task_loop import TaskLoop
+from duckflow_tui.loops.title_keys import TitleKeys
+from duckflow_tui.pacing.pacemaker import Pacemaker
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.cards import CardAnswer
-from duckflow_tui.state.events import ModeChanged, OperationFinished
+from duckflow_tui.state.events import DraftSaved, ModeChanged, OperationFinished
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.messages import Level
-from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.phase_machine import PhaseMachine
 from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.usage import Role
+from duckflow_tui.tools.memory import memory_operations
 from duckflow_tui.tools.own_commands import OwnCommands
 from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.router import ToolRouter
 
 
-class Models(DecisionMaker, Questioned, Protocol):
+class Models(DecisionMaker, Questioned, SentRequests, Protocol):
     """The LLM service, with what a session does besides asking."""
 
     async def aclose(self) -> None:
@@ -47,6 +58,10 @@ class Models(DecisionMaker, Questioned, Protocol):
 
     async def warm(self) -> None:
         """Load the client library without holding the loop."""
+        ...
+
+    def window(self, role: Role) -> int:
+        """Tokens of the window of a role's model; 0 when unknown."""
         ...
 
 
@@ -128,7 +143,12 @@ class EngineParts:
     questions: QuestionSource
     servers: ToolServers
     commands: Commands
+    notes: Notes  # of the project, over its sessions
+    redact: Callable[[str], str]  # takes keys out of a text that is shown
     execution: Literal["auto", "adaptive", "tasklist"] = "auto"
+    pacemaker: Pacemaker = field(default_factory=Pacemaker)
+    other_role: Role | None = None  # whose model is another one than main's
+    other_model: str = ""  # its name
     asked: Asked | None = None  # who answers cards; None: the user, at the screen
     suggestion: str = ""  # a first request to offer, where there is an obvious one
     begun: Sequence[Record] = ()  # what was recorded before anybody could watch
@@ -142,13 +162,16 @@ class Engine:
         self._spawn = spawn
         self.store = parts.store
         self.suggestion = parts.suggestion
-        self.begun = parts.begun
+        self.begun: Sequence[Record] = parts.begun
         self.notices = Notices(parts.store, parts.ids)
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._gone = False  # that the workspace went was said
         parts.store.watch(self._look_after_workspace)
         self._cards = CardDesk(parts.store, parts.ids)
         self._task_loop = TaskLoop(parts.store, spawn)
+        cards = parts.asked or self._cards
+        budget = CallBudget(parts.store, parts.ids, cards, self.notices, parts.limits.calls)
+        requests = RequestLog(parts.store, parts.models, parts.redact, parts.models.window)
         self._turn_parts = TurnParts(
             store=parts.store,
             ids=parts.ids,
@@ -159,19 +182,37 @@ class Engine:
             machine=parts.machine,
             notices=self.notices,
             limits=parts.limits,
-            cards=parts.asked or self._cards,
+            cards=cards,
             questions=parts.questions,
-            questioner=Questioner(parts.store, parts.ids, parts.models),
+            questioner=Questioner(parts.store, parts.ids, parts.models, budget, requests),
+            requests=requests,
+            window=parts.models.window,
+            budget=budget,
             check=parts.router.registry.argument_problem,
+            checks=RequirementChecks(
+                parts.store, parts.ids, parts.router, parts.router.workspace, parts.router.specs
+            ),
             ready=parts.servers.ready,
             execution=parts.execution,
+            pacemaker=parts.pacemaker,
+            other_role=parts.other_role,
+            other_model=parts.other_model,
         )
-        desk = PlanDesk(self._turn_parts, self._task_loop, self._control)
+        desk = PlanDesk(
+            self._turn_parts, self._task_loop, self._control, lambda: self._chat.take_plan_up()
+        )
         for operation in plan_operations(desk):
+            parts.router.registry.add(operation)
+        for operation in memory_operations(parts.notes):
             parts.router.registry.add(operation)
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
         self._chat = ChatLoop(self._turn_parts, desk, spawn)
         self.plan = PlanKeys(parts.store, desk, self._chat.work_on_plan)
+        self.ledger = LedgerKeys(parts.store)
+        self.title = TitleKeys(parts.store)
+        self.context = ContextKeys(self._turn_parts, parts.router.earlier)
+        self.memory = MemoryKeys(parts.store, parts.notes)
+        self.pace = PaceKeys(parts.store, self._cards, self._control)
 
     def _control(self) -> TurnControl | None:
         turn = self._chat.turn
@@ -218,6 +259,16 @@ class Engine:
         """The user's key on a card. Raises StateError when it fits no open card."""
         await self._cards.answer(answer)
 
+    def operation_effect(self, operation: str) -> Effect | None:
+        """What an operation does to the world; None for one there is not."""
+        specs = self._parts.router.specs()
+        return next((spec.effect for spec in specs if spec.name == operation), None)
+
+    def keep_draft(self, text: str) -> None:
+        """What stands in the composer, so that it is there when the session goes on."""
+        if text != self.store.state.draft:
+            self.store.dispatch(DraftSaved(text=text))
+
     def set_mode(self, mode: ApprovalMode) -> None:
         """Another approval mode from the next call on; an open gate stays open."""
         if mode is not self.store.state.mode:
@@ -247,6 +298,8 @@ class Engine:
 
     async def end_process(self, process_id: str) -> bool:
         """End a command in the background with all it started; False when it had ended."""
+        if process_id and self._own_commands.stop(process_id):
+            return True
         return await self._parts.commands.end_process(process_id)
 
     async def undo(self) -> None:
@@ -296,6 +349,8 @@ class Engine:
         """End commands and servers, and close connections; the session is over."""
         self._own_commands.stop()
         try:
-            await asyncio.gather(self._parts.commands.close(), self._parts.servers.close())
+            await asyncio.gather(
+                self._parts.commands.close(), self._parts.servers.close(), self.memory.close()
+            )
         finally:
             await self._parts.models.aclose()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duckflow_tui.loops.control import TurnControl
-from duckflow_tui.loops.links import LinkFault, resolved
+from duckflow_tui.loops.links import LinkFault
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.reporting import reported
 from duckflow_tui.loops.step_calls import result_line
+from duckflow_tui.loops.task_lists import call_of
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.decision import Action
 from duckflow_tui.state.events import ReportAdded, WorkFinished, WorkProgressed, WorkStarted
 from duckflow_tui.state.messages import OperationMessage, ReportMessage
 from duckflow_tui.state.work import Plan, Step, Task, WorkInfo
@@ -96,17 +96,9 @@ class ListRun:
 
     async def _one(self, task: Task, results: dict[str, str]) -> tuple[bool, str]:
         try:
-            args = resolved(task.args, results)
+            action = call_of(task, results, self._parts.ids, "part of the list of tasks")
         except LinkFault as fault:
             return False, str(fault)
-        words = task.description or "part of the list of tasks"
-        action = Action(
-            call_id=self._parts.ids("call"),
-            operation=task.operation,
-            args=args,
-            reasoning=words,
-            intent=words,
-        )
         message = await self._parts.caller.call(action, step_id=self._work_id)
         self._log.append(message)
         if message.result.went_well:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from duckflow_tui.llm.service import DecisionReply, ReplyObserver
+from duckflow_tui.loops.budget import BudgetLimits, CallBudget
 from duckflow_tui.loops.cards import Asked
 from duckflow_tui.loops.dispatcher import OperationCaller
 from duckflow_tui.loops.notices import Notices
 from duckflow_tui.loops.questions import Questioner
+from duckflow_tui.loops.request_log import RequestLog
+from duckflow_tui.loops.requirement_checks import RequirementChecks
 from duckflow_tui.loops.task_lists import CheckArguments
+from duckflow_tui.pacing.pacemaker import Pacemaker
+from duckflow_tui.prompting.review_questions import ReviewPrompts
+from duckflow_tui.prompting.window import KEPT, Cut
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.ids import IdSource
@@ -20,7 +27,7 @@ from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase_machine import PhaseMachine
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import LlmCall, Purpose
+from duckflow_tui.state.usage import LlmCall, Purpose, Role
 from duckflow_tui.state.work import Plan, Step
 
 
@@ -28,7 +35,7 @@ class DecisionMaker(Protocol):
     """The LLM service, as a turn needs it."""
 
     async def decide(
-        self, prompt: Prompt, *, llm_id: str, purpose: Purpose, observer: ReplyObserver
+        self, prompt: Prompt, *, llm_id: str, purpose: Purpose, role: Role, observer: ReplyObserver
     ) -> DecisionReply:
         """One reply; raises LlmError."""
         ...
@@ -48,8 +55,27 @@ class PromptSource(Protocol):
         *,
         thread: str = "",
         aside: bool = False,
+        answers: str = "",
     ) -> Prompt:
-        """The next request: of the conversation, of a step's thread, or beside running work."""
+        """The next request: of the conversation, of a step's thread, or beside running work, in
+        answer to the message ``answers``.
+        """
+        ...
+
+    def cut(
+        self, operations: tuple[OperationSpec, ...], *, keep: float = KEPT, always: bool = False
+    ) -> Cut | None:
+        """What of the conversation has to be compacted; with ``always`` also while there is room,
+        so that only the share ``keep`` of it is taken.
+        """
+        ...
+
+    def undo_fits(self, operations: tuple[OperationSpec, ...]) -> tuple[int, int]:
+        """Tokens of the conversation without its newest compaction, and the room there is."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
         ...
 
     def overflowed(self, prompt: Prompt) -> bool:
@@ -63,6 +89,11 @@ class PromptSource(Protocol):
 
 class QuestionSource(Protocol):
     """The words of the calls that are no decision."""
+
+    @property
+    def review(self) -> ReviewPrompts:
+        """Those about the objective and how far it is met."""
+        ...
 
     def plan(
         self,
@@ -109,8 +140,8 @@ class TurnLimits:
     """How far a turn may go before it asks."""
 
     max_steps: int = 10
-    max_model_calls: int = 60
     max_attempts: int = 3
+    calls: BudgetLimits = field(default_factory=BudgetLimits)
 
 
 async def _at_once() -> None:
@@ -133,6 +164,14 @@ class TurnParts:
     cards: Asked
     questions: QuestionSource
     questioner: Questioner
+    budget: CallBudget
     check: CheckArguments
+    checks: RequirementChecks
+    requests: RequestLog
+    window: Callable[[Role], int]  # tokens of a role's model, 0 when unknown
     ready: Callable[[], Awaitable[None]] = _at_once  # before a turn's first request
     execution: Literal["auto", "adaptive", "tasklist"] = "auto"
+    pacemaker: Pacemaker = field(default_factory=Pacemaker)
+    other_role: Role | None = None  # whose model is another one than main's, to ask when stuck
+    other_model: str = ""  # its name
+    compacting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one compaction at a time

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from duckflow_tui.loops.cards import CardClosed
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.plan_run import end_idle_plan
@@ -18,10 +20,16 @@ from duckflow_tui.state.cards import (
     CardKind,
     CardOption,
 )
-from duckflow_tui.state.events import PlanAnswered, PlanRevised, StateError
+from duckflow_tui.state.events import (
+    PlanAnswered,
+    PlanRevised,
+    PlanStatusChanged,
+    StateError,
+    StepChanged,
+)
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plans import PlanProblem, edited
-from duckflow_tui.state.work import Plan, PlanChange, PlanEdit, RunMode
+from duckflow_tui.state.work import Plan, PlanChange, PlanEdit, PlanStatus, RunMode, WorkStatus
 from duckflow_tui.tools.operation import Output, ToolFault
 
 _ANSWERS = {RUN_ALL.action: RunMode.ALL, RUN_STEPS.action: RunMode.STEP}
@@ -76,9 +84,48 @@ class PlanApprovals:
             except StateError:  # changed between the key and now: the answer was for what it said
                 since = plan
                 continue
-            return _approved(self._plan(plan_id), answer)
+            approved = self._plan(plan_id)
+            if approved.run is not None:
+                self._put_others_aside(plan_id)
+            return _approved(approved, answer)
+
+    def _put_others_aside(self, plan_id: str) -> None:
+        """There is one plan at a time: what is left of another ends, and is said to."""
+        parts = self._parts
+        for other in parts.store.state.plans:
+            if other.plan_id == plan_id or not other.status.may_run:
+                continue
+            for card in parts.store.state.cards:
+                if card.plan_id == other.plan_id:
+                    parts.cards.withdraw(card.card_id, "stopped")
+            for step in other.steps:
+                if step.status is WorkStatus.IN_PROGRESS:  # by plan_tool.update_step
+                    parts.store.dispatch(
+                        StepChanged(
+                            plan_id=other.plan_id,
+                            step_id=step.step_id,
+                            status=WorkStatus.CANCELLED,
+                            note="another plan took its place",
+                            at=parts.store.clock.now(),
+                        )
+                    )
+            parts.store.dispatch(
+                PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED)
+            )
+            done, total = other.progress
+            parts.notices.say(
+                "plan.put_aside",
+                for_model=f"The plan {other.name!r} was put aside for it, with {done} of {total} "
+                "steps done.",
+                plan=other.name,
+                done=str(done),
+                total=str(total),
+            )
 
     async def change(self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan) -> Output:
+        """Put a change of an approved plan before the user; until then it holds back the steps
+        that it changes or drops.
+        """
         parts = self._parts
         while True:
             change = PlanChange(
@@ -97,6 +144,13 @@ class PlanApprovals:
                 raise ToolFault("The question was withdrawn.", Outcome.STOPPED) from closed
             except ConsentMissing as missing:
                 raise ToolFault(str(missing), Outcome.DENIED) from missing
+            except asyncio.CancelledError:
+                parts.notices.say(
+                    "plan.change_dropped",
+                    for_model="The user stopped the work while a change of the plan waited for "
+                    "their answer; the plan was not changed.",
+                )
+                raise
             if answer.action != ACCEPT.action:
                 reason = answer.text.strip()
                 said = f": {reason}" if reason else ""

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.loops.control import TurnControl
+from duckflow_tui.loops.endings import BudgetEnd
 from duckflow_tui.loops.list_run import ListRun
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.plan_asking import PlanApprovals
-from duckflow_tui.loops.plan_making import PlanMaker
+from duckflow_tui.loops.plan_held import held_back, is_halted
+from duckflow_tui.loops.plan_making import NOT_SENT, PlanMaker
 from duckflow_tui.loops.plan_run import PlanResult, PlanRun, end_idle_plan
 from duckflow_tui.loops.plan_words import plan_words, tasks_words
 from duckflow_tui.loops.questions import Unreadable
@@ -36,6 +38,8 @@ from duckflow_tui.state.plans import (
 from duckflow_tui.state.work import (
     Plan,
     PlanEdit,
+    PlanStatus,
+    RunMode,
     Step,
     WorkStatus,
 )
@@ -51,10 +55,13 @@ class PlanDesk:
         parts: TurnParts,
         task_loop: TaskLoop,
         control: Callable[[], TurnControl | None],
+        go_on: Callable[[], None],
     ) -> None:
+        """``go_on`` hears that an approved plan has more to do."""
         self._parts = parts
         self._task_loop = task_loop
         self._control = control
+        self._go_on = go_on
         self._maker = PlanMaker(parts)
         self._approvals = PlanApprovals(parts)
         self.put_aside = ""  # the plan that is not gone on with in this turn
@@ -66,6 +73,9 @@ class PlanDesk:
         state = self._parts.store.state
         if state.work is not None and state.work.plan_id:
             raise ToolFault("A plan is being worked on; propose changes of it instead.")
+        shown = self._shown_before()
+        if shown is not None:  # the app ended while the user looked at it
+            return await self._approvals.approval(shown.plan_id)
         plan = await self._maker.made(goal)
         await self._parts.store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
@@ -75,13 +85,17 @@ class PlanDesk:
     async def revise(self, plan_id: str, changes: list[StepEdit]) -> Output:
         """Change a draft at once; put a change of an approved plan before the user."""
         plan = self._plan(plan_id)
+        if plan == self._shown_before():  # with these changes
+            return await self._approvals.approval(plan.plan_id)
         edits = self._edits(plan, changes)
         try:
             result = edited(plan, edits)
         except PlanProblem as problem:
             raise ToolFault(str(problem), Outcome.INVALID) from problem
         if plan.approved:
-            return await self._approvals.change(plan, edits, result)
+            changed = await self._approvals.change(plan, edits, result)
+            self._go_on()
+            return changed
         await self._parts.store.commit(PlanRevised(plan=result, by="model"))
         if self._approvals.show_again(plan.plan_id):
             return Output("The draft was changed; the user sees it and has to approve it.")
@@ -99,6 +113,8 @@ class PlanDesk:
             raise ToolFault(f"The plan is {plan.status.value}; nothing of it is begun or ended.")
         if step.status.lets_others_start:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; that stays.")
+        if wanted is WorkStatus.IN_PROGRESS and step.step_id in held_back(state, plan.plan_id):
+            raise ToolFault(f"A change of step {step.name!r} waits for the user's answer.")
         if wanted is WorkStatus.COMPLETED and step.status is not WorkStatus.IN_PROGRESS:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; only what runs can end.")
         try:
@@ -135,6 +151,8 @@ class PlanDesk:
             tasks = await list_tasks(self._parts, plan.plan_id, step.step_id)
         except (LlmError, Unreadable) as error:
             raise ToolFault(f"No usable list of tasks came: {one_line(str(error), 300)}") from error
+        except BudgetEnd as end:
+            raise ToolFault(NOT_SENT, Outcome.STOPPED) from end
         await self._parts.store.commit(
             StepTasksSet(plan_id=plan.plan_id, step_id=step.step_id, tasks=tasks)
         )
@@ -184,7 +202,7 @@ class PlanDesk:
         """End the work now."""
         if not self._task_loop.works:
             raise ToolFault("No work is going on.")
-        self._task_loop.stop()
+        self._task_loop.stop(by_model=True)
         return Output("The work was stopped. What it had done stays.")
 
     # --- what the turn and the user do ----------------------------------------------------------
@@ -205,7 +223,7 @@ class PlanDesk:
         try:
             result = await self._task_loop.run(run.run())
         except WorkStopped as stopped:
-            raise ToolFault("The user stopped the work.", Outcome.STOPPED) from stopped
+            raise ToolFault(_stopped(stopped), Outcome.STOPPED) from stopped
         except WorkBroke as broke:
             raise ToolFault(f"The work broke by a fault of the app: {broke}.") from broke
         except StateError as error:
@@ -213,6 +231,22 @@ class PlanDesk:
         if result.outcome == "completed" or result.wish:
             self.put_aside = ""
         return result
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the plan in hand has a step that may begin without another word of the user:
+        they wanted all of it run, and neither stopped it nor put it aside.
+        """
+        state = self._parts.store.state
+        plan = state.active_plan
+        return (
+            plan is not None
+            and plan.status.may_run
+            and plan.run is RunMode.ALL
+            and bool(ready_steps(plan))
+            and self.put_aside != plan.plan_id
+            and not is_halted(state, plan)
+        )
 
     async def edit(self, edits: Sequence[PlanEdit]) -> str:
         """The user's own change of the plan in hand; what is in the way, or nothing."""
@@ -245,13 +279,20 @@ class PlanDesk:
         try:
             result = await self._task_loop.run(ListRun(parts, control, tasks).run())
         except WorkStopped as stopped:
-            raise ToolFault("The user stopped the work.", Outcome.STOPPED) from stopped
+            raise ToolFault(_stopped(stopped), Outcome.STOPPED) from stopped
         except (WorkBroke, StateError) as error:
             raise ToolFault(str(error)) from error
         summary = f"{result.succeeded}/{result.total}"
         if result.succeeded < result.total:
             raise ToolFault(result.text, summary=summary)
         return Output(result.text, summary)
+
+    def _shown_before(self) -> Plan | None:
+        """The draft that waited for approval when an earlier process ended."""
+        state = self._parts.store.state
+        waited = state.interrupted.plan_card if state.interrupted is not None else ""
+        plan = next((p for p in state.plans if p.plan_id == waited), None)
+        return plan if plan is not None and plan.status is PlanStatus.DRAFT else None
 
     # --- finding --------------------------------------------------------------------------------
 
@@ -307,6 +348,11 @@ class PlanDesk:
                 )
             )
         return tuple(edits)
+
+
+def _stopped(stopped: WorkStopped) -> str:
+    by = "It was ended with task_loop.stop" if stopped.by_model else "The user stopped the work"
+    return f"{by}; what it had done stays."
 
 
 def run_words(plan: Plan, result: PlanResult) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.purposes import PlanReply
+from duckflow_tui.loops.endings import BudgetEnd
+from duckflow_tui.loops.llm_services import LLMServices
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.questions import Unreadable
 from duckflow_tui.state.base import one_line
+from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plans import PlanProblem, check_steps
 from duckflow_tui.state.work import Plan, Step
 from duckflow_tui.tools.operation import ToolFault
+
+NOT_SENT: Final = "The user's limit of calls to models was reached; nothing was made."
 
 
 class PlanMaker:
@@ -21,26 +28,19 @@ class PlanMaker:
     async def made(self, goal: str) -> Plan:
         """A draft for this goal; raises ToolFault when none could be had."""
         parts = self._parts
-        state = parts.store.state
 
         def read(reply: PlanReply) -> Plan:
             return self._from_reply(reply, goal)
 
         try:
-            return await parts.questioner.ask(
-                "plan",
-                "creative",
-                lambda problems: parts.questions.plan(
-                    state, goal, parts.specs(), problems=problems
-                ),
-                PlanReply,
-                read,
-            )
+            return await LLMServices(parts).plan_initial_execution(goal, read)
         except Unreadable as error:
             raise ToolFault(f"No usable plan came: {one_line(str(error), 400)}") from error
         except LlmError as error:
             parts.notices.error(f"llm.error.{error.code}", **error.params)
             raise ToolFault(f"The plan could not be made: {error.code}.") from error
+        except BudgetEnd as end:  # the turn's next call ends it
+            raise ToolFault(NOT_SENT, Outcome.STOPPED) from end
 
     def _from_reply(self, reply: PlanReply, goal: str) -> Plan:
         ids = self._parts.ids

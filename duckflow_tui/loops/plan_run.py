@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from duckflow_tui.loops.control import TurnControl
 from duckflow_tui.loops.parts import TurnParts
+from duckflow_tui.loops.plan_held import held_back, let_go
+from duckflow_tui.loops.resuming import interrupted_at
 from duckflow_tui.loops.step_report import is_independent
 from duckflow_tui.loops.step_run import StepRun
 from duckflow_tui.state.base import one_line
@@ -47,6 +49,8 @@ from duckflow_tui.state.work import (
 
 WorkEnd = Literal["completed", "failed", "waiting"]
 
+_LEAD: Final = 16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
+
 
 @dataclass(slots=True)
 class PlanResult:
@@ -74,6 +78,8 @@ class PlanRun:
         self._only = only
         self._work_id = parts.ids("work")
         self._allowed = ""  # the step whose breakpoint the user has let pass
+        self._stopped = False  # the user has said in the newest step that it ends here
+        self._wish = ""  # and what they want instead
 
     @property
     def _plan(self) -> Plan:
@@ -92,12 +98,17 @@ class PlanRun:
                 )
             )
         )
-        while True:
+        goes_on = await self._take_up(result)
+        while goes_on:
             await self._control.safe_point()
             # Only now: during a pause the user may have changed what comes next.
             step = self._next()
             if step is None:
-                break
+                if not (held := self._ready()):
+                    break
+                step_ids = frozenset(s.step_id for s in held)
+                await let_go(self._store, self._plan_id, step_ids)
+                continue
             if step.break_before and self._allowed != step.step_id:
                 if not await self._past_breakpoint(step):
                     result.outcome = "waiting"
@@ -114,11 +125,24 @@ class PlanRun:
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=result.outcome))
         return result
 
-    def _next(self) -> Step | None:
+    async def _take_up(self, result: PlanResult) -> bool:
+        """Ask again what was being asked when an earlier process ended; whether to go on."""
+        before = self._store.state.interrupted
+        report = before.report if before is not None else None
+        if report is None or report.plan_id != self._plan_id:
+            return True
+        await self._control.safe_point()
+        result.reports.append(report)
+        return await self._goes_on(report, result)
+
+    def _ready(self) -> tuple[Step, ...]:
         ready = ready_steps(self._plan)
-        if not self._only:
-            return ready[0] if ready else None
-        return next((step for step in ready if step.step_id == self._only), None)
+        return tuple(s for s in ready if not self._only or s.step_id == self._only)
+
+    def _next(self) -> Step | None:
+        """The first that may begin and that no open question holds back."""
+        held = held_back(self._store.state, self._plan_id)
+        return next((step for step in self._ready() if step.step_id not in held), None)
 
     async def _step(self, step: Step) -> StepReport:
         mode = self._mode(step)
@@ -132,12 +156,16 @@ class PlanRun:
             )
         )
         run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode)
-        return await run.run()
+        report = await run.run()
+        self._stopped, self._wish = run.stopped, run.wish
+        return report
 
     def _mode(self, step: Step) -> ExecutionMode:
         """The setting's way; ``auto`` takes a list where there is one whose tasks need nothing
         of each other, or where the user goes step by step and so sees it beforehand (C9).
         """
+        if interrupted_at(self._store.state, step.step_id) and step.mode is not None:
+            return step.mode
         wanted = self._parts.execution
         if wanted != "auto":
             return wanted
@@ -158,6 +186,9 @@ class PlanRun:
 
     async def _goes_on(self, report: StepReport, result: PlanResult) -> bool:
         """Whether to take up the next step; asks where that is the user's to say."""
+        if self._stopped:
+            result.outcome, result.wish = "waiting", self._wish
+            return False
         plan = self._plan
         failed = report.status != "completed"
         if failed:
@@ -169,10 +200,11 @@ class PlanRun:
         options: list[CardOption] = []
         if failed:
             options += [RETRY, SKIP]
-        elif self._next() is not None:
+        elif self._ready():
             options.append(GO_ON)
         options.append(STOP)
-        if report.next_action:
+        goes_on = GO_ON in options and _names(report.next_action, self._ready()[0])
+        if report.next_action and not goes_on:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
         options.append(TELL)
@@ -244,6 +276,13 @@ class PlanRun:
                 opened_at=self._store.clock.now(),
             )
         )
+
+
+def _names(suggestion: str, step: Step) -> bool:
+    """Whether a suggestion says no more than to do this step."""
+    said, name = one_line(suggestion, 400).casefold(), one_line(step.name, 200).casefold()
+    before, found, after = said.partition(name)
+    return bool(found) and len(f"{before}{after}".strip()) <= _LEAD
 
 
 def end_idle_plan(store: Store, plan_id: str) -> None:

@@ -8,6 +8,8 @@ from typing import Final, Protocol, TypeVar
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.service import AskReply, ReplyShape
+from duckflow_tui.loops.budget import CallBudget
+from duckflow_tui.loops.request_log import RequestLog
 from duckflow_tui.state.events import LlmCallFinished, LlmCallStarted
 from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.prompt import ChatMessage
@@ -46,10 +48,19 @@ class Questioned(Protocol):
 class Questioner:
     """Asks, and asks again with what was wrong; every call is on the account of its step."""
 
-    def __init__(self, store: Store, ids: IdSource, models: Questioned) -> None:
+    def __init__(
+        self,
+        store: Store,
+        ids: IdSource,
+        models: Questioned,
+        budget: CallBudget,
+        requests: RequestLog,
+    ) -> None:
         self._store = store
         self._ids = ids
         self._models = models
+        self._budget = budget
+        self._requests = requests
 
     async def ask(
         self,
@@ -64,10 +75,11 @@ class Questioner:
         """What ``read`` makes of the reply. ``words`` are given the problems of the last one.
 
         ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
-        repaired like any other. Raises LlmError, or Unreadable after the repairs.
+        repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
         """
         problems: tuple[str, ...] = ()
         for _ in range(REPAIRS + 1):
+            await self._budget.permit(purpose, step_id=step_id)
             reply = await self._once(purpose, role, words(problems), shape, step_id)
             problems = reply.problems
             if reply.value is not None and not problems:
@@ -91,6 +103,7 @@ class Questioner:
                 llm_id=llm_id, purpose=purpose, at=self._store.clock.now(), step_id=step_id
             )
         )
+        self._requests.question(messages, llm_id, purpose, role, step_id=step_id)
         try:
             reply = await self._models.ask(purpose, role, messages, shape, llm_id=llm_id)
         except LlmError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.purposes import ReportReply
+from duckflow_tui.loops.endings import BudgetEnd
+from duckflow_tui.loops.llm_services import LLMServices
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.questions import Unreadable
-from duckflow_tui.loops.step_report import changed_files, counts
+from duckflow_tui.loops.step_report import changed_files, counts, has_done_some
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.messages import OperationMessage
-from duckflow_tui.state.prompt import ChatMessage
 from duckflow_tui.state.work import Plan, Step, StepReport
 
 
@@ -40,7 +41,7 @@ async def reported(
         words = await _words(parts, plan, step, log, cause) or words
     status = words.status
     if cause:
-        status = "partial" if found["succeeded"] else "failed"
+        status = "partial" if has_done_some(log, parts.specs()) else "failed"
     now = plan_step(parts, step)
     return StepReport(
         report_id=parts.ids("report"),
@@ -68,21 +69,11 @@ async def _words(
     parts: TurnParts, plan: Plan, step: Step, log: tuple[OperationMessage, ...], cause: str
 ) -> ReportReply | None:
     """The model's words on the log; None when they could not be had, which is shown."""
-    state = parts.store.state
-
-    def messages(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-        return parts.questions.report(
-            state, plan, step, log, counts(log), cause=cause, problems=problems
-        )
-
-    def read(reply: ReportReply) -> ReportReply:
-        return reply
-
     try:
-        return await parts.questioner.ask(
-            "report", "fast", messages, ReportReply, read, step_id=step.step_id
-        )
+        return await LLMServices(parts).report(plan, step, log, counts(log), cause=cause)
     except (LlmError, Unreadable) as error:
         reason = one_line(str(error), 200)
         parts.notices.warn("work.no_report", step_id=step.step_id, reason=reason)
         return None
+    except BudgetEnd:
+        return None  # the card, or the notice, has shown it

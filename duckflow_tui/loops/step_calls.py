@@ -69,6 +69,12 @@ class StepCalls:
         self._put(task.model_copy(update={"status": WorkStatus.FAILED, "result": reason}))
 
     def _task(self, action: Action) -> Task:
+        """The task of a call: the one it had when an earlier process asked for it, or a new one."""
+        for plan in self._store.state.plans:
+            step = plan.step(self._step_id) if plan.plan_id == self._plan_id else None
+            for task in step.task_list if step else ():
+                if task.call_id == action.call_id and task.status.is_open:
+                    return task
         return Task(
             task_id=self._ids("task"),
             operation=action.operation,

@@ -8,17 +8,30 @@ from typing import Final
 from duckflow_tui.loops.links import linked_tasks
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.messages import OperationMessage
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
 from duckflow_tui.state.work import StepReport, Task
 
 _RAN: Final = (Outcome.OK, Outcome.ERROR)
+_REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED, Outcome.DENIED)
 
 
 def counts(log: Sequence[OperationMessage]) -> dict[str, int]:
-    """Operations that went well, that failed, and that did not run."""
+    """Operations that went well, that failed, that were refused, and those that did not run."""
     ran = [m for m in log if m.result.outcome in _RAN]
     good = sum(m.result.went_well for m in ran)
-    return {"succeeded": good, "failed": len(ran) - good, "skipped": len(log) - len(ran)}
+    refused = sum(m.result.outcome in _REFUSED for m in log)
+    return {
+        "succeeded": good,
+        "failed": len(ran) - good,
+        "refused": refused,
+        "skipped": len(log) - len(ran) - refused,
+    }
+
+
+def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:
+    """Whether a call did a part of the work: to have read something is none."""
+    reads = {spec.name for spec in specs if spec.effect is Effect.READ}
+    return any(m.result.went_well and m.operation not in reads for m in log)
 
 
 def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
@@ -32,7 +45,7 @@ def report_words(report: StepReport) -> str:
     lines = [
         f'Report on step {report.step_id} "{report.step_name}": {report.status}. '
         f"{report.succeeded} operations went well, {report.failed} failed, "
-        f"{report.skipped} did not run."
+        f"{report.refused} were refused, {report.skipped} did not run."
     ]
     if report.summary:
         lines.append(one_line(report.summary, 1000))

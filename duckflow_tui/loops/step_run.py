@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.loops.asking import Asker, TurnEnd
+from duckflow_tui.loops.asking import Asker
+from duckflow_tui.loops.consulting import Consultation, Consulted
 from duckflow_tui.loops.control import TurnControl
 from duckflow_tui.loops.dispatcher import Dispatcher
-from duckflow_tui.loops.links import LinkFault, resolved
+from duckflow_tui.loops.endings import BudgetEnd, TurnEnd
+from duckflow_tui.loops.links import LinkFault
+from duckflow_tui.loops.pace_keeper import PaceKeeper
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.questions import Unreadable
 from duckflow_tui.loops.reporting import reported
+from duckflow_tui.loops.resuming import cut_task, interrupted_at, rest_of, step_log, task_results
 from duckflow_tui.loops.step_calls import StepCalls, result_line
 from duckflow_tui.loops.step_report import report_words
 from duckflow_tui.loops.step_tasks import list_tasks
+from duckflow_tui.loops.task_lists import call_of
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
+from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.events import (
     PlanStatusChanged,
     ReportAdded,
@@ -28,7 +33,8 @@ from duckflow_tui.state.events import (
     UserMessageAdded,
     WorkProgressed,
 )
-from duckflow_tui.state.messages import ReportMessage, UserMessage
+from duckflow_tui.state.interrupted import Interrupted
+from duckflow_tui.state.messages import OperationMessage, ReportMessage, UserMessage
 from duckflow_tui.state.work import (
     ExecutionMode,
     Plan,
@@ -69,6 +75,9 @@ class StepRun:
         self._calls = StepCalls(parts.caller, parts.store, parts.ids, self._plan_id, step.step_id)
         self._replans = 0
         self._last_reply = ""
+        self._before: Interrupted | None = None  # when an earlier process ended in this step
+        self.stopped = False  # by the user, or because nobody could be asked
+        self.wish = ""  # what the user wants instead
         self._calls_before = step.calls
         self._started = parts.store.clock.monotonic()
 
@@ -84,6 +93,9 @@ class StepRun:
 
     async def run(self) -> StepReport:
         """The whole step. Raises CancelledError after the step was marked as stopped."""
+        self._before = interrupted_at(self._store.state, self._step_id)
+        if self._before is not None:
+            self._calls.log.extend(step_log(self._store.state, self._step_id))
         self._change(WorkStatus.IN_PROGRESS)
         self._store.dispatch(
             PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS)
@@ -123,6 +135,10 @@ class StepRun:
                 await self._adaptive()
         except StepFailed as failed:
             return str(failed)
+        except BudgetEnd as end:
+            self.stopped = True
+            self._control.turn_end = end.outcome, end.status
+            return "The user's limit of calls to models was reached, and was not raised."
         except LlmError as error:
             self._parts.notices.error(
                 f"llm.error.{error.code}", step_id=self._step_id, **error.params
@@ -133,30 +149,71 @@ class StepRun:
     # --- adaptive: one decision after each result (S3-8) ----------------------------------------
 
     async def _adaptive(self) -> None:
-        limit = self._parts.limits.max_steps
+        """The limit of a run is the setting's; the turn's own limit does not count here (C1)."""
+        turn = self._control.turn_pace
+        pace = PaceKeeper(
+            self._store,
+            self._parts.pacemaker,
+            self._parts.specs,
+            step_id=self._step_id,
+            step_limit=self._parts.limits.max_steps,
+            outcomes=turn.outcomes if turn else None,
+        )
+        self._control.step_pace = pace
+        try:
+            await self._decisions(pace)
+        finally:
+            self._control.step_pace = None
+
+    async def _decisions(self, pace: PaceKeeper) -> None:
+        consultation = Consultation(
+            self._parts,
+            pace,
+            lambda: self._calls.log,
+            plan_id=self._plan_id,
+            step_id=self._step_id,
+        )
         asker = Asker(self._parts, purpose="task", step_id=self._step_id)
         dispatcher = Dispatcher(self._calls, self._control)
         idle = 0
-        for loop in range(1, limit + 1):
+        if self._before is not None and self._before.work is not None:
+            pace.take_up(self._step.name, self._before.work.loop)
+            rest = rest_of(self._store.state, self._step_id)
+            if rest is not None:
+                await dispatcher.take_up(rest)
+                if self._after(dispatcher, rest.decision, pace, self._calls.log):
+                    return
+        while True:
             await self._control.safe_point()
-            await self._redirected()
-            self._progress(loop, limit)
+            if await self._redirected() is not None:
+                pace.forgive()
+            consulted = await consultation.if_due()
+            if consulted is not None:
+                idle = 0
+                if self._ends_with(consulted):
+                    return
+            self._progress(pace.next_loop(), pace.limit)
             try:
-                decision = await asker.decide(PromptPattern.BASE_MAIN_SPECIALIZED)
+                decision = await asker.decide(PromptPattern.BASE_MAIN_SPECIALIZED, pace.role)
+            except BudgetEnd:
+                raise
             except TurnEnd as end:
-                raise StepFailed(_END[end.outcome]) from end
+                raise StepFailed("The model's replies could not be read.") from end
             self._last_reply = decision.reply or self._last_reply
+            pace.decided(decision, asker.repaired)
             if decision.refused_by_itself:
                 idle += 1
+                pace.acted(())
                 self._tell_refusal(decision)
             elif decision.actions:
                 idle = 0
-                if await self._acted(dispatcher, decision):
+                if await self._acted(dispatcher, decision, pace):
                     return
             elif decision.next_step is NextStep.DONE:
                 return
             elif decision.next_step is NextStep.CONTINUE:
                 idle += 1
+                pace.acted(())
                 if idle >= IDLE_LOOPS:
                     break
                 self._parts.notices.say(
@@ -166,24 +223,44 @@ class StepRun:
                     "Ask for an action, or set next_step to done or pending_user.",
                 )
             else:
-                question = decision.question.text if decision.question else decision.reply
-                raise StepFailed(f"The user has to be asked: {one_line(question, 300)}")
+                raise StepFailed(_question(decision))
             if idle >= IDLE_LOOPS:
                 break
-        if idle >= IDLE_LOOPS:
-            raise StepFailed("The model neither acted nor ended the step, twice in a row.")
-        raise StepFailed(f"The step was not done after {limit} decisions.")
+        raise StepFailed("The model neither acted nor ended the step, twice in a row.")
 
-    async def _acted(self, dispatcher: Dispatcher, decision: TurnDecision) -> bool:
+    def _ends_with(self, consulted: Consulted) -> bool:
+        """Whether the step ends with what there is; raises StepFailed where it cannot go on."""
+        if consulted.end in ("goes_on", "accepted"):
+            return consulted.end == "accepted"
+        self.stopped, self.wish = True, consulted.wish
+        if not self.wish:
+            self._control.turn_end = consulted.outcome
+        raise StepFailed(
+            {
+                "stopped": "The user wanted it to end here.",
+                "waits": "It waits for the user's word.",
+                "nobody": "It could not be done so, and nobody was there to ask.",
+            }[consulted.end]
+        )
+
+    async def _acted(
+        self, dispatcher: Dispatcher, decision: TurnDecision, pace: PaceKeeper
+    ) -> bool:
         """Run the decision's actions; True when the step is done with them."""
         before = len(self._calls.log)
         await dispatcher.run(decision)
-        ran = self._calls.log[before:]
-        if dispatcher.stuck_on:
-            raise StepFailed(f"The same call of {dispatcher.stuck_on} failed again and again.")
+        return self._after(dispatcher, decision, pace, self._calls.log[before:])
+
+    def _after(
+        self,
+        dispatcher: Dispatcher,
+        decision: TurnDecision,
+        pace: PaceKeeper,
+        ran: Sequence[OperationMessage],
+    ) -> bool:
+        pace.acted(dispatcher.ran, dispatcher.stuck)
         if decision.next_step is NextStep.PENDING_USER:
-            question = decision.question.text if decision.question else decision.reply
-            raise StepFailed(f"The user has to be asked: {one_line(question, 300)}")
+            raise StepFailed(_question(decision))
         return decision.next_step is NextStep.DONE and all(m.result.went_well for m in ran)
 
     def _tell_refusal(self, decision: TurnDecision) -> None:
@@ -201,7 +278,7 @@ class StepRun:
     # --- by list: in order; a failure replans the rest (C9) -------------------------------------
 
     async def _by_list(self) -> None:
-        failure = ""
+        failure = cut_task(self._step) if self._before is not None else ""
         while True:
             if failure or not _open(self._step):
                 await self._list(failure)
@@ -222,14 +299,14 @@ class StepRun:
         try:
             tasks = await list_tasks(self._parts, self._plan_id, self._step_id, failure)
         except Unreadable as error:
-            raise StepFailed(f"No usable list of tasks: {error}") from error
+            raise StepFailed(failure or f"No usable list of tasks: {error}") from error
         await self._store.commit(
             StepTasksSet(plan_id=self._plan_id, step_id=self._step_id, tasks=tasks)
         )
 
     async def _tasks(self, tasks: tuple[Task, ...]) -> str:
         """Run them in order; what went wrong, or nothing. What is behind a failure is dropped."""
-        results: dict[str, str] = {}
+        results = task_results(self._step, self._calls.log) if self._before else {}
         total = len(self._step.task_list)
         for number, task in enumerate(tasks, start=1):
             await self._control.safe_point()
@@ -255,23 +332,15 @@ class StepRun:
             )
 
     async def _task(self, task: Task, results: Mapping[str, str]) -> tuple[str, str]:
-        words = task.description or self._step.name
         try:
-            args = resolved(task.args, results)
+            action = call_of(task, results, self._parts.ids, self._step.name)
         except LinkFault as fault:
             self._calls.ended_without_call(task, str(fault))
             return f"{task.operation}: {fault}", ""
-        action = Action(
-            call_id=self._parts.ids("call"),
-            operation=task.operation,
-            args=args,
-            reasoning=words,
-            intent=words,
-        )
         message = await self._calls.run(task, action)
         if message.result.went_well:
             return "", message.result.text
-        return f"{task.operation} {one_line(str(args), 200)}: {result_line(message)}", ""
+        return f"{task.operation} {one_line(str(action.args), 200)}: {result_line(message)}", ""
 
     async def _redirected(self) -> str | None:
         """What the user said while the work was paused, into the step's own thread."""
@@ -333,10 +402,10 @@ class StepRun:
         )
 
 
-_END: Final = {
-    "limit": "The step used up its calls to models.",
-    "failed": "The model's replies could not be read.",
-}
+def _question(decision: TurnDecision) -> str:
+    """What the user has to be asked, in the model's words alone: it is shown as the cause."""
+    text = decision.question.text if decision.question else decision.reply
+    return one_line(text, 300) or "The user has to be asked, and the model did not say what."
 
 
 def _open(step: Step) -> tuple[Task, ...]:

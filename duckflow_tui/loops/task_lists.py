@@ -1,12 +1,13 @@
-"""A proposed list of tasks, read into tasks of ours or refused with what is wrong."""
+"""A proposed list of tasks, read into tasks of ours or refused with what is wrong; their calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, cast
 
-from duckflow_tui.loops.links import linked_tasks
+from duckflow_tui.loops.links import linked_tasks, resolved
 from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.decision import Action
 from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.operations import OperationSpec, Weight
 from duckflow_tui.state.work import Task
@@ -95,6 +96,21 @@ def listed(
     if problems:
         raise ValueError(" ".join(problems[:5]))
     return tuple(tasks)
+
+
+def call_of(task: Task, results: Mapping[str, str], ids: IdSource, purpose: str) -> Action:
+    """The call that carries out a task, its links filled in from ``results`` by the task's id.
+
+    ``purpose`` is said where the task has no words of its own. Raises LinkFault.
+    """
+    words = task.description or purpose
+    return Action(
+        call_id=ids("call"),
+        operation=task.operation,
+        args=resolved(task.args, results),
+        reasoning=words,
+        intent=words,
+    )
 
 
 def _renamed(value: JsonObject, names: dict[str, str]) -> JsonObject:

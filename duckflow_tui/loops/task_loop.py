@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 
 class WorkStopped(Exception):
-    """The work was stopped by the user; what it had done stays."""
+    """The work was stopped; what it had done stays. ``by_model``: by a call of task_loop.stop."""
+
+    def __init__(self, *, by_model: bool = False) -> None:
+        super().__init__("by the model" if by_model else "")
+        self.by_model = by_model
 
 
 class WorkBroke(Exception):
@@ -26,6 +30,8 @@ class _Piece(Generic[T]):
         self.body = body
         self.ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.job: Job | None = None
+        self.by_model = False  # who stopped it
+        self.begun = False  # its job has taken its first step
 
 
 class TaskLoop:
@@ -60,6 +66,11 @@ class TaskLoop:
         except asyncio.CancelledError:
             if piece.ended.done():
                 raise
+            if not piece.begun:  # a job that is cancelled now never begins, and tells nobody
+                piece.job.cancel()
+                piece.body.close()
+                self._piece = None
+                raise
             self.stop()
             while not piece.ended.done():
                 try:
@@ -68,19 +79,21 @@ class TaskLoop:
                     self.stop()  # asked again: it need not be gentle any more
             raise
 
-    def stop(self) -> None:
+    def stop(self, *, by_model: bool = False) -> None:
         """End the work now. Who waits for it gets WorkStopped."""
         piece = self._piece
         if piece is not None and piece.job is not None:
+            piece.by_model = by_model
             # Behind the job's first step, without which it could not say that it was stopped.
             asyncio.get_running_loop().call_soon(piece.job.cancel)
 
     async def _carry(self, piece: _Piece[T]) -> None:
+        piece.begun = True
         try:
             result = await piece.body
         except asyncio.CancelledError:
             self._lay_down("stopped")
-            self._tell(piece, WorkStopped())
+            self._tell(piece, WorkStopped(by_model=piece.by_model))
             raise
         except Exception as error:
             self._lay_down("failed")

@@ -6,38 +6,33 @@ import asyncio
 from typing import Final
 
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.loops.asking import Asker, TurnEnd
+from duckflow_tui.loops.asking import Asker
+from duckflow_tui.loops.consulting import Consultation
 from duckflow_tui.loops.control import TurnControl
 from duckflow_tui.loops.dispatcher import Dispatcher
+from duckflow_tui.loops.endings import TurnEnd
+from duckflow_tui.loops.pace_keeper import PaceKeeper
 from duckflow_tui.loops.parts import TurnParts
-from duckflow_tui.loops.plan_desk import PlanDesk, run_words
-from duckflow_tui.loops.plan_run import end_plan
-from duckflow_tui.loops.step_report import changed_files
+from duckflow_tui.loops.plan_desk import PlanDesk
+from duckflow_tui.loops.plan_rest import PlanRest
+from duckflow_tui.loops.resuming import decisions_of, rest_of
+from duckflow_tui.loops.review import Reviewer
+from duckflow_tui.loops.turn_end import TurnEnding
 from duckflow_tui.state.agent import TurnInfo, TurnOutcome
-from duckflow_tui.state.cards import STOP
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.events import (
-    LoopStarted,
     ObjectiveChanged,
     OutsideChangesTold,
-    StepChanged,
-    TurnFinished,
     TurnStarted,
     UserMessageAdded,
     WorkingMemoryChanged,
 )
 from duckflow_tui.state.memory import updated
 from duckflow_tui.state.messages import (
-    CardMessage,
-    OperationMessage,
-    ReportMessage,
     UserMessage,
 )
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.objective import TaskObjective
 from duckflow_tui.state.phase import Phase, Status, Trigger
-from duckflow_tui.state.plans import ended_status, ready_steps
-from duckflow_tui.state.work import Plan, PlanStatus, RequirementItem, TaskObjective, WorkStatus
-from duckflow_tui.tools.operation import ToolFault
 
 IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its second (S3-21)
 
@@ -46,28 +41,44 @@ class Turn:
     """Runs once. Whatever happens, ``TurnFinished`` is the last event of it."""
 
     def __init__(
-        self, parts: TurnParts, desk: PlanDesk, message: UserMessage, *, plan_first: bool = False
+        self,
+        parts: TurnParts,
+        desk: PlanDesk,
+        message: UserMessage,
+        *,
+        plan_first: bool = False,
+        paused: bool = False,
+        resumed: TurnInfo | None = None,
     ) -> None:
-        """``plan_first``: take the approved plan up again before the model is asked."""
+        """``plan_first``: take the approved plan up again before the model is asked; ``paused``:
+        wait for the user's key first; ``resumed``: the turn that an earlier process had begun.
+        """
         self._parts = parts
         self._desk = desk
         self._plan_first = plan_first
         self._store = parts.store
         self._message = message
-        self.turn_id = parts.ids("turn")
+        self.turn_id = resumed.turn_id if resumed else parts.ids("turn")
+        self._paused = paused
+        self._resumed = resumed
         self.control = TurnControl(parts.store)
+        self._pace = PaceKeeper(parts.store, parts.pacemaker, parts.specs)
+        self.control.turn_pace = self._pace
         self._dispatcher = Dispatcher(parts.caller, self.control)
         self._asker = Asker(parts)
-        self._first = True  # the next decision is the first of the turn
+        self._reviewer = Reviewer(parts, self._pace)
         self._idle = 0
         self._answer_wanted = False  # a done without a word was sent back once
-        self._messages_before = len(parts.store.state.messages)
-        self._before = parts.store.state.usage
-        self._started = parts.store.clock.monotonic()
+        self._ending = TurnEnding(parts, self.turn_id, resumed)
+        self._consultation = Consultation(parts, self._pace, self._ending.log)
+        self._rest = PlanRest(parts, desk, wanted=plan_first or resumed is not None)
 
     async def run(self) -> None:
         """The whole turn. A cancelled turn ends as stopped, and the cancellation goes on."""
-        self._begin()
+        if self._resumed is None:
+            self._begin()
+        else:
+            self._take_up(self._resumed)
         try:
             await self._parts.ready()
             await self._loops()
@@ -93,20 +104,52 @@ class Turn:
     # --- the loop ----------------------------------------------------------------------------
 
     async def _loops(self) -> None:
-        limits = self._parts.limits
         pattern = PromptPattern.BASE_MAIN
-        if self._plan_first:
-            await self._rest_of_plan()
-        for loop in range(1, limits.max_steps + 1):
+        if self._paused:
+            self.control.pause()
+            await self.control.safe_point()
+        if self._resumed is not None:
+            pattern = await self._go_on_from_there()
+        elif self._plan_first:
+            await self._rest.run()
+        while True:
             await self.control.safe_point()
             await self._take_redirect()
             self._tell_outside_changes()
-            self._store.dispatch(LoopStarted(loop=loop, limit=limits.max_steps))
-            decision = await self._asker.decide(pattern)
+            pattern = await self._consult() or pattern
+            self._pace.next_loop()
+            decision = await self._asker.decide(pattern, self._pace.role)
             await self._act(decision)
             pattern = decision.prompt_pattern
-        self._parts.notices.warn("turn.limit", loops=str(limits.max_steps))
-        raise TurnEnd("limit", Status.REQUIRES_USER_INPUT)
+
+    async def _go_on_from_there(self) -> PromptPattern:
+        """What the last decision still waits for, or the work it had been left for; a turn that
+        is paused waits for the user's key before either.
+        """
+        state = self._store.state
+        rest = rest_of(state)
+        if rest is not None:
+            await self._dispatcher.take_up(rest)
+            await self._after(rest.decision)
+            return rest.decision.prompt_pattern
+        await self.control.safe_point()
+        if state.interrupted is not None and state.interrupted.work is not None:
+            await self._rest.run()
+        return PromptPattern.BASE_MAIN
+
+    async def _consult(self) -> PromptPattern | None:
+        """Ask the user where the work is stuck or at its limit; the prompt they want next."""
+        if self.control.turn_end is not None:
+            self._rest.put_aside()
+            raise TurnEnd(*self.control.turn_end)
+        consulted = await self._consultation.if_due()
+        if consulted is None:
+            return None
+        if consulted.end == "goes_on":
+            self._idle = 0
+            return consulted.next_prompt
+        self._rest.put_aside()
+        raise TurnEnd(*consulted.outcome)
 
     async def _act(self, decision: TurnDecision) -> None:
         machine = self._parts.machine
@@ -114,14 +157,18 @@ class Turn:
             machine.move(decision.step, Trigger.DECISION, decision_id=decision.decision_id)
         machine.set_status(Status.IN_PROGRESS)
         self._remember(decision)
+        self._pace.decided(decision, self._asker.repaired)
+        await self._reviewer.understand(decision)
         if decision.refused_by_itself:
+            self._pace.acted(())
             self._refuse(decision)
             return
         await self._dispatcher.run(decision)
-        stuck = self._dispatcher.stuck_on
-        if stuck:
-            self._parts.notices.warn("turn.stuck", operation=stuck)
-            raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
+        await self._after(decision)
+
+    async def _after(self, decision: TurnDecision) -> None:
+        """The decision's actions have their results."""
+        self._pace.acted(self._dispatcher.ran, self._dispatcher.stuck)
         if self.control.redirected or self._dispatcher.course_changed:
             self._idle = 0
             return
@@ -133,16 +180,16 @@ class Turn:
 
     async def _end_if_wanted(self, decision: TurnDecision) -> None:
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
-        if wants_end and await self._rest_of_plan():
+        if wants_end and await self._rest.run():
             self._idle = 0
             return  # its reports are sent, and answered, before the turn ends
         match decision.next_step:
             case NextStep.DONE:
                 if self._wants_an_answer():
                     return
-                raise TurnEnd(self._outcome("done"))
+                await self._end_or_go_on()
             case NextStep.PENDING_USER:
-                raise TurnEnd(self._outcome("partial"), Status.REQUIRES_USER_INPUT)
+                raise TurnEnd(self._ending.outcome("partial"), Status.REQUIRES_USER_INPUT)
             case NextStep.DEFER:
                 self._parts.machine.reset(Trigger.DEFER)
                 raise TurnEnd("partial")
@@ -157,9 +204,19 @@ class Turn:
                     "Ask for an action, or set next_step to done or pending_user.",
                 )
 
+    async def _end_or_go_on(self) -> None:
+        """Done is what the review says, not what the model says (S1-1)."""
+        outcome = self._ending.outcome("done")
+        if outcome != "done":
+            raise TurnEnd(outcome)
+        end = await self._reviewer.review(self._ending.log(), self._asker.last_reply)
+        if end.kind != "continue":
+            raise TurnEnd(*end.outcome)
+        self._answer_wanted = False
+
     def _wants_an_answer(self) -> bool:
         """A turn that did something and said nothing is asked once for its answer (S3-23)."""
-        if self._asker.last_reply.strip() or self._answer_wanted or not self._log():
+        if self._asker.last_reply.strip() or self._answer_wanted or not self._ending.log():
             return False
         self._answer_wanted = True
         self._parts.notices.say(
@@ -168,58 +225,6 @@ class Turn:
             "of it.",
         )
         return True
-
-    async def _rest_of_plan(self) -> bool:
-        """Run what the user approved and nobody has run yet; True when something was.
-
-        The approval is the user's order: a model that forgets it does not undo it.
-        """
-        plan = self._store.state.active_plan
-        if plan is None or not plan.status.may_run or not ready_steps(plan):
-            return False
-        # What could not be done, or the user put aside, is for the next turn.
-        if self._desk.put_aside == plan.plan_id:
-            return False
-        if not self._plan_first and self._halted(plan):
-            return False
-        try:
-            result = await self._desk.work_on(plan)
-        except ToolFault as fault:
-            self._parts.notices.warn("work.ended", reason=fault.text, for_model=fault.text)
-            return False
-        self._parts.notices.say("work.reported", for_model=run_words(self._plan(plan), result))
-        return True
-
-    def _halted(self, plan: Plan) -> bool:
-        """Whether the user stopped it: then only their key, or a call that they ask the model
-        for, lets it go on.
-        """
-        if any(step.status is WorkStatus.CANCELLED for step in plan.steps):
-            return True
-        cards = (m for m in reversed(self._store.state.messages) if isinstance(m, CardMessage))
-        last = next((m for m in cards if m.card.plan_id == plan.plan_id), None)
-        return last is not None and last.answer.action == STOP.action
-
-    def _plan(self, plan: Plan) -> Plan:
-        return next(p for p in self._store.state.plans if p.plan_id == plan.plan_id)
-
-    def _log(self) -> list[OperationMessage]:
-        """The model's calls of this turn, those of steps included."""
-        messages = self._store.state.messages[self._messages_before :]
-        return [m for m in messages if isinstance(m, OperationMessage) and not m.by_user]
-
-    def _outcome(self, wanted: TurnOutcome) -> TurnOutcome:
-        """What the turn came to: a denial shows, and so does an approved plan left undone."""
-        if any(m.result.outcome is Outcome.DENIED for m in self._log()):
-            return "denied"
-        plan = self._store.state.active_plan
-        touched = plan is not None and any(
-            isinstance(m, ReportMessage) and m.report.plan_id == plan.plan_id
-            for m in self._store.state.messages[self._messages_before :]
-        )
-        if plan is not None and wanted == "done" and (touched or plan.status.may_run):
-            return "done" if plan.status is PlanStatus.COMPLETED else "partial"
-        return wanted
 
     def _refuse(self, decision: TurnDecision) -> None:
         """The model's own check said no: nothing runs (S4-59), it is shown, the model hears it."""
@@ -254,7 +259,9 @@ class Turn:
                     max_attempts=limits.max_attempts,
                     limit=limits.max_steps,
                     started_at=self._store.clock.now(),
-                    calls_before=self._before.calls,
+                    calls_before=self._ending.before.calls,
+                    tokens_before=self._ending.before.tokens,
+                    cost_before=self._ending.before.cost,
                 )
             )
         )
@@ -262,7 +269,8 @@ class Turn:
             self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
         self._parts.machine.set_status(Status.IN_PROGRESS)
         finished = state.last_turn is None or state.last_turn.outcome == "done"
-        if state.objective is None or finished:
+        fresh = state.objective is None or finished or state.objective.closed
+        if fresh:
             self._store.dispatch(
                 ObjectiveChanged(
                     objective=TaskObjective(
@@ -273,34 +281,24 @@ class Turn:
                     )
                 )
             )
+        self._pace.begin(self._message.text, fresh=fresh)
+
+    def _take_up(self, turn: TurnInfo) -> None:
+        self._desk.put_aside = ""
+        self._parts.machine.set_status(Status.IN_PROGRESS)
+        self._pace.take_up(self._message.text, turn.loop)
+        self._reviewer.take_up(decisions_of(self._store.state))
 
     def _remember(self, decision: TurnDecision) -> None:
         state = self._store.state
         update = updated(state.memory, decision.state_delta, last_delta=decision.rationale)
         if update.memory != state.memory or update.cuts:
             self._store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
-        if not self._first or state.objective is None:
-            return
-        self._first = False
-        objective = state.objective
-        items = tuple(
-            RequirementItem(
-                requirement_id=f"r{number}", requirement=claim.requirement, priority=claim.priority
-            )
-            for number, claim in enumerate(decision.requirements, start=1)
-        )
-        changed = objective.model_copy(
-            update={
-                "profile": decision.task_profile or objective.profile,
-                "extracted_requirements": items or objective.extracted_requirements,
-            }
-        )
-        if changed != objective:
-            self._store.dispatch(ObjectiveChanged(objective=changed))
 
     async def _take_redirect(self) -> None:
         message = self.control.take_redirect()
         if message is not None:
+            self._pace.forgive()
             await self._store.commit(
                 UserMessageAdded(
                     message=UserMessage(
@@ -325,56 +323,6 @@ class Turn:
         self._parts.notices.error(f"llm.error.{error.code}", **error.params)
 
     async def _finish(self, outcome: TurnOutcome, status: Status) -> None:
-        machine = self._parts.machine
-        state = self._store.state
-        self._lay_steps_down()
-        if outcome in ("done", "denied"):
-            self._walk_to_done()
-        elif outcome != "failed":
-            machine.set_status(status)
-        usage, before = state.usage, self._before
-        cost = None
-        if usage.cost is not None:
-            cost = usage.cost - (before.cost or 0.0)
-        await self._store.commit(
-            TurnFinished(
-                turn_id=self.turn_id,
-                outcome=outcome,
-                reply=self._asker.last_reply,
-                llm_calls=usage.calls - before.calls,
-                tokens=usage.tokens_in + usage.tokens_out - before.tokens_in - before.tokens_out,
-                cost=cost,
-                files_changed=changed_files(self._log()),
-                duration_s=self._store.clock.monotonic() - self._started,
-            )
-        )
-
-    def _lay_steps_down(self) -> None:
-        """A step that the model works on itself runs no longer than the turn; a plan of which
-        nothing is left is completed, though its work was stopped before it could say so.
-        """
-        for plan in self._store.state.plans:
-            for step in plan.steps:
-                if step.status is WorkStatus.IN_PROGRESS:
-                    self._store.dispatch(
-                        StepChanged(
-                            plan_id=plan.plan_id,
-                            step_id=step.step_id,
-                            status=WorkStatus.CANCELLED,
-                            note="the turn ended before it was done",
-                            at=self._store.clock.now(),
-                        )
-                    )
-            if ended_status(plan) is PlanStatus.COMPLETED:
-                end_plan(self._store, plan.plan_id)
-
-    def _walk_to_done(self) -> None:
-        """At the end the engine walks by itself; a turn that only talked skips the review."""
-        machine = self._parts.machine
-        state = self._store.state
-        if state.phase is Phase.PLANNING and not any(m.result.went_well for m in self._log()):
-            machine.move(Phase.DONE, Trigger.CHAT_ONLY)
-            return
-        if state.phase is not Phase.REVIEW:
-            machine.move(Phase.REVIEW, Trigger.DONE)
-        machine.move(Phase.DONE, Trigger.DONE)
+        self._pace.ended(outcome)
+        reply, satisfaction = self._asker.last_reply, self._reviewer.satisfaction
+        await self._ending.finish(outcome, status, reply, satisfaction)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.budget import Budgets, Layer, fit
-from duckflow_tui.prompting.frames import inside
+from duckflow_tui.prompting.frames import framed, inside
 from duckflow_tui.prompting.layers import (
     LongMemory,
     ModeChoice,
@@ -19,14 +20,16 @@ from duckflow_tui.prompting.layers import (
     review_values,
     session_values,
 )
+from duckflow_tui.prompting.measuring import parts_of
 from duckflow_tui.prompting.operations import argument_lines, operation_lines, schema_text, spoken
 from duckflow_tui.prompting.texts import PromptTexts
-from duckflow_tui.prompting.threads import Tally, Threads, find_thread
+from duckflow_tui.prompting.threads import Tally, Threads, find_thread, full_share
 from duckflow_tui.prompting.tokens import TokenCounter
-from duckflow_tui.prompting.window import View
+from duckflow_tui.prompting.window import KEPT, Cut, View
 from duckflow_tui.prompting.work_layers import aside_values, step_values
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.context import Compaction
 from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, PromptPattern
 from duckflow_tui.state.memory import (
     ITEM,
@@ -35,6 +38,7 @@ from duckflow_tui.state.memory import (
     MAX_OPEN_QUESTIONS,
     MAX_PLAN_BRIEF,
 )
+from duckflow_tui.state.messages import NoticeMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import LayerUse, Prompt
@@ -57,6 +61,12 @@ _LIMITS: Final = {
     "max_open_questions": str(MAX_OPEN_QUESTIONS),
 }
 
+READ_FILE: Final = "file_ops.read_file"
+HANDLE: Final = "result:"  # before the id of a call, where a path is wanted
+
+#: Operations that the file of operations speaks of.
+_NAMED: Final = ("op_tasks", "op_remember", "op_recall")
+
 NO_MEMORY: Final = LongMemory()
 
 
@@ -65,7 +75,7 @@ class _Stable(Frozen):
 
     operations: tuple[OperationSpec, ...]
     instructions: str
-    system: str
+    sections: tuple[str, ...]
     formats: dict[str, str]
     uses: tuple[LayerUse, ...]  # before the model's factor
 
@@ -84,8 +94,9 @@ class PromptCompiler:
         self._nothing = self.texts.nothing.render()
         self._threads = Threads(
             counter,
-            lambda n: self.texts.left_out.render({"characters": str(n)}),
+            self._left_out,
             lambda step: self.texts.step_opening.render({"step": lines.step(step)}),
+            self._front,
         )
         self._tally = Tally()
         self._stable: list[_Stable] = []  # last used first
@@ -101,14 +112,15 @@ class PromptCompiler:
         long_memory: LongMemory = NO_MEMORY,
         thread: str = "",
         aside: bool = False,
+        answers: str = "",
         execution_mode: ModeChoice = "auto",
     ) -> Prompt:
         """The next request. ``pattern`` is what the last decision chose (S4-72, S4-75).
 
         ``thread`` is the step of a plan whose next action is asked for, and its messages are
         the history; empty for the conversation. ``aside`` asks for an answer to the user while
-        work goes on. Neither has a specialized layer. ValueError for a thread that is no step,
-        or for both at once.
+        work goes on: to the message ``answers``, without one to all that was said. Neither has
+        a specialized layer. ValueError for a thread that is no step, or for both at once.
 
         ``uses`` names every part in the order of the request: base, operations, project,
         format, history, main, specialized; a budget of 0 means no limit.
@@ -117,17 +129,17 @@ class PromptCompiler:
             raise ValueError("an aside belongs to the conversation, not to a step")
         stable = self._stable_part(tuple(operations), project_instructions)
         factor = self._counter.factor(state.session.model)
-        view = self._view(state, stable, factor, thread, aside)
+        view = self._view(state, stable, factor, thread, aside, answers)
         layers = [self._session(state, view, long_memory)]
         if found := find_thread(state, thread):
             layers.append(self._step(state, *found, stable.operations, view))
         elif aside:
-            layers.append(self._aside(state, stable.operations, view))
+            layers.append(self._aside(state, stable.operations, view, answers))
         else:
             layers.append(self._main(state, stable.operations, view, execution_mode))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
                 layers.extend(self._specialized(state, stable.operations))
-        session, *rest = fit(layers, self._counter.count, factor)
+        session, *rest = fitted = fit(layers, self._counter.count, factor)
         uses = [_scaled(use, factor) for use in stable.uses]
         history = LayerUse(
             layer="history",
@@ -136,13 +148,25 @@ class PromptCompiler:
             trimmed=("conversation",) if view.digests else (),
         )
         return Prompt(
-            system=stable.system,
+            system="\n\n".join(stable.sections),
+            sections=stable.sections,
             formats=stable.formats,
             history=view.history,
             tail="\n\n".join(part.text for part in (session, *rest[1:], rest[0])),
             operations=stable.operations,
             pattern=pattern,
             uses=(session.use, *uses, history, *(part.use for part in rest)),
+            parts=parts_of(
+                view,
+                self._counter.count(self._base),
+                uses,
+                layers,
+                fitted,
+                stable.operations,
+                self._counter.count,
+                factor,
+            ),
+            sizes=tuple(math.ceil(size * factor) for size in view.sizes),
         )
 
     @property
@@ -159,6 +183,51 @@ class PromptCompiler:
         self._refused[_model(state)] = int(sent * AFTER_REFUSAL)
         history = next(use.tokens for use in prompt.uses if use.layer == "history")
         return len(prompt.history) > 1 or history > sent * (1 - AFTER_REFUSAL)
+
+    def cut(
+        self,
+        state: AgentState,
+        operations: Sequence[OperationSpec],
+        *,
+        project_instructions: str = "",
+        keep: float = KEPT,
+        always: bool = False,
+    ) -> Cut | None:
+        """What of the conversation should be compacted before its next request, so that ``keep``
+        of the room is left: where it is too full, or ``always``.
+        """
+        stable = self._stable_part(tuple(operations), project_instructions)
+        factor = self._counter.factor(state.session.model)
+        cut = self._threads.cut(
+            state,
+            self._history_room(state, stable, factor),
+            full=0.0 if always else full_share(state),
+            keep=keep,
+            inside=always,
+        )
+        if cut is None:
+            return None
+        tokens, left = math.ceil(cut.tokens * factor), math.ceil(cut.left * factor)
+        room, context = int(cut.room * factor), self._context(state)
+        return replace(cut, tokens=tokens, left=left, room=room, context=context)
+
+    def undo_fits(
+        self,
+        state: AgentState,
+        operations: Sequence[OperationSpec],
+        *,
+        project_instructions: str = "",
+    ) -> tuple[int, int]:
+        """Tokens of the conversation without its newest compaction, and those there is room for."""
+        stable = self._stable_part(tuple(operations), project_instructions)
+        factor = self._counter.factor(state.session.model)
+        room = self._history_room(state, stable, factor)
+        tokens = self._threads.without_newest(state)
+        return math.ceil(tokens * factor), int(room * factor)
+
+    def count(self, state: AgentState, text: str) -> int:
+        """Tokens of a text for the main model."""
+        return math.ceil(self._counter.count(text) * self._counter.factor(state.session.model))
 
     def learn(self, state: AgentState, prompt: Prompt, tokens_in: int) -> None:
         """Correct the estimates for the model by what it reported for ``prompt``."""
@@ -177,7 +246,7 @@ class PromptCompiler:
         listing = texts.operations.render(
             {
                 "operations": operation_lines(operations),
-                "op_tasks": spoken(operations)["op_tasks"],
+                **{name: spoken(operations)[name] for name in _NAMED},
             }
         )
         project, cut = self._project(instructions)
@@ -191,7 +260,7 @@ class PromptCompiler:
         made = _Stable(
             operations=operations,
             instructions=instructions,
-            system="\n\n".join((self._base, listing, project)),
+            sections=(self._base, listing, project),
             formats=formats,
             uses=(
                 LayerUse(layer="operations", tokens=count(listing), budget=0),
@@ -217,19 +286,53 @@ class PromptCompiler:
         if size <= most:
             return self.texts.project.render({"instructions": text}), False
         keep = int(len(text) * most / size)
-        note = self.texts.left_out.render({"characters": str(len(text) - keep)})
+        note = self._left_out(len(text) - keep, "")
         return self.texts.project.render({"instructions": f"{text[:keep]}\n{note}"}), True
 
     def _view(
-        self, state: AgentState, stable: _Stable, factor: float, thread: str, aside: bool
+        self,
+        state: AgentState,
+        stable: _Stable,
+        factor: float,
+        thread: str,
+        aside: bool,
+        answers: str,
     ) -> View:
-        context = state.usage.context_window or ASSUMED_CONTEXT
-        context -= min(int(context * REPLY_SHARE), MOST_REPLY)
-        context = min(context, self._refused.get(_model(state), context))
+        room = self._history_room(state, stable, factor)
+        return self._threads.view(state, thread, aside, room, answers)
+
+    def _history_room(self, state: AgentState, stable: _Stable, factor: float) -> int:
+        """Tokens for the conversation, before the factor."""
+        context = self._context(state)
         fixed = self._counter.count(self._base) + sum(use.tokens for use in stable.uses)
         tail = self.budgets.base + self.budgets.main + self.budgets.specialized
-        room = int((context - tail) / factor) - fixed
-        return self._threads.view(state, thread, aside, max(room, SMALLEST_ROOM))
+        return max(int((context - tail) / factor) - fixed, SMALLEST_ROOM)
+
+    def _context(self, state: AgentState) -> int:
+        """Tokens of a whole request: what the window leaves, or what was not refused."""
+        context = request_room(state.usage.context_window)
+        return min(context, self._refused.get(_model(state), context))
+
+    def _left_out(self, characters: int, call_id: str) -> str:
+        """The words for a cut in the result of a call, which can be read on."""
+        known = any(o.name == READ_FILE for s in self._stable[:1] for o in s.operations)
+        return self.texts.left_out.render(
+            {
+                "characters": str(characters),
+                "handle": f"{HANDLE}{call_id}" if known and call_id else "",
+                "op_read": READ_FILE if known and call_id else "",
+            }
+        )
+
+    def _front(self, compaction: Compaction) -> NoticeMessage:
+        """The digest as the first message of what travels."""
+        digest = framed("digest", compaction.digest)
+        return NoticeMessage(
+            message_id=compaction.compaction_id,
+            key="context.digest",
+            for_model=self.texts.compacted.render({"digest": digest}),
+            at=compaction.at,
+        )
 
     def _session(self, state: AgentState, view: View, memory: LongMemory) -> Layer:
         tally = self._tally
@@ -260,8 +363,10 @@ class PromptCompiler:
         budget = self.budgets.main + self.budgets.specialized
         return Layer("main", budget, self.texts.step, values, cut)
 
-    def _aside(self, state: AgentState, operations: tuple[OperationSpec, ...], view: View) -> Layer:
-        values, cut = aside_values(state, operations, view.digests)
+    def _aside(
+        self, state: AgentState, operations: tuple[OperationSpec, ...], view: View, answers: str
+    ) -> Layer:
+        values, cut = aside_values(state, operations, view.digests, answers)
         budget = self.budgets.main + self.budgets.specialized
         return Layer("main", budget, self.texts.aside, values, cut)
 
@@ -277,6 +382,12 @@ class PromptCompiler:
             case _:
                 return []
         return [Layer("specialized", self.budgets.specialized, template, values, cut)]
+
+
+def request_room(window: int) -> int:
+    """Tokens a request may have in a window of so many, the reply's share taken off."""
+    context = window or ASSUMED_CONTEXT
+    return context - min(int(context * REPLY_SHARE), MOST_REPLY)
 
 
 def estimated_tokens(prompt: Prompt) -> int:

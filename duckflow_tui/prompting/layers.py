@@ -30,11 +30,11 @@ Lists = dict[str, Cuttable]
 
 
 class LongMemory(Frozen):
-    """What outlives a session (S4-9). A count of None is taken from this session."""
+    """What outlives a session (S4-9). Counts are of the sessions before; lines the newest first."""
 
-    total_files: int | None = None
-    successful_operations: int | None = None
-    total_conversations: int | None = None
+    total_files: int = 0
+    successful_operations: int = 0
+    total_conversations: int = 0
     learned_patterns: tuple[str, ...] = ()
     user_settings: tuple[str, ...] = ()
 
@@ -47,20 +47,17 @@ def session_values(
     Of the ``digests`` it takes those before the main layer's; ``asked`` and ``succeeded`` count
     this session's requests and the operations that went well.
     """
-    files, done = memory.total_files, memory.successful_operations
-    total = memory.total_conversations
     values = {
         "session_id": state.session.session_id,
         "workspace": one_line(state.session.workspace, LINE),
-        "total_conversations": str(asked if total is None else total),
+        "total_conversations": str(memory.total_conversations + asked),
         "last_updated": minute(state.messages[-1].at) if state.messages else "",
-        "total_files": str(len(state.files_read) if files is None else files),
-        "successful_operations": str(succeeded if done is None else done),
-        "user_settings": "; ".join(one_line(s, LINE) for s in memory.user_settings),
+        "total_files": str(memory.total_files + len(state.files_read)),
+        "successful_operations": str(memory.successful_operations + succeeded),
     }
-    learned = tuple(f"- {one_line(p, LINE)}" for p in memory.learned_patterns[:_LEARNED])
     return values, {
-        "learned_patterns": Cuttable(Trim.EVIDENCE, learned),
+        "user_settings": Cuttable(Trim.EVIDENCE, _noted(memory.user_settings)),
+        "learned_patterns": Cuttable(Trim.EVIDENCE, _noted(memory.learned_patterns)),
         "earlier": Cuttable(
             Trim.CONVERSATION_SUMMARY,
             bullets(digests[:-MAIN_DIGESTS][-BASE_DIGESTS:]),
@@ -101,7 +98,10 @@ def main_values(
         "gates": lines.gates(state),
         "changed_outside": lines.changed_outside(state),
     }
+    first = turn is not None and turn.attempt == 1 and turn.loop <= 1
     return values, {
+        # The format says it too; here it may go where room is short.
+        "first": Cuttable(Trim.EVIDENCE, ("1",) if first else ()),
         "context_refs": Cuttable(Trim.EVIDENCE, bullets(memory.context_refs)),
         "decision_log": Cuttable(
             Trim.EVIDENCE, bullets(memory.decision_log[-_DECISIONS:]), drop="first"
@@ -151,7 +151,7 @@ def review_values(state: AgentState) -> tuple[Values, Lists]:
     """For REVIEW: the criteria, what was changed, what was reached, and what shows it."""
     plan, objective = state.active_plan, state.objective
     shown = [
-        f"{item.requirement_id}: {one_line(fact, LINE)}"
+        f"{item.requirement_id}: {one_line(fact.text, LINE)}"
         for item in (objective.extracted_requirements if objective else ())
         for fact in item.evidence
     ]
@@ -192,6 +192,10 @@ def _changes(state: AgentState) -> list[str]:
                 for change in reversed(message.result.changes)
             )
     return found[:_RESULTS][::-1]
+
+
+def _noted(items: Sequence[str]) -> tuple[str, ...]:
+    return bullets([one_line(item, LINE) for item in items[:_LEARNED]])
 
 
 def _newest(items: Sequence[str]) -> tuple[str, ...]:

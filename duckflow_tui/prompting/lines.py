@@ -10,6 +10,7 @@ from duckflow_tui.prompting.digests import target
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, one_line
 from duckflow_tui.state.messages import OperationMessage, ReportMessage
+from duckflow_tui.state.objective import RequirementItem
 from duckflow_tui.state.work import Plan, Step, StepReport, Task, WorkStatus
 
 LINE: Final = 200  # characters of a value on one line
@@ -112,13 +113,20 @@ def needs(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
 
 
 def requirements(state: AgentState) -> str:
-    """What the user asked for: id, priority, how far met, words; never cut."""
+    """What the user asked for: id, priority, state, how far met, words, check; never cut."""
     if state.objective is None:
         return ""
-    return "\n".join(
-        f"- {item.requirement_id} P{item.priority} {item.satisfaction_level:.0%}"
-        f" {' '.join(item.requirement.split())}"
-        for item in state.objective.extracted_requirements
+    return "\n".join(f"- {requirement(r)}" for r in state.objective.extracted_requirements)
+
+
+def requirement(item: RequirementItem) -> str:
+    """A requirement on a line, whole."""
+    words = " ".join(item.requirement.split())
+    check = " ".join(f"{item.check.kind}: {item.check.value}".split())
+    decided_by = f" ({check})" if item.check.kind != "judgement" else ""
+    return (
+        f"{item.requirement_id} P{item.priority} {item.state.value} {item.satisfaction_level:.0%}"
+        f" {words}{decided_by}"
     )
 
 

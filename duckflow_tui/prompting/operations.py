@@ -21,6 +21,8 @@ SPOKEN: Final = {
     "op_tasks": "task_tool.generate_list",
     "op_pause": "task_loop.pause",
     "op_stop": "task_loop.stop",
+    "op_remember": "memory.remember",
+    "op_recall": "memory.recall",
 }
 
 

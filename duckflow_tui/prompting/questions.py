@@ -12,6 +12,7 @@ from duckflow_tui.prompting.frames import framed
 from duckflow_tui.prompting.layers import request
 from duckflow_tui.prompting.lines import LINE, bullets, numbered, short
 from duckflow_tui.prompting.operations import argument_lines, operation_lines
+from duckflow_tui.prompting.review_questions import ReviewPrompts
 from duckflow_tui.prompting.templates import Template
 from duckflow_tui.prompting.texts import PromptTexts
 from duckflow_tui.prompting.work_layers import step_results
@@ -46,6 +47,7 @@ class QuestionPrompts:
         self._texts = PromptTexts.load(folder, language)
         self._base = ChatMessage("system", self._texts.base.render())
         self._nothing = self._texts.nothing.render()
+        self.review = ReviewPrompts(self._texts)
 
     def plan(
         self,

@@ -33,6 +33,7 @@ _MAIN: Final = (
     "plan_total",
     "execution_mode",
     "op_propose",
+    "first",
     "running",
     "goal",
     "why_now",
@@ -97,6 +98,7 @@ _ASIDE: Final = (
     "cards",
     "results",
     "digests",
+    "asked",
     "op_get",
     "op_revise",
     "op_pause",
@@ -132,6 +134,53 @@ _ASK_TASKS: Final = (
     "failure",
     "problems",
 )
+_ASK_REQUIREMENTS: Final = (
+    "workspace",
+    "constraints",
+    "conversation",
+    "requirements",
+    "request",
+)
+_ASK_SATISFACTION: Final = (
+    "wanted",
+    "request",
+    "said",
+    "constraints",
+    "requirements",
+    "changes",
+    "log",
+    "reply",
+)
+_ASK_MISSING: Final = ("request", "requirements", "judgement", "log", "reply")
+_ASK_FAILURE: Final = (
+    "request",
+    "workspace",
+    "operations",
+    "succeeded",
+    "failed",
+    "missing",
+    "errors",
+    "results",
+)
+_ASK_CONTINUATION: Final = (
+    "soft_steps",
+    "operations",
+    "request",
+    "constraints",
+    "requirements",
+    "missing",
+    "problems",
+    "partial",
+    "suggestions",
+    "alternatives",
+    "attempts",
+    "errors",
+    "avoid",
+    "limitations",
+    "unavailable",
+    "instructions",
+)
+_ASK_DIGEST: Final = ("limit", "request", "wish", "text")
 _ASK_REPORT: Final = (
     "request",
     "plan_name",
@@ -156,7 +205,7 @@ class _File:
 _FILES: Final[dict[str, _File]] = {
     "base": _File(),
     "session": _File(_SESSION),
-    "operations": _File(("operations", "op_tasks"), ("operations",)),
+    "operations": _File(("operations", "op_tasks", "op_remember", "op_recall"), ("operations",)),
     "project": _File(("instructions",), ("instructions",)),
     "no_project": _File(),
     "main": _File(_MAIN, _NEVER_CUT),
@@ -168,11 +217,18 @@ _FILES: Final[dict[str, _File]] = {
     "review": _File(("criteria", "evidence", "results", "changes")),
     "format_json": _File((*_LIMITS, "arguments")),
     "format_tools": _File(_LIMITS),
-    "left_out": _File(("characters",)),
+    "left_out": _File(("characters", "handle", "op_read")),
+    "compacted": _File(("digest",), ("digest",)),
     "nothing": _File(),
     "ask_plan": _File(_ASK_PLAN, ("operations", "goal")),
     "ask_tasks": _File(_ASK_TASKS, ("operations", "step")),
     "ask_report": _File(_ASK_REPORT, ("counts", "log")),
+    "ask_requirements": _File(_ASK_REQUIREMENTS, ("request",)),
+    "ask_satisfaction": _File(_ASK_SATISFACTION, ("wanted", "request", "requirements")),
+    "ask_missing": _File(_ASK_MISSING, ("request", "requirements")),
+    "ask_failure": _File(_ASK_FAILURE, ("request", "errors")),
+    "ask_continuation": _File(_ASK_CONTINUATION, ("operations", "request", "missing", "avoid")),
+    "ask_digest": _File(_ASK_DIGEST, ("text",)),
     "ask_again": _File(("problems",), ("problems",)),
 }
 
@@ -198,10 +254,17 @@ class PromptTexts:
     format_json: Template
     format_tools: Template
     left_out: Template
+    compacted: Template
     nothing: Template
     ask_plan: Template
     ask_tasks: Template
     ask_report: Template
+    ask_requirements: Template
+    ask_satisfaction: Template
+    ask_missing: Template
+    ask_failure: Template
+    ask_continuation: Template
+    ask_digest: Template
     ask_again: Template
 
     @classmethod

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from duckflow_tui.prompting.tokens import TokenCounter
-from duckflow_tui.prompting.window import HistoryWindow, View, call_ids
+from duckflow_tui.prompting.window import FULL, Cut, Front, HistoryWindow, View, call_ids
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.messages import (
     AssistantMessage,
+    CompactionMessage,
     Message,
     NoticeMessage,
     OperationMessage,
@@ -49,9 +50,10 @@ class _Held:
 class ThreadLog:
     """The messages of one thread, in an order that only grows.
 
-    ``opening`` stands before them. A reply of the other side of the conversation is held back
-    until its calls have their results or can get none any more: for the turn those of asides,
-    for an aside those of the turn.
+    ``opening`` stands before them. A reply is held back until its calls have their results or can
+    get none any more: for the turn those of asides, for an aside those of both sides, because
+    one aside may be answered while another waits for the user. What is said beside the work
+    enters an aside's log when it is answered, so that each request ends with its own message.
     """
 
     def __init__(self, thread: str, *, aside: bool = False, opening: Message | None = None) -> None:
@@ -61,30 +63,41 @@ class ThreadLog:
         self._read = 0
         self._last: Message | None = None
         self._held: list[_Held] = []
+        self._said: list[UserMessage] = []  # beside the work, for an aside; not answered yet
         self._log: list[Message] = list(self._opening)
 
-    def follow(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The log after all of these; ``messages`` only grows, or is another conversation."""
+    def follow(self, messages: Sequence[Message], answers: str = "") -> Sequence[Message]:
+        """The log after all of these; ``messages`` only grows, or is another conversation.
+
+        ``answers`` is the message that an aside answers; empty: all that were said.
+        """
         known = self._read
         if known > len(messages) or (known and messages[known - 1] is not self._last):
             known = 0
             self._held.clear()
+            self._said.clear()
             self._log = list(self._opening)
         for message in messages[known:]:
             if message.step_id == self._thread:
                 self._take(message)
+        self._admit(answers)
         self._read = len(messages)
         self._last = messages[-1] if messages else None
         return self._log
 
     def _take(self, message: Message) -> None:
         match message:
+            case UserMessage(aside=True) if self._aside:
+                self._said.append(message)
+                return
             case UserMessage(aside=False):
                 self._release(self._held)
+                self._admit()
             case AssistantMessage():
-                self._release([held for held in self._held if held.aside == message.aside])
-                waiting = call_ids(message)
-                if waiting and not self._thread and message.aside != self._aside:
+                if not message.aside:  # one after the other; asides may wait for each other's end
+                    self._release([held for held in self._held if not held.aside])
+                waiting = _awaited(message)
+                if waiting and not self._thread and (message.aside or self._aside):
                     self._held.append(_Held([message], waiting, message.aside))
                     return
             case NoticeMessage(aside=True) if not self._aside:
@@ -101,10 +114,25 @@ class ThreadLog:
                 pass
         self._log.append(message)
 
+    def _admit(self, answers: str = "") -> None:
+        """What was said beside the work, up to the message that is answered."""
+        if not answers or any(message.message_id == answers for message in self._said):
+            while self._said:
+                message = self._said.pop(0)
+                self._log.append(message)
+                if message.message_id == answers:
+                    return
+
     def _release(self, held: Sequence[_Held]) -> None:
         for reply in list(held):
             self._held.remove(reply)
             self._log.extend(reply.items)
+
+
+def _awaited(message: AssistantMessage) -> set[str]:
+    """The calls of a reply that get a result."""
+    refused = message.decision is not None and message.decision.refused_by_itself
+    return set() if refused else call_ids(message)
 
 
 class Tally:
@@ -130,6 +158,18 @@ class Tally:
         self._last = messages[-1] if messages else None
 
 
+def full_share(state: AgentState) -> float:
+    """Share of the room above which a new turn is compacted: all of it once the user took the
+    newest compaction back.
+    """
+    if not state.undone_compactions:
+        return FULL
+    made = (m for m in reversed(state.messages) if isinstance(m, CompactionMessage))
+    newest = next(made, None)
+    undone = newest is not None and newest.compaction.compaction_id in state.undone_compactions
+    return 1.0 if undone else FULL
+
+
 @dataclass(slots=True)
 class _Thread:
     log: ThreadLog
@@ -141,8 +181,9 @@ class Threads:
     """A log and a window for each thread that a request was made for, while it is needed."""
 
     counter: TokenCounter
-    left_out: Callable[[int], str]
+    left_out: Callable[[int, str], str]
     opening: Callable[[Step], str]  # words that a step's history begins with
+    front: Front  # what travels for what was compacted
     _kept: dict[tuple[str, bool], _Thread] = field(default_factory=dict[tuple[str, bool], _Thread])
 
     @property
@@ -150,21 +191,54 @@ class Threads:
         """The threads whose windows are held; the conversation's is ``""``."""
         return tuple(thread for thread, aside in self._kept if not aside)
 
-    def view(self, state: AgentState, thread: str, aside: bool, room: int) -> View:
-        """What a request of the thread shows of the conversation; ``room`` as in the window."""
+    def view(
+        self, state: AgentState, thread: str, aside: bool, room: int, answers: str = ""
+    ) -> View:
+        """What a request of the thread shows of the conversation; ``room`` as in the window,
+        ``answers`` as in the log.
+        """
         self._drop(state, thread, aside)
-        kept = self._kept.get((thread, aside))
-        if kept is None:
-            log = ThreadLog(thread, aside=aside, opening=self._opening(state, thread))
-            kept = _Thread(log, HistoryWindow(self.counter, self.left_out))
-            self._kept[thread, aside] = kept
+        kept = self._thread(state, thread, aside)
         turn = state.turn
         return kept.window.view(
-            kept.log.follow(state.messages),
+            kept.log.follow(state.messages, answers),
             turn.turn_id if turn else "",
             turn.message_id if turn and not thread else "",
             room,
+            None if thread else state.compaction,
+            full_share(state),
         )
+
+    def without_newest(self, state: AgentState) -> int:
+        """Tokens of the conversation as it would travel without the newest compaction."""
+        window = self._thread(state, "", aside=False)
+        before = state.compactions[-2] if len(state.compactions) > 1 else None
+        return window.window.total_with(window.log.follow(state.messages), before)
+
+    def cut(
+        self, state: AgentState, room: int, *, full: float, keep: float, inside: bool
+    ) -> Cut | None:
+        """What of the conversation should be left out; as in the window."""
+        kept = self._thread(state, "", aside=False)
+        turn = state.turn
+        return kept.window.cut(
+            kept.log.follow(state.messages),
+            turn.turn_id if turn else "",
+            turn.message_id if turn else "",
+            room,
+            state.compaction,
+            full=full,
+            keep=keep,
+            inside=inside,
+        )
+
+    def _thread(self, state: AgentState, thread: str, aside: bool) -> _Thread:
+        kept = self._kept.get((thread, aside))
+        if kept is None:
+            log = ThreadLog(thread, aside=aside, opening=self._opening(state, thread))
+            kept = _Thread(log, HistoryWindow(self.counter, self.left_out, self.front))
+            self._kept[thread, aside] = kept
+        return kept
 
     def _opening(self, state: AgentState, thread: str) -> Message | None:
         found = find_thread(state, thread)
@@ -183,6 +257,7 @@ class Threads:
         }
         for key in list(self._kept):
             of, beside = key
-            needed = (state.work is not None) if beside else (not of or of in running)
+            working = state.turn is not None or state.work is not None
+            needed = working if beside else (not of or of in running)
             if not needed and key != (thread, aside):
                 del self._kept[key]

@@ -2,8 +2,9 @@
 
 The start of what travels is moved only when a turn begins, far enough to leave the turn room
 to grow; within a turn it stays, so that each request begins as the one before it did. It moves
-in mid-turn in two cases: the endpoint refused the request as too long, or the turn has outgrown
-the whole window, where a request would be refused, or cut from the front without a word.
+in mid-turn in four cases: the endpoint refused the request as too long, the turn has outgrown
+the whole window, where a request would be refused, or cut from the front without a word, the
+user wanted to start over, or compacted the conversation or took that back.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from typing import Final
 from duckflow_tui.prompting.digests import exchange_digest, loop_digest
 from duckflow_tui.prompting.tokens import TokenCounter
 from duckflow_tui.state.base import canonical_json
+from duckflow_tui.state.context import Compaction
 from duckflow_tui.state.messages import (
     AssistantMessage,
+    AttemptMessage,
     CardMessage,
+    CompactionMessage,
     Message,
     NoticeMessage,
     OperationMessage,
     ReportMessage,
+    ReviewMessage,
     UserMessage,
 )
 
@@ -43,14 +48,39 @@ class View:
     digests: tuple[str, ...]  # of what is left out, oldest first
     tokens: int  # before the model's factor
     room: int  # tokens it could take, before the factor
+    sizes: tuple[int, ...] = ()  # of them what each item of the history takes
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What would no longer travel in full; tokens are before the model's factor."""
+
+    begins_at: str  # id of the first message that would
+    messages: tuple[Message, ...]  # that would not, and did before
+    tokens: int  # of the conversation now
+    left: int  # of it without them
+    room: int
+    context: int = 0  # tokens that a whole request may have
+
+
+#: The message a compaction puts at the head of what travels.
+Front = Callable[[Compaction], Message]
 
 
 class HistoryWindow:
-    """Follows one append-only conversation. ``left_out(n)`` words a cut of n characters."""
+    """Follows one append-only conversation. ``left_out(n, id)`` words a cut of n characters of
+    the result of a call; ``front`` makes what travels for what was compacted.
+    """
 
-    def __init__(self, counter: TokenCounter, left_out: Callable[[int], str]) -> None:
+    def __init__(
+        self, counter: TokenCounter, left_out: Callable[[int, str], str], front: Front
+    ) -> None:
         self._counter = counter
         self._left_out = left_out
+        self._new_front = front
+        self._front: tuple[Message, ...] = ()  # the digest, while there is one
+        self._front_size = 0
+        self._compaction = ""
         self._source: list[Message] = []
         self._shown: list[Message] = []
         self._sums: list[int] = [0]  # tokens of the first n shown messages
@@ -59,33 +89,118 @@ class HistoryWindow:
         self._decisions: list[int] = []  # places of replies where no older one waits for results
         self._open: dict[bool, set[str]] = {False: set(), True: set()}  # calls, by aside
         self._start = 0
+        self._fresh = 0  # place where the user wanted to start over
         self._cap = 0
         self._turn = ""
 
-    def view(self, messages: Sequence[Message], turn: str, turn_message: str, room: int) -> View:
+    def view(
+        self,
+        messages: Sequence[Message],
+        turn: str,
+        turn_message: str,
+        room: int,
+        compaction: Compaction | None = None,
+        full: float = FULL,
+    ) -> View:
         """What travels in a request of ``turn``, whose user message is ``turn_message``.
 
-        ``room`` is in tokens before the model's factor; an empty ``turn`` is always a new one.
+        ``room`` is in tokens before the model's factor; an empty ``turn`` is always a new one,
+        and one that begins above the ``full`` share of the room moves the start.
         The message of the turn and the last one of the user are always in it. Within a turn an
         item stays the same object.
         """
-        begins = not turn or turn != self._turn
-        if begins:
-            self._turn = turn
-            self._set_cap(max(room // RESULT_SHARE, SMALLEST_RESULT))
-        self._follow(messages)
+        begins = self._look(messages, turn, room, compaction)
+        self._turn = turn
         current = self._place(turn_message)
         if self._total(current) > room:
             self._make_room(room, current)
-        elif begins and self._size(self._start) > FULL * room:
+        elif begins and self._size(self._start) > full * room:
             self._move_to(self._boundary(self._up_to(current), KEPT * room))
-        pinned = (self._shown[i] for i in self._pinned(current))
+        places = [*self._pinned(current), *range(self._start, len(self._shown))]
+        front = (self._front_size,) if self._front else ()
         return View(
-            history=(*pinned, *self._shown[self._start :]),
+            history=(*self._front, *(self._shown[i] for i in places)),
             digests=self._digests(current),
             tokens=self._total(current),
             room=room,
+            sizes=(*front, *(self._size(i, i + 1) for i in places)),
         )
+
+    def cut(
+        self,
+        messages: Sequence[Message],
+        turn: str,
+        turn_message: str,
+        room: int,
+        compaction: Compaction | None,
+        *,
+        full: float = FULL,
+        keep: float = KEPT,
+        inside: bool = False,
+    ) -> Cut | None:
+        """What should be left out for ``room``, with ``full`` of it filled, so that ``keep`` of
+        it is left; None where nothing has to be, or can. A turn that goes on is cut only when it
+        does not fit; a new one, or ``inside``, as soon as it is full.
+
+        ``inside``: also at the decisions of an exchange, where whole exchanges are not enough.
+        """
+        begins = self._look(messages, turn, room, compaction)
+        current = self._place(turn_message)
+        total = self._total(current)
+        if total <= room and not ((begins or inside) and self._size(self._start) > full * room):
+            return None
+        start = max(self._start, self._boundary(self._up_to(current), keep * room))
+        if self._size(start) > (keep if inside else FULL) * room:
+            decisions = [current, *(i for i in self._decisions if i > current)]
+            start = max(start, self._boundary(decisions, keep * room))
+        begins_at = _id_of(self._source[start]) if start < len(self._source) else ""
+        if start <= self._start or not begins_at:
+            return None
+        gone = self._source[self._start : start]
+        left = self._size(start) + sum(
+            self._size(i, i + 1) for i in {current, *self._users[-1:]} if i < start
+        )
+        return Cut(begins_at, tuple(gone), total, left, room)
+
+    def total_with(self, messages: Sequence[Message], compaction: Compaction | None) -> int:
+        """Tokens of the conversation if it began where this compaction has it begin."""
+        self._follow(messages)
+        if compaction is None:
+            return self._size(self._fresh)
+        front = self._new_front(compaction) if compaction.digest else None
+        digest = message_tokens(front, self._counter.count) if front else 0
+        return digest + self._size(max(self._begin_of(compaction.begins_at), self._fresh))
+
+    def _look(
+        self, messages: Sequence[Message], turn: str, room: int, compaction: Compaction | None
+    ) -> bool:
+        """Take in what is new; whether a turn begins."""
+        begins = not turn or turn != self._turn
+        if begins:
+            self._set_cap(max(room // RESULT_SHARE, SMALLEST_RESULT))
+        self._follow(messages)
+        self._compact(compaction)
+        self._move_to(self._fresh)
+        return begins
+
+    def _compact(self, compaction: Compaction | None) -> None:
+        """Begin where the compaction says, or where it began without it."""
+        name = compaction.compaction_id if compaction else ""
+        if name == self._compaction:
+            return
+        self._compaction = name
+        self._start = 0 if compaction is None else self._begin_of(compaction.begins_at)
+        self._front, self._front_size = (), 0
+        if compaction is not None and compaction.digest:
+            front = self._new_front(compaction)
+            self._front = (front,)
+            self._front_size = message_tokens(front, self._counter.count)
+
+    def _begin_of(self, message_id: str) -> int:
+        for place in range(len(self._source) - 1, -1, -1):
+            if _id_of(self._source[place]) == message_id:
+                return place
+        return 0
 
     def _follow(self, messages: Sequence[Message]) -> None:
         known = len(self._source)
@@ -94,7 +209,8 @@ class HistoryWindow:
                 places.clear()
             self._source.clear()
             self._open = {False: set(), True: set()}
-            self._start = known = 0
+            self._start = self._fresh = known = 0
+            self._compaction = ""
             self._show_again()
         for place, message in enumerate(messages[known:], start=known):
             self._mark(place, message)
@@ -116,6 +232,8 @@ class HistoryWindow:
             case OperationMessage():
                 for calls in self._open.values():
                     calls.discard(message.call_id)
+            case NoticeMessage(fresh=True):
+                self._fresh = place
             case _:
                 pass
 
@@ -148,7 +266,7 @@ class HistoryWindow:
 
     def _total(self, current: int) -> int:
         pinned = sum(self._size(i, i + 1) for i in self._pinned(current))
-        return pinned + self._size(self._start)
+        return self._front_size + pinned + self._size(self._start)
 
     def _move_to(self, start: int) -> None:
         self._start = max(self._start, start)
@@ -191,6 +309,10 @@ class HistoryWindow:
         return tuple(line for line in lines if line)[-MOST_DIGESTS:]
 
 
+def _id_of(message: Message) -> str:
+    return "" if isinstance(message, OperationMessage) else message.message_id
+
+
 def call_ids(message: AssistantMessage) -> set[str]:
     """The calls a reply asked for; none of one that was cut or could not be read."""
     if message.decision is None or not message.complete:
@@ -206,11 +328,13 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
     """What a message takes in a request, before the model's factor."""
     match message:
         case UserMessage():
-            return _PER_MESSAGE + count(message.text)
+            return _PER_MESSAGE + count(message.for_model)
         case OperationMessage():
             return _PER_MESSAGE + count(message.operation) + count(message.result.text)
-        case NoticeMessage() | CardMessage() | ReportMessage():
+        case NoticeMessage() | CardMessage() | ReportMessage() | ReviewMessage() | AttemptMessage():
             return _PER_MESSAGE + count(message.for_model) if message.for_model else 0
+        case CompactionMessage():
+            return 0
         case AssistantMessage():
             decision = message.decision
             if decision is None:
@@ -223,7 +347,7 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
 
 
 def shortened(
-    message: OperationMessage, share: float, left_out: Callable[[int], str]
+    message: OperationMessage, share: float, left_out: Callable[[int, str], str]
 ) -> OperationMessage:
     """The message with ``share`` of its result's text: two thirds head, one third tail."""
     text = message.result.text
@@ -231,7 +355,7 @@ def shortened(
     head = keep * 2 // 3
     tail = keep - head
     cut = len(text) - keep
-    short = f"{text[:head]}\n{left_out(cut)}\n{text[len(text) - tail :]}"
+    short = f"{text[:head]}\n{left_out(cut, message.call_id)}\n{text[len(text) - tail :]}"
     result = message.result.model_copy(
         update={"text": short, "truncated_chars": message.result.truncated_chars + cut}
     )

@@ -14,7 +14,7 @@ from duckflow_tui.prompting.lines import LINE, bullets, numbered, short
 from duckflow_tui.prompting.operations import spoken
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.cards import Card
-from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.messages import OperationMessage, UserMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.work import Plan, Step, WorkStatus
 
@@ -69,13 +69,19 @@ def step_values(
 
 
 def aside_values(
-    state: AgentState, operations: Sequence[OperationSpec], digests: Sequence[str]
+    state: AgentState,
+    operations: Sequence[OperationSpec],
+    digests: Sequence[str],
+    answers: str = "",
 ) -> tuple[Values, Lists]:
-    """For an answer beside the work: what runs now, how far it is, what waits for the user."""
+    """For an answer beside the work: what runs now, how far it is, what waits for the user.
+
+    ``answers`` is the message that is answered; empty: the newest.
+    """
     work, (plan, step) = state.work, _running(state)
     done, total = plan.progress if plan else (0, 0)
     tasks = step.task_list if step else ()
-    # The newest message is the one that is answered, so its time is now.
+    # Nothing in a state says what time it is; its newest message comes nearest.
     now = state.messages[-1].at if state.messages else 0.0
     begun = (step.started_at if step else None) or (work.started_at if work else now)
     recent = step_results(state, step)[-_LAST_RESULTS:] if step else []
@@ -96,6 +102,7 @@ def aside_values(
         "limit": str(work.limit) if work else "",
         "elapsed": lines.elapsed(now - begun) if work else "",
         "running": lines.running(state),
+        "asked": short(_asked(state, answers), 2 * LINE),
         "cards": "\n".join(bullets([_card(state, card) for card in state.cards])),
         "results": framed("results", "\n".join(bullets([lines.result(m) for m in recent]))),
         **{name: names[name] for name in ("op_get", "op_revise", "op_pause", "op_stop")},
@@ -105,6 +112,12 @@ def aside_values(
             Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first"
         ),
     }
+
+
+def _asked(state: AgentState, message_id: str) -> str:
+    """What the user said beside the work, and is answered now."""
+    said = (m for m in reversed(state.messages) if isinstance(m, UserMessage) and m.aside)
+    return next((m.text for m in said if message_id in (m.message_id, "")), "")
 
 
 def step_results(state: AgentState, step: Step) -> list[OperationMessage]:

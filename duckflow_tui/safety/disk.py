@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import functools
 import os
 import sys
@@ -25,6 +26,11 @@ class Disk:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, flags, mode, dir_fd=directory)
 
+    def append_to(self, directory: int, name: str) -> int:
+        """A file that is there, open so that every write goes to its end."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(name, flags, dir_fd=directory)
+
     def write(self, file: int, data: memoryview) -> int:
         """As many bytes as fit at once; returns how many."""
         return os.write(file, data)
@@ -32,6 +38,13 @@ class Disk:
     def sync(self, file: int) -> None:
         """Return once what was written to the file survives a power loss."""
         os.fsync(file)
+
+    def sync_data(self, file: int) -> None:
+        """The same for the bytes of a file and its length, not for its times."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # fsync leaves them in the cache of the drive
+        else:
+            os.fdatasync(file)
 
     def sync_directory(self, directory: int) -> None:
         """The same for names; some file systems cannot, and need not."""

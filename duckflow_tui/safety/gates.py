@@ -13,6 +13,7 @@ from duckflow_tui.state.events import (
     GateOpened,
     GateWithdrawn,
     GrantAdded,
+    SessionResumed,
     StateError,
 )
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice
@@ -125,6 +126,8 @@ class GateBroker:
                 if gate is not None and answer.choice in _LASTING:
                     grant = grant_for(gate, self._ids("grant"), answer.choice)
                     self._store.dispatch(GrantAdded(grant=grant))
+            case SessionResumed():
+                self._open.clear()
             case GateWithdrawn(gate_id=gate_id, reason=reason):
                 self._open.pop(gate_id, None)
                 waiting = self._waiting.get(gate_id)

@@ -24,6 +24,7 @@ class Fact(StrEnum):
     ALLOWED_BY_RULE = "allowed_by_rule"  # every part of the command is allowed by the user's rules
     FULL_SANDBOX = "full_sandbox"
     APPROVED = "approved"  # the user approved this server and this tool before
+    OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
 
 
@@ -71,7 +72,9 @@ _GIT = ("git.*",)
 _GIT_READ = ("git.status", "git.diff", "git.log")
 _OUTPUT = ("shell.output",)
 _END = ("shell.end",)
-_OWN = ("plan_tool.*", "task_tool.*", "task_loop.*", "memory.*")
+_OWN = ("plan_tool.*", "task_tool.*", "task_loop.*")
+_REMEMBER = ("memory.remember",)
+_RECALL = ("memory.recall",)
 
 _READ = frozenset({Effect.READ})
 _CHANGE = frozenset({Effect.WRITE, Effect.MOVE})
@@ -91,6 +94,7 @@ _BY_RULE = frozenset({Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX})
 _SANDBOX = frozenset({Fact.FULL_SANDBOX})
 _APPROVED = frozenset({Fact.APPROVED})
 _NAMED = frozenset({Fact.NAMED})
+_RESULT = frozenset({Fact.OWN_RESULT})
 
 _EVERY = frozenset(ApprovalMode)
 _LOOSE = frozenset({ApprovalMode.STANDARD, ApprovalMode.TRUSTED})
@@ -102,6 +106,7 @@ TABLE: Final[tuple[Row, ...]] = (
     # name, operations, effects, zones,                            plan strict standard trusted
     Row("protected", ("*",), _ANY, frozenset({Zone.PROTECTED}), _D, _D, _D, _D),
     Row("read inside", _FILES, _READ, _INSIDE, _A, _A, _A, _A),
+    Row("read results", _FILES, _READ, frozenset({Zone.NOWHERE}), _A, _A, _A, _A, facts=_RESULT),
     Row("read secret", _FILES, _READ, _SECRET, _G, _G, _G, _G, grantable=_EVERY),
     Row("read outside", _FILES, _READ, _OUTSIDE, _G, _G, _G, _G, grantable=_EVERY),
     Row("write inside", _FILES, _CHANGE, _INSIDE, _D, _G, _G, _A, grantable=_EVERY, in_step=True),
@@ -122,5 +127,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("git read", _GIT_READ, _READ, _IN_OR_NONE, _A, _A, _A, _A),
     Row("git read secret", _GIT_READ, _READ, _SECRET, _G, _G, _G, _G),
     Row("git", _GIT, _EFFECTS, _IN_OR_NONE | _SECRET, _D, _G, _G, _G),
+    Row("remember", _REMEMBER, _CHANGE, frozenset({Zone.NOWHERE}), _G, _G, _G, _G),
+    Row("recall", _RECALL, _READ, frozenset({Zone.NOWHERE}), _A, _A, _A, _A),
     Row("own state", _OWN, _STATE, frozenset({Zone.NOWHERE}), _A, _A, _A, _A),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import io
 import os
@@ -10,11 +11,13 @@ import secrets
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from duckflow_tui.safety.disk import Disk
 from duckflow_tui.state.base import digest
 
 _HEX: Final = frozenset("0123456789abcdef")
 _SHA_LENGTH: Final = 64
 _PIECE: Final = 1_000_000  # bytes copied at once
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class DamagedBlob(KeyError):
@@ -24,15 +27,16 @@ class DamagedBlob(KeyError):
 class FileBlobs:
     """Blobs in a folder of the app, ``ab/ab12…``: directories 0700, files 0600, never rewritten."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
+        self._disk = disk or Disk()
 
     async def put(self, data: bytes) -> str:
         """Keep the bytes and return their SHA-256; returns once a crash cannot take them.
 
         Raises OSError, and then leaves nothing behind.
         """
-        return await asyncio.to_thread(self._put, data)
+        return await asyncio.to_thread(self.keep, data)
 
     async def put_file(self, file: BinaryIO) -> str:
         """Keep what a file holds from where it stands, piece by piece; else as ``put``."""
@@ -40,24 +44,33 @@ class FileBlobs:
 
     async def get(self, sha: str) -> bytes:
         """The bytes; raises KeyError when there are none, DamagedBlob when they are others."""
-        return await asyncio.to_thread(self._get, sha)
+        return await asyncio.to_thread(self.read, sha)
 
     async def has(self, sha: str) -> bool:
         """Whether something lies under that hash."""
         return await asyncio.to_thread(self._path(sha).is_file)
 
+    def keep(self, data: bytes) -> str:
+        """``put`` for a thread that may wait for the disk."""
+        sha = digest(data)
+        if not self._holds(self._path(sha), sha, len(data)):
+            self._keep(io.BytesIO(data))
+        return sha
+
+    def read(self, sha: str) -> bytes:
+        """``get`` for a thread that may wait for the disk."""
+        try:
+            data = self._path(sha).read_bytes()
+        except FileNotFoundError:
+            raise KeyError(sha) from None
+        if digest(data) != sha:
+            raise DamagedBlob(sha)
+        return data
+
     def _path(self, sha: str) -> Path:
         if len(sha) != _SHA_LENGTH or not _HEX.issuperset(sha):
             raise KeyError(sha)
         return self._folder / sha[:2] / sha
-
-    def _put(self, data: bytes) -> str:
-        sha = digest(data)
-        path = self._path(sha)
-        if self._holds(path, sha, len(data)):
-            return sha
-        self._keep(io.BytesIO(data))
-        return sha
 
     def _put_file(self, source: BinaryIO) -> str:
         start = source.tell()
@@ -73,26 +86,49 @@ class FileBlobs:
 
     def _keep(self, source: BinaryIO) -> str:
         """Copy to a draft, then give it the name of what was copied."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._folder / f".{secrets.token_hex(8)}"
-        found = hashlib.sha256()
+        if not self._folder.is_dir():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.chmod(0o700)  # the umask may have taken our own rights
+        folder = os.open(self._folder, _FOLDER)
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "wb") as file:
-                while piece := source.read(_PIECE):
-                    found.update(piece)
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            path = self._path(found.hexdigest())
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            os.replace(draft, path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
-        _sync_folder(self._folder)
-        return path.name
+            draft = f".{secrets.token_hex(8)}"
+            try:
+                sha = self._copy(source, folder, draft)
+                self._name(folder, draft, sha)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self._disk.unlink(folder, draft)
+                raise
+            self._disk.sync_directory(folder)
+        finally:
+            os.close(folder)
+        return sha
+
+    def _copy(self, source: BinaryIO, folder: int, name: str) -> str:
+        found = hashlib.sha256()
+        file = self._disk.create(folder, name, 0o600)
+        try:
+            os.fchmod(file, 0o600)
+            while piece := source.read(_PIECE):
+                found.update(piece)
+                left = memoryview(piece)
+                while left:
+                    left = left[self._disk.write(file, left) :]
+            self._disk.sync(file)
+        finally:
+            os.close(file)
+        return found.hexdigest()
+
+    def _name(self, folder: int, draft: str, sha: str) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(sha[:2], 0o700, dir_fd=folder)
+            os.chmod(sha[:2], 0o700, dir_fd=folder)
+        shelf = os.open(sha[:2], _FOLDER, dir_fd=folder)
+        try:
+            self._disk.rename(folder, draft, shelf, sha)
+            self._disk.sync_directory(shelf)
+        finally:
+            os.close(shelf)
 
     def _holds(self, path: Path, sha: str, size: int) -> bool:
         try:
@@ -102,15 +138,6 @@ class FileBlobs:
                 return hashlib.file_digest(file, "sha256").hexdigest() == sha
         except FileNotFoundError:
             return False
-
-    def _get(self, sha: str) -> bytes:
-        try:
-            data = self._path(sha).read_bytes()
-        except FileNotFoundError:
-            raise KeyError(sha) from None
-        if digest(data) != sha:
-            raise DamagedBlob(sha)
-        return data
 
 
 class MemoryBlobs:
@@ -136,14 +163,3 @@ class MemoryBlobs:
     async def has(self, sha: str) -> bool:
         """Whether something lies under that hash."""
         return sha in self._kept
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power loss; Windows has no such thing."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,15 +8,20 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Frozen
 from duckflow_tui.state.cards import Card
+from duckflow_tui.state.context import Compaction, PromptFigures
+from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import Gate, Grant
+from duckflow_tui.state.interrupted import Interrupted
 from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.messages import Message, QueuedMessage, RunningOperation
+from duckflow_tui.state.objective import Review, TaskObjective
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.pace import Pace
 from duckflow_tui.state.phase import Phase, Refusal, Status, Transition
 from duckflow_tui.state.processes import BackgroundProcess, LiveOutput, McpServer
 from duckflow_tui.state.usage import Purpose, UsageTotals
 from duckflow_tui.state.vitals import Vitals
-from duckflow_tui.state.work import Plan, TaskObjective, WorkInfo
+from duckflow_tui.state.work import Plan, WorkInfo
 
 TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
 PauseState = Literal["running", "pausing", "paused"]
@@ -24,7 +29,7 @@ SandboxLevel = Literal["full", "partial", "seatbelt", "external", "none"]
 
 
 class SessionInfo(Frozen):
-    """Facts about the session that do not change."""
+    """Facts about the session as a whole."""
 
     session_id: str = ""
     workspace: str = ""  # absolute path
@@ -35,6 +40,9 @@ class SessionInfo(Frozen):
     model: str = ""  # of the main role
     endpoint: str = ""
     sandbox: SandboxLevel = "none"  # what holds commands of the model
+    branch: str = ""  # of git when it began; empty where there is none
+    name: str = ""  # the user's, empty for none
+    pinned: bool = False  # at the top of the list
 
 
 class TurnInfo(Frozen):
@@ -49,6 +57,9 @@ class TurnInfo(Frozen):
     pause: PauseState = "running"
     started_at: float
     calls_before: int = 0  # usage.calls when the turn began
+    tokens_before: int = 0  # in and out
+    cost_before: float | None = None
+    away_s: float = 0.0  # seconds that the app was not running meanwhile
 
 
 class TurnSummary(Frozen):
@@ -120,12 +131,18 @@ class AgentState:
         self.turns: list[TurnSummary] = []  # all that ended, oldest first
         self.memory = WorkingMemory()
         self.objective: TaskObjective | None = None
+        self.last_review: Review | None = None  # of the objective
+        self.profile_choice: TaskProfile | None = None  # the user's, before all others
+        self.pace: Pace | None = None  # of the attempt that runs, or of the last one
         self.plans: tuple[Plan, ...] = ()
         self.active_plan_id: str | None = None
         self.cards: tuple[Card, ...] = ()  # open ones, oldest first
         self.work: WorkInfo | None = None  # what TaskLoop does
         self.vitals = Vitals()
         self.usage = UsageTotals()
+        self.requests: tuple[PromptFigures, ...] = ()  # to models, the newest last
+        self.compactions: tuple[Compaction, ...] = ()  # in force, oldest first
+        self.undone_compactions: tuple[str, ...] = ()  # that the user took back
         self.gates: tuple[Gate, ...] = ()  # open ones, oldest first
         self.grants: tuple[Grant, ...] = ()
         self.running: tuple[RunningOperation, ...] = ()
@@ -138,6 +155,9 @@ class AgentState:
         self.servers: tuple[McpServer, ...] = ()
         self.accepted_words: tuple[str, ...] = ()  # typed once in a gate of this session
         self.recoveries = 0  # error recoveries in this turn (S4-53)
+        self.interrupted: Interrupted | None = None  # what the turn has to take up again
+        self.draft = ""  # of the composer, as last kept
+        self.unkept = ""  # why the session lives in this process only, empty where it is on disk
 
     @property
     def pending_gate(self) -> bool:
@@ -148,3 +168,8 @@ class AgentState:
     def active_plan(self) -> Plan | None:
         """The plan being worked on."""
         return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
+
+    @property
+    def compaction(self) -> Compaction | None:
+        """What holds now; None while the whole conversation travels."""
+        return self.compactions[-1] if self.compactions else None

@@ -26,24 +26,3 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
-
-
-class ManualClock:
-    """A clock that moves only when it is told to."""
-
-    def __init__(self, now: float = 1_750_000_000.0) -> None:
-        self._now = now
-        self._monotonic = 0.0
-
-    def now(self) -> float:
-        return self._now
-
-    def monotonic(self) -> float:
-        return self._monotonic
-
-    def advance(self, seconds: float) -> None:
-        """Move both clocks forward by ``seconds`` (≥ 0)."""
-        if seconds < 0:
-            raise ValueError("time does not go back")
-        self._now += seconds
-        self._monotonic += seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -67,11 +68,26 @@ class Action(Frozen):
         return digest(canonical_json([self.operation, self.args]))
 
 
+CheckKind = Literal["command", "file_exists", "file_contains", "judgement"]
+
+
+class Check(Frozen):
+    """How a requirement is decided.
+
+    ``value``: of ``command`` the command line, of ``file_exists`` a path, of ``file_contains``
+    ``path: text``, of ``judgement`` what to look at, or nothing.
+    """
+
+    kind: CheckKind = "judgement"
+    value: str = ""
+
+
 class RequirementClaim(Frozen):
     """A requirement as the model split it off the request; priority 1 high, 2 mid, 3 low."""
 
     requirement: str
     priority: int = Field(default=1, ge=1, le=3)
+    check: Check = Check()
 
 
 class Question(Frozen):

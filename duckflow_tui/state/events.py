@@ -21,6 +21,13 @@ from duckflow_tui.state.agent import (
     Waiting,
 )
 from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.budget_events import BudgetRaised
+from duckflow_tui.state.context_events import (
+    CompactionUndone,
+    ContextCompacted,
+    PromptMeasured,
+    count_request,
+)
 from duckflow_tui.state.event_base import BaseEvent, StateError
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Grant, before_hashes
 from duckflow_tui.state.memory import WorkingMemory, problems
@@ -32,7 +39,16 @@ from duckflow_tui.state.messages import (
     RunningOperation,
     UserMessage,
 )
-from duckflow_tui.state.operations import ApprovalMode, FileChange
+from duckflow_tui.state.objective_events import (
+    AttemptStarted,
+    ObjectiveChanged,
+    ObjectiveReviewed,
+    RequirementEdited,
+    RequirementsFound,
+    RequirementWaived,
+)
+from duckflow_tui.state.operations import ApprovalMode, FileChange, Outcome
+from duckflow_tui.state.pace_events import LimitExtended, LimitSet, ProfileChosen
 from duckflow_tui.state.phase import Refusal, Status, Transition
 from duckflow_tui.state.plan_events import (
     CardAnswered,
@@ -58,9 +74,10 @@ from duckflow_tui.state.process_events import (
     ProcessOutput,
     ProcessStarted,
 )
+from duckflow_tui.state.session_events import DraftSaved, JournalChanged, SessionResumed
+from duckflow_tui.state.title_events import SessionPinned, SessionTitled
 from duckflow_tui.state.usage import LlmCall, Purpose
 from duckflow_tui.state.vitals import HISTORY, VitalChange, Vitals
-from duckflow_tui.state.work import TaskObjective
 
 TRANSITION_HISTORY = 50  # S4-55
 
@@ -120,6 +137,7 @@ class UserMessageAdded(BaseEvent):
     def apply(self, state: AgentState) -> None:
         state.queue = tuple(q for q in state.queue if q.message_id != self.message.message_id)
         state.messages.append(self.message)
+        _sent(state, self.message.text)
 
 
 class MessageQueued(BaseEvent):
@@ -130,6 +148,7 @@ class MessageQueued(BaseEvent):
 
     def apply(self, state: AgentState) -> None:
         state.queue = (*state.queue, self.message)
+        _sent(state, self.message.text)
 
 
 class QueueItemChanged(BaseEvent):
@@ -207,6 +226,9 @@ class LoopStarted(BaseEvent):
     def apply(self, state: AgentState) -> None:
         turn = _turn(state)
         state.turn = turn.model_copy(update={"loop": self.loop, "limit": self.limit})
+        state.interrupted = None
+        if state.pace is not None:
+            state.pace = state.pace.model_copy(update={"used": self.loop})
 
 
 class PauseRequested(BaseEvent):
@@ -255,6 +277,7 @@ class TurnFinished(BaseEvent):
         if turn.turn_id != self.turn_id:
             raise StateError(f"turn {self.turn_id} does not run")
         state.turn = None
+        state.interrupted = None
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
         state.last_turn = TurnSummary(
             turn_id=self.turn_id,
@@ -354,6 +377,7 @@ class LlmCallFinished(BaseEvent):
         if self.call.outcome in ("error", "cancelled") or not decides:
             state.live.pop(self.call.llm_id, None)
         state.usage = state.usage.plus(self.call)
+        count_request(state, self.call)
         if self.call.step_id:
             _account(state, self.call)
 
@@ -419,16 +443,6 @@ class StatusChanged(BaseEvent):
         state.status_detail = self.detail
 
 
-class ObjectiveChanged(BaseEvent):
-    """The objective was opened, continued, or closed with None."""
-
-    kind: Literal["objective"] = "objective"
-    objective: TaskObjective | None
-
-    def apply(self, state: AgentState) -> None:
-        state.objective = self.objective
-
-
 class VitalsChanged(BaseEvent):
     """One vital moved, with its cause."""
 
@@ -436,10 +450,8 @@ class VitalsChanged(BaseEvent):
     change: VitalChange
 
     def apply(self, state: AgentState) -> None:
-        if self.change.vital not in ("mood", "focus", "stamina"):
-            raise StateError(f"no vital is called {self.change.vital!r}")
-        if not 0.0 <= self.change.new <= 1.0:
-            raise StateError(f"{self.change.vital} would be {self.change.new}")
+        if self.change.old != getattr(state.vitals, self.change.vital):
+            raise StateError(f"{self.change.vital} is not {self.change.old}")
         kept: list[VitalChange] = []
         for vital in ("mood", "focus", "stamina"):
             mine = [c for c in (*state.vitals.history, self.change) if c.vital == vital]
@@ -494,15 +506,12 @@ class OperationStarted(BaseEvent):
     kind: Literal["operation_started"] = "operation_started"
     call_id: str
     at: float
+    expects: tuple[FileChange, ...] = ()  # what it is about to do to files
 
     def apply(self, state: AgentState) -> None:
         _running(state, self.call_id)
-        state.running = tuple(
-            r.model_copy(update={"started": True, "at": self.at})
-            if r.call_id == self.call_id
-            else r
-            for r in state.running
-        )
+        update = {"started": True, "at": self.at, "expects": self.expects}
+        _change_running(state, self.call_id, update)
 
 
 class OperationProgress(BaseEvent):
@@ -514,10 +523,7 @@ class OperationProgress(BaseEvent):
     text: str
 
     def apply(self, state: AgentState) -> None:
-        state.running = tuple(
-            r.model_copy(update={"progress": self.text}) if r.call_id == self.call_id else r
-            for r in state.running
-        )
+        _change_running(state, self.call_id, {"progress": self.text})
 
 
 class OperationFinished(BaseEvent):
@@ -537,6 +543,10 @@ class OperationFinished(BaseEvent):
                 state.files_read[path] = sha
             else:
                 state.files_read.pop(path, None)
+        could_not = self.message.result.outcome in (Outcome.ERROR, Outcome.INVALID)
+        if could_not and not self.message.by_user and state.pace is not None:
+            failed = state.pace.failed_operations + 1
+            state.pace = state.pace.model_copy(update={"failed_operations": failed})
 
 
 class FileChangedOutside(BaseEvent):
@@ -622,6 +632,7 @@ class GateAnswered(BaseEvent):
                 raise StateError(f"the word {gate.needs_word!r} is wanted first")
             state.accepted_words = (*state.accepted_words, gate.needs_word)
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
+        _change_running(state, gate.call_id, {"gate": gate, "answer": self.answer})
 
 
 class GateWithdrawn(BaseEvent):
@@ -647,6 +658,12 @@ class GrantAdded(BaseEvent):
         state.grants = (*state.grants, self.grant)
 
 
+def _sent(state: AgentState, text: str) -> None:
+    """What was sent is no draft any more."""
+    if state.draft.strip() == text:
+        state.draft = ""
+
+
 def _turn(state: AgentState) -> TurnInfo:
     if state.turn is None:
         raise StateError("no turn runs")
@@ -662,6 +679,12 @@ def _account(state: AgentState, call: LlmCall) -> None:
         cost = step.cost if call.cost is None else (step.cost or 0.0) + call.cost
         changed = plan.with_step(step.model_copy(update={"calls": step.calls + 1, "cost": cost}))
         state.plans = tuple(changed if p.plan_id == plan.plan_id else p for p in state.plans)
+
+
+def _change_running(state: AgentState, call_id: str, update: dict[str, Any]) -> None:
+    state.running = tuple(
+        r.model_copy(update=update) if r.call_id == call_id else r for r in state.running
+    )
 
 
 def _running(state: AgentState, call_id: str) -> RunningOperation:
@@ -729,6 +752,23 @@ Event = (
     | ProcessOutput
     | ProcessEnded
     | McpServerChanged
+    | RequirementsFound
+    | RequirementEdited
+    | RequirementWaived
+    | ObjectiveReviewed
+    | AttemptStarted
+    | ProfileChosen
+    | LimitSet
+    | LimitExtended
+    | BudgetRaised
+    | SessionTitled
+    | SessionPinned
+    | SessionResumed
+    | DraftSaved
+    | JournalChanged
+    | PromptMeasured
+    | ContextCompacted
+    | CompactionUndone
 )
 
 #: Every kind, in the order of this file; ``--json`` prints no other.

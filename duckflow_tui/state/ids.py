@@ -19,11 +19,13 @@ IdKind = Literal[
     "obj",
     "req",
     "check",
+    "review",
     "work",
     "card",
     "report",
     "change",
     "proc",
+    "compact",
 ]
 
 
@@ -38,14 +40,3 @@ class IdSource(Protocol):
 def random_id(kind: IdKind) -> str:
     """An identifier from the system's random source."""
     return f"{kind}_{secrets.token_hex(4)}"
-
-
-class CountingIds:
-    """Identifiers that count up, the same in every run: for tests and for the demo's pictures."""
-
-    def __init__(self) -> None:
-        self._next = 0
-
-    def __call__(self, kind: IdKind) -> str:
-        self._next += 1
-        return f"{kind}_{self._next:08x}"

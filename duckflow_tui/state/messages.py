@@ -8,16 +8,21 @@ of none.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen, JsonObject
 from duckflow_tui.state.cards import Card, CardAnswer
+from duckflow_tui.state.context import Compaction
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer
-from duckflow_tui.state.operations import OperationResult
+from duckflow_tui.state.objective import ExecutionPlan, Review
+from duckflow_tui.state.operations import FileChange, OperationResult
 from duckflow_tui.state.work import Plan, StepReport
+
+#: Before what the user said while work ran, for the model.
+BESIDE_THE_WORK: Final = "[said while the work ran, and answered beside it]"
 
 
 class Level(StrEnum):
@@ -38,6 +43,11 @@ class UserMessage(Frozen):
     step_id: str = ""
     at: float
 
+    @property
+    def for_model(self) -> str:
+        """What the model is told."""
+        return f"{BESIDE_THE_WORK}\n{self.text}" if self.aside else self.text
+
 
 class AssistantMessage(Frozen):
     """What the model replied. ``raw`` is kept only for a reply that could not be parsed."""
@@ -54,6 +64,7 @@ class AssistantMessage(Frozen):
     complete: bool = True
     step_id: str = ""
     aside: bool = False
+    answers: str = ""  # id of the message that was said beside the work and is answered
     at: float
 
 
@@ -73,6 +84,7 @@ class OperationMessage(Frozen):
     result: OperationResult
     step_id: str = ""
     by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
+    for_requirement: str = ""  # the app ran it as the check of this requirement, not the model
     at: float
 
 
@@ -91,6 +103,7 @@ class NoticeMessage(Frozen):
     for_model: str = ""
     step_id: str = ""
     aside: bool = False  # ``for_model`` is for the one who answers beside the work
+    fresh: bool = False  # the thread begins anew here: what was before travels as digests only
     at: float
 
 
@@ -118,8 +131,53 @@ class ReportMessage(Frozen):
     at: float
 
 
+class ReviewMessage(Frozen):
+    """What an attempt was judged to be, with the evidence (S1-27)."""
+
+    kind: Literal["review"] = "review"
+    message_id: str
+    review: Review
+    for_model: str = ""
+    step_id: str = ""
+    at: float
+
+
+class AttemptMessage(Frozen):
+    """A further attempt begins: what it means to do, keep to and avoid (S1-25)."""
+
+    kind: Literal["attempt"] = "attempt"
+    message_id: str
+    attempt: int = Field(ge=1)
+    max_attempts: int = Field(ge=1)
+    plan: ExecutionPlan
+    for_model: str = ""
+    step_id: str = ""
+    at: float
+
+
+class CompactionMessage(Frozen):
+    """The conversation before was compacted. The model reads the digest at the head of what
+    travels, not here.
+    """
+
+    kind: Literal["compaction"] = "compaction"
+    message_id: str
+    compaction: Compaction
+    for_model: Literal[""] = ""
+    step_id: str = ""
+    at: float
+
+
 Message = Annotated[
-    UserMessage | AssistantMessage | OperationMessage | NoticeMessage | CardMessage | ReportMessage,
+    UserMessage
+    | AssistantMessage
+    | OperationMessage
+    | NoticeMessage
+    | CardMessage
+    | ReportMessage
+    | ReviewMessage
+    | AttemptMessage
+    | CompactionMessage,
     Field(discriminator="kind"),
 ]
 
@@ -145,3 +203,6 @@ class RunningOperation(Frozen):
     started: bool = False  # false while it waits for a gate or its turn
     at: float  # of the intent, or of the start once started
     progress: str = ""
+    gate: Gate | None = None  # the answered one, as it was shown
+    answer: GateAnswer | None = None
+    expects: tuple[FileChange, ...] = ()  # what it is about to do to files, once started

@@ -85,7 +85,9 @@ class PlanRevised(BaseEvent):
 
 
 class PlanAnswered(BaseEvent):
-    """The user approved or rejected a plan, exactly as it was shown."""
+    """The user approved or rejected a plan, exactly as it was shown. What is approved is what is
+    worked on.
+    """
 
     kind: Literal["plan_answered"] = "plan_answered"
     plan_id: str
@@ -108,6 +110,7 @@ class PlanAnswered(BaseEvent):
                 "run": self.run,
                 "rejection": "",
             }
+            state.active_plan_id = plan.plan_id
         _replace(state, plan.model_copy(update=update))
 
 
@@ -237,6 +240,10 @@ class CardOpened(BaseEvent):
         if any(c.card_id == self.card.card_id for c in state.cards):
             raise StateError(f"card {self.card.card_id} is open already")
         state.cards = (*state.cards, self.card)
+        situation = self.card.situation
+        if situation is not None and state.pace is not None:
+            seen = (*state.pace.consultations, situation.pattern)
+            state.pace = state.pace.model_copy(update={"consultations": seen})
 
 
 class CardAnswered(BaseEvent):
@@ -324,6 +331,8 @@ class WorkProgressed(BaseEvent):
                 "limit": self.limit,
             }
         )
+        if self.loop and state.interrupted is not None:
+            state.interrupted = state.interrupted.model_copy(update={"work": None, "report": None})
 
 
 class WorkFinished(BaseEvent):

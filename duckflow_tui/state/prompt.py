@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.context import PromptParts
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.messages import Message
 from duckflow_tui.state.operations import OperationSpec
@@ -36,9 +37,12 @@ class Prompt(Frozen):
     """
 
     system: str  # base layer, operations, project instructions
+    sections: tuple[str, ...] = ()  # of ``system``: base, operations, project
     formats: dict[str, str] = Field(default_factory=dict)  # codec → its output-format block
     history: tuple[Message, ...] = ()
     tail: str = ""  # main layer with the working memory, and the specialized part
     operations: tuple[OperationSpec, ...] = ()
     pattern: PromptPattern = PromptPattern.BASE_MAIN
     uses: tuple[LayerUse, ...] = Field(default=())
+    parts: PromptParts = PromptParts()
+    sizes: tuple[int, ...] = ()  # tokens of each item of ``history``

@@ -25,7 +25,7 @@ class Record(Frozen):
     event: Event
 
     def as_json(self) -> dict[str, Any]:
-        """The line of ``--json`` and of the journal: seq, at, kind, then the event's fields."""
+        """The line of ``--json``: seq, at, kind, then the event's fields."""
         fields = self.event.model_dump(mode="json", exclude={"kind"})
         return {"seq": self.seq, "at": self.at, "kind": self.event.kind, **fields}
 
@@ -64,17 +64,20 @@ class Store:
 
     An event whose ``apply`` raises ``StateError`` changes nothing and is not recorded; the
     error goes to who dispatched it. A watcher that raises is logged and does not keep the
-    others from hearing; state is already changed by then.
+    others from hearing; state is already changed by then. A session that goes on counts from
+    its ``last_seq``.
     """
 
-    def __init__(self, state: AgentState, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self, state: AgentState, clock: Clock, recorder: Recorder, *, last_seq: int = 0
+    ) -> None:
         self.state = state
         self.clock = clock
         self._recorder = recorder
         self._watchers: list[Watcher] = []
         self._pending: deque[Event] = deque()
         self._busy = False
-        self._seq = 0
+        self._seq = last_seq
 
     def watch(self, watcher: Watcher) -> Unsubscribe:
         """Call ``watcher(state, record)`` after each event, in the order of subscription."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Frozen
 
-Role = Literal["main", "creative", "fast", "evaluator"]
+Role = Literal["main", "creative", "fast", "evaluator", "strong"]
 Purpose = Literal[
     "main",
     "plan",
@@ -57,6 +57,8 @@ class UsageTotals(Frozen):
     last_context: int = 0  # tokens of the newest main request: what fills the window
     context_window: int = 0  # of the main model; 0 when unknown
     estimated: bool = False
+    more_tokens: int = Field(default=0, ge=0)  # beyond the limit of the settings, by the user
+    more_cost: float = Field(default=0.0, ge=0.0)  # US dollars, the same
 
     def plus(self, call: LlmCall) -> UsageTotals:
         """The totals after one more call."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen
@@ -11,14 +13,23 @@ NEUTRAL_FOCUS = 0.75
 FRESH_STAMINA = 1.00
 HISTORY = 16  # points kept for the sparkline of each gauge
 
+Vital = Literal["mood", "focus", "stamina"]
+
 
 class VitalChange(Frozen):
-    """One move of one vital: from, to, and the signal behind it."""
+    """One move of one vital: from, to, the signal behind it, and what the formula was given.
 
-    vital: str  # mood, focus or stamina
-    old: float
-    new: float
+    ``new`` can be recomputed from ``inputs`` by the vital's formula. ``cause`` is a key of the
+    catalogue below ``vitals.cause``, ``params`` are its words and figures.
+    """
+
+    vital: Vital
+    old: float = Field(ge=0.0, le=1.0)
+    new: float = Field(ge=0.0, le=1.0)
     cause: str
+    params: dict[str, str] = Field(default_factory=dict)
+    inputs: dict[str, float] = Field(default_factory=dict)  # by name, in the formula's order
+    refs: tuple[str, ...] = ()  # message ids and call ids of the events behind it
     at: float  # seconds since the epoch
 
 

@@ -52,6 +52,7 @@ class Call:
     args: JsonObject  # a copy: nobody else can change it
     step_id: str = ""  # the plan's step it is made for
     by_user: bool = False  # the user ran it with ``!``; the key they pressed is the consent
+    for_requirement: str = ""  # the app runs it, to see whether this requirement is met
     asked: Asked = field(default_factory=Asked)
     made: list[FileChange] = field(default_factory=list[FileChange])
     started: float | None = None  # monotonic
@@ -63,10 +64,17 @@ class Call:
     allowed: str = ""  # what lets it happen unasked: the name of a mode, or "granted"
 
     @classmethod
-    def of(cls, action: Action, step_id: str = "", *, by_user: bool = False) -> Call:
+    def of(
+        cls,
+        action: Action,
+        step_id: str = "",
+        *,
+        by_user: bool = False,
+        for_requirement: str = "",
+    ) -> Call:
         """A call of an action, its arguments copied."""
         args = cast("JsonObject", json.loads(canonical_json(action.args)))
-        return cls(action, args, step_id, by_user)
+        return cls(action, args, step_id, by_user, for_requirement)
 
 
 def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:

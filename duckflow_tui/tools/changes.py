@@ -83,16 +83,20 @@ class PlannedChange:
         cannot be kept; nothing is changed then.
         """
         made: tuple[str, ...] = ()
-        before, after = len(self.before or b""), len(self.after or b"")
         if self.before is not None:
             await keep.put(self.before)
         if self.kind == "move" and self.target is not None:
             made = await workspace.move(self.place, self.target, self.before_hash)
-            before = after = self.place.size
         elif self.after is None:
             await workspace.remove(self.place, self.before_hash)
         else:
             made = await workspace.replace(self.place, self.after, self.before_hash)
+        return self.expected.model_copy(update={"directories": made})
+
+    @property
+    def expected(self) -> FileChange:
+        """The change as it is recorded, but for the directories that are made on the way."""
+        moved = self.kind == "move" and self.target is not None
         return FileChange(
             path=self.place.shown,
             kind=self.kind,
@@ -100,9 +104,8 @@ class PlannedChange:
             before=self.before_hash,
             after=self.after_hash,
             before_mode=self.place.mode,
-            before_size=before,
-            after_size=after,
-            directories=made,
+            before_size=self.place.size if moved else len(self.before or b""),
+            after_size=self.place.size if moved else len(self.after or b""),
             added=self.diff.added,
             removed=self.diff.removed,
         )

@@ -64,8 +64,6 @@ _PLAIN: Final = {
     "PYTHONUNBUFFERED": "1",
 }
 
-MARK: Final = "DUCKFLOW_CALL"  # by it a child is found that left its group
-
 
 def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a model's command.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import secrets
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +20,9 @@ from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.tools.output_pump import OutputPump
 from duckflow_tui.tools.process_group import ProcessGroup
 from duckflow_tui.tools.processes import find_program
+from duckflow_tui.tools.results import read_on
 from duckflow_tui.tools.textfile import size_words
+from duckflow_tui.tools.watchdog import Watchdog
 
 _DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its command has ended
 _REDACTED: Final = "[redacted]"
@@ -158,8 +159,8 @@ class RunningCommand:
             lost = self._capture.lost
             return f"the whole could not be kept: {lost}" if lost else "the whole comes at its end"
         if self._capture.complete:
-            return f"the whole is kept as blob {self._blob}"
-        return f"the first {size_words(self._capture.limit)} are kept as blob {self._blob}"
+            return f"the whole is kept: {read_on(self._blob)}"
+        return f"the first {size_words(self._capture.limit)} are kept: {read_on(self._blob)}"
 
 
 def how_it_ended(exit_code: int | None) -> str:
@@ -177,7 +178,8 @@ def how_it_ended(exit_code: int | None) -> str:
 class CommandRunner:
     """Starts commands in the workspace and ends with all of them.
 
-    ``secrets_known`` are values that no result repeats; those of the environment come to them.
+    Should the app be killed, ``watchdog`` does it. ``secrets_known`` are values that no result
+    repeats; those of the environment come to them.
     """
 
     def __init__(
@@ -185,6 +187,7 @@ class CommandRunner:
         workspace: Workspace,
         keep: Keep,
         spool: Path,
+        watchdog: Watchdog,
         limits: CommandLimits | None = None,
         *,
         environ: Mapping[str, str] = os.environ,
@@ -194,6 +197,7 @@ class CommandRunner:
         self.keep = keep
         self._workspace = workspace
         self._spool = spool
+        self._watchdog = watchdog
         self._environ = environ
         self._live: set[RunningCommand] = set()
         self._secrets = Secrets(secret_values(environ) | secrets_known)
@@ -213,7 +217,7 @@ class CommandRunner:
         argv = (bash, "--noprofile", "--norc", "-c", "--", command)
         environ = users_own(self._environ) if own else scrubbed(self._environ)
         with self._workspace.opened_folder(place) as folder:
-            group, pipe = await ProcessGroup.start(argv, folder, environ, secrets.token_hex(8))
+            group, pipe = await ProcessGroup.start(argv, folder, environ, self._watchdog)
         capture = Capture(self._spool, self.limits.max_output)
         pump = OutputPump(pipe, capture, lambda text: tell(self._secrets.out_of(text)))
         running = RunningCommand(group, pump, capture, self._secrets)
@@ -225,6 +229,7 @@ class CommandRunner:
         try:
             await running.close(self.keep)
         finally:
+            running.group.release()
             self._live.discard(running)
         return running.output()
 
@@ -236,4 +241,5 @@ class CommandRunner:
         finally:
             for running in live:
                 running.group.kill()
+                running.group.release()
             self._live.clear()

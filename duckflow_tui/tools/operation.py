@@ -106,6 +106,7 @@ class ToolContext:
     seen: Mapping[str, str]  # shown path → SHA-256 as the model last saw the file
     changed_outside: tuple[str, ...]  # shown paths that changed since, the model not told yet
     progress: Callable[[str], None]  # one short line while it runs
+    result: Callable[[str], Awaitable[str]]  # earlier results, by call or blob; raises ToolFault
     output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
     call_id: str = ""
     step_id: str = ""  # the plan's step the call belongs to

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
 from pydantic import Field
 
+from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.workspace import Place
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.results import HANDLE
 from duckflow_tui.tools.textfile import NotText, decode, size_words
 
 DEFAULT_LINES: Final = 2_000  # of a read without a range
@@ -24,7 +27,9 @@ _SNIFFED: Final = 4_096
 class ReadFile(Arguments):
     """Arguments of file_ops.read_file."""
 
-    path: str = Field(description="The file, relative to the workspace.")
+    path: str = Field(
+        description="The file, relative to the workspace; or result:… as a cut result names it."
+    )
     start_line: int | None = Field(default=None, ge=1, description="First line, counted from 1.")
     end_line: int | None = Field(default=None, ge=1, description="Last line, included.")
 
@@ -42,16 +47,40 @@ class _Lines:
 
 
 async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
-    place = places[0]
     if args.end_line is not None and args.end_line < (args.start_line or 1):
         raise ToolFault(
             f"end_line {args.end_line} lies before start_line {args.start_line}.", Outcome.INVALID
         )
 
     async def run() -> Output:
-        return await _read(args, place, context)
+        if not places:
+            return await _from_result(args, context)
+        return await _read(args, places[0], context)
 
     return Work(run)
+
+
+def _is_handle(path: str) -> bool:
+    return path.startswith(HANDLE)
+
+
+def own_result(args: Arguments) -> frozenset[Fact]:
+    """``Fact.OWN_RESULT`` where a handle is read instead of a file."""
+    handle = isinstance(args, ReadFile) and _is_handle(args.path)
+    return frozenset({Fact.OWN_RESULT}) if handle else frozenset()
+
+
+async def _from_result(args: ReadFile, context: ToolContext) -> Output:
+    """A part of what an earlier call of this session gave; nothing of the disk is named."""
+    text = await context.result(args.path.removeprefix(HANDLE).strip())
+    lines = await asyncio.to_thread(_split, text)
+    if not lines:
+        return Output(f"[{brief(args.path)}: empty]", "0")
+    first = args.start_line or 1
+    if first > len(lines):
+        raise ToolFault(f"{brief(args.path)} has {len(lines)} lines; there is no line {first}.")
+    shown = lines[first - 1 : args.end_line or len(lines)]
+    return _answer(args, brief(args.path), _Lines(shown, first, len(lines), (), "", 0))
 
 
 async def _read(args: ReadFile, place: Place, context: ToolContext) -> Output:
@@ -65,7 +94,7 @@ async def _read(args: ReadFile, place: Place, context: ToolContext) -> Output:
         found = await _from_whole(args, place, context)
         if isinstance(found, Output):
             return found
-    return _answer(args, place, found)
+    return _answer(args, place.shown, found)
 
 
 async def _from_whole(args: ReadFile, place: Place, context: ToolContext) -> _Lines | Output:
@@ -130,7 +159,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     return _Lines(lines, first, total, (), "", place.size)
 
 
-def _answer(args: ReadFile, place: Place, found: _Lines) -> Output:
+def _answer(args: ReadFile, shown: str, found: _Lines) -> Output:
     ranged = args.start_line is not None or args.end_line is not None
     budget = RANGE_BYTES if ranged else DEFAULT_BYTES
     most = len(found.lines) if ranged else DEFAULT_LINES
@@ -154,12 +183,12 @@ def _answer(args: ReadFile, place: Place, found: _Lines) -> Output:
         note = f"[cut here; read on with start_line={last + 1}]"
     elif not whole and found.total is None and not note:
         note = f"[the file goes on; read on with start_line={last + 1}]"
-    header = f"[{place.shown}: lines {found.first}-{last} of {total}{facts}]\n"
+    header = f"[{shown}: lines {found.first}-{last} of {total}{facts}]\n"
     body = "".join(kept).replace("\r\n", "\n")
     if note and not body.endswith("\n"):
         body += "\n"
     text = f"{header}{body}{note}"
-    read = {place.shown: found.sha} if found.sha else {}
+    read = {shown: found.sha} if found.sha else {}
     total_shown = str(found.total) if found.total is not None else "…"
     return Output(text, f"{found.first}–{last}/{total_shown}", read)
 
@@ -199,6 +228,6 @@ READ_FILE: Final = Operation(
     f"range at most {DEFAULT_LINES:,} lines come.",
     effect=Effect.READ,
     arguments=ReadFile,
-    paths=lambda args: (args.path,),
+    paths=lambda args: () if _is_handle(args.path) else (args.path,),
     prepare=_prepare,
 )

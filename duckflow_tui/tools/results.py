@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import brief
 from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.operations import FileChange
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.tools.changes import PlannedChange, difference, in_words, sizes, told
 from duckflow_tui.tools.consent import left_out
-from duckflow_tui.tools.operation import Blobs
+from duckflow_tui.tools.operation import Blobs, ToolFault
 
 MAX_RESULT: Final = 256 * 1024  # bytes; R18
+#: Before the id of a call or the hash of a blob, where file_ops.read_file takes a path.
+HANDLE: Final = "result:"
 _NOTE_ROOM: Final = 400  # bytes kept free for the line between head and tail
+
+
+def read_on(handle: str) -> str:
+    """What the model is told of a result that it sees a part of."""
+    return f'file_ops.read_file with path "{HANDLE}{handle}" reads any part of it'
 
 
 async def bounded(text: str, blobs: Blobs) -> tuple[str, int, str]:
@@ -22,7 +32,7 @@ async def bounded(text: str, blobs: Blobs) -> tuple[str, int, str]:
         return text, 0, ""
     try:
         blob = await blobs.put(raw)
-        kept = f"the whole is kept as blob {blob}"
+        kept = f"the whole is kept: {read_on(blob)}"
     except OSError as error:
         blob, kept = "", f"the whole could not be kept: {error.strerror}"
     half = (MAX_RESULT - _NOTE_ROOM) // 2
@@ -30,6 +40,33 @@ async def bounded(text: str, blobs: Blobs) -> tuple[str, int, str]:
     tail = raw[-half:].decode("utf-8", "ignore")
     cut = len(text) - len(head) - len(tail)
     return f"{head}\n[… {cut:,} characters left out; {kept} …]\n{tail}", cut, blob
+
+
+async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
+    """The whole of what a call of this session gave, by its id or the hash of what was kept of
+    it; raises ToolFault for any other handle.
+    """
+    for message in reversed(state.messages if handle else ()):
+        if isinstance(message, OperationMessage) and handle in (
+            message.call_id,
+            message.result.blob,
+        ):
+            blob, text = message.result.blob, message.result.text
+            break
+    else:
+        kept = (p.output_blob for p in state.processes)
+        blob = next((sha for sha in kept if sha and sha == handle), "")
+        text = ""
+        if not blob:
+            raise ToolFault(
+                f"No result of this session is called {brief(handle)}.", Outcome.INVALID
+            )
+    if not blob:
+        return text
+    try:
+        return (await blobs.get(blob)).decode("utf-8", "replace")
+    except KeyError:
+        raise ToolFault(f"The whole of {brief(handle)} is no longer there.") from None
 
 
 async def by_the_user(
@@ -90,7 +127,7 @@ def listed(changes: Iterable[FileChange]) -> str:
 def stopped(made: Sequence[FileChange], *, started: bool) -> str:
     """What a stop left behind."""
     if made:
-        return f"stopped by the user; this had been done already: {listed(made)}"
+        return f"stopped; this had been done already: {listed(made)}"
     if started:
-        return "stopped by the user while it ran"
-    return "stopped by the user before it ran; nothing was executed"
+        return "stopped while it ran"
+    return "stopped before it ran; nothing was executed"

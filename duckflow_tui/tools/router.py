@@ -74,8 +74,9 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
+from duckflow_tui.tools.reading import own_result
 from duckflow_tui.tools.registry import Registry
-from duckflow_tui.tools.results import bounded, by_the_user, figures, known
+from duckflow_tui.tools.results import bounded, by_the_user, earlier_result, figures, known
 from duckflow_tui.tools.schema import argument_problems, references
 from duckflow_tui.tools.undo import UndoReport, undo_last
 from duckflow_tui.tools.watch import OwnWrites
@@ -128,17 +129,23 @@ class ToolRouter:
             return await undo_last(self.store, self.workspace, self.blobs, self.own_writes)
 
     async def call(
-        self, action: Action, *, step_id: str = "", by_user: bool = False
+        self,
+        action: Action,
+        *,
+        step_id: str = "",
+        by_user: bool = False,
+        for_requirement: str = "",
     ) -> OperationMessage:
         """Run one action to its recorded end; refusals and faults are results, not exceptions.
 
         ``step_id``: the plan's step it belongs to. ``by_user``: the user runs it with a key, which
         is the consent; it waits for no other effect, and protected places stay protected.
+        ``for_requirement``: the app runs it as that requirement's check; it is judged like any.
 
         Raises CancelledError when it is cancelled, after the call was recorded as stopped, and
         StateError for a call id that runs already.
         """
-        call = Call.of(action, step_id, by_user=by_user)
+        call = Call.of(action, step_id, by_user=by_user, for_requirement=for_requirement)
         if any(running.call_id == action.call_id for running in self.store.state.running):
             raise StateError(f"call {action.call_id} runs already")
         outcome, output = Outcome.ERROR, Output("The app itself failed while it ran this.")
@@ -223,7 +230,7 @@ class ToolRouter:
             places,
             None,
             call.action.args_hash,
-            self.facts(operation, args),
+            self.facts(operation, args) | own_result(args),
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
         )
@@ -297,11 +304,16 @@ class ToolRouter:
             seen=MappingProxyType(state.files_read),
             changed_outside=state.changed_outside,
             progress=progress,
+            result=self.earlier,
             output=Coalesced(printed).add,
             call_id=call_id,
             step_id=call.step_id,
             by_user=call.by_user,
         )
+
+    async def earlier(self, handle: str) -> str:
+        """The whole of an earlier result of this session; raises ToolFault or OSError."""
+        return await earlier_result(self.store.state, self.blobs, handle)
 
     def _judge(self, access: Access, step_id: str = "") -> Verdict:
         state = self.store.state
@@ -338,9 +350,11 @@ class ToolRouter:
             )
         )
 
-    async def _start(self, call: Call) -> None:
+    async def _start(self, call: Call, changes: tuple[PlannedChange, ...] = ()) -> None:
         clock = self.store.clock
-        await self.store.commit(OperationStarted(call_id=call.action.call_id, at=clock.now()))
+        expects = tuple(change.expected for change in changes)
+        event = OperationStarted(call_id=call.action.call_id, at=clock.now(), expects=expects)
+        await self.store.commit(event)
         call.started = clock.monotonic()
 
     async def _run(self, call: Call, operation: AnyOperation, work: Work) -> Output:
@@ -360,7 +374,7 @@ class ToolRouter:
             for change in changes:
                 if await self.workspace.digest(change.place) != change.before_hash:
                     raise Renewed(f"{change.place.said} changed since it was shown.")
-            await self._start(call)
+            await self._start(call, changes)
             for change in changes:
                 with self.own_writes.expecting(change):
                     call.made.append(await change.make(self.workspace, self.blobs))
@@ -398,6 +412,7 @@ class ToolRouter:
             ),
             step_id=call.step_id,
             by_user=call.by_user,
+            for_requirement=call.for_requirement,
             at=clock.now(),
         )
         await self.store.commit(OperationFinished(message=message, files_read=dict(output.read)))

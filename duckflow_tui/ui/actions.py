@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -11,21 +10,20 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui import outside_editor
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.commands import CHOICES, COMMANDS, Command, Takes
+from duckflow_tui.ui.context_actions import ContextActions
 from duckflow_tui.ui.panes.tabs import PaneName
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript
 from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
-from duckflow_tui.ui.work_actions import WorkActions
 
 TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit
 
 
-class Actions(WorkActions, inherit_bindings=False):
+class Actions(ContextActions, inherit_bindings=False):
     """The actions named in ``bindings.KEYS`` and ``commands.COMMANDS``."""
 
     _interrupted_at: float = float("-inf")
-    _lent_out = False  # the user's editor has the terminal
 
     # moving about
 
@@ -137,28 +135,12 @@ class Actions(WorkActions, inherit_bindings=False):
             self.say("shell.no_history")
 
     def action_external_editor(self) -> None:
-        if not self._lent_out:
-            self._lent_out = True
-            self.spawn(self._edit_outside(), "editor")
+        self.spawn(self._edit_outside(), "editor")
 
     async def _edit_outside(self) -> None:
-        """Whatever the editor does, the screen comes back, and with it at least the draft."""
         composer = self.bench.composer
-        command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        text: str | None = None
-        problem = ""
-        try:
-            with self.suspend(), self.guard.lent():
-                # Caught in here: an error that leaves ``suspend`` keeps the terminal given away.
-                try:
-                    text = await outside_editor.edit(command, composer.draft)
-                except (OSError, ValueError) as error:
-                    problem = str(error)
-        finally:
-            self._lent_out = False
-        if problem:
-            self.say("shell.no_editor", command=command, error=problem)
-        elif text is not None:
+        text = await self.in_editor(lambda command: outside_editor.edit(command, composer.draft))
+        if text is not None:
             composer.write(text)
 
     # the engine
@@ -218,8 +200,11 @@ class Actions(WorkActions, inherit_bindings=False):
 
     def run_command(self, command: Command, argument: str = "") -> None:
         """Run it; where it takes a choice and none was given, ask for one."""
-        if not command.takes:
+        if not command.takes or (command.alone and not argument):
             self.call_next(self.run_action, command.action)
+            return
+        if command.takes == "text":
+            self.told(command.name, argument)
             return
         values = CHOICES[command.takes]
         if argument.lower() in values:
@@ -227,9 +212,12 @@ class Actions(WorkActions, inherit_bindings=False):
         elif argument:
             self.say("shell.no_choice", given=argument, choices=", ".join(values))
         else:
-            choices = [Choice(v, v, self.words(f"choice.{command.takes}.{v}")) for v in values]
             takes = command.takes
-            self.pick(command.takes, choices, lambda value: self.choose(takes, value))
+            if takes == "profile":
+                choices = self.profile_choices()
+            else:
+                choices = [Choice(v, v, self.words(f"choice.{takes}.{v}")) for v in values]
+            self.pick(takes, choices, lambda value: self.choose(takes, value))
 
     def choose(self, takes: Takes, value: str | None) -> None:
         """Apply a choice; None leaves everything as it is."""
@@ -242,6 +230,10 @@ class Actions(WorkActions, inherit_bindings=False):
             self.bench.again()
         elif takes == "mode":
             self.enter_mode(ApprovalMode(value))
+        elif takes == "vitals":
+            self.show_vitals(on=value == "on")
+        elif takes == "profile":
+            self.choose_profile(value)
 
     def pick(
         self, what: str, choices: Sequence[Choice], then: Callable[[str | None], None]

@@ -18,6 +18,7 @@ from duckflow_tui.ui import commands
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.panes.composer import Composer
+from duckflow_tui.ui.panes.consult_rows import CONSULTS
 from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.welcome import DemoButton
@@ -182,14 +183,16 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
 
     def _questions_changed(self, state: AgentState) -> None:
         names = {gate.gate_id: gate.operation for gate in state.gates}
+        asked = {card.card_id for card in state.cards if card.kind in CONSULTS}
         names |= {card.card_id: self.words(f"card.kind.{card.kind}") for card in state.cards}
-        new = [name for question, name in names.items() if question not in self._questions_seen]
+        new = [question for question in names if question not in self._questions_seen]
         self._questions_seen = frozenset(names)
         self._entitle(waiting=bool(names))
         if not new or self.app_focus or not self.options.notifications:
             return
         self.bell()
-        body = self.words("shell.needs_you", operation=new[-1])
+        key = "consult.asks_you" if new[-1] in asked else "shell.needs_you"
+        body = self.words(key, operation=names[new[-1]])
         self._write(notification_sequence("duckflow", body, os.environ))
 
     def _entitle(self, *, waiting: bool) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from typing import Any, Final, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.cards import CardAnswer
@@ -11,6 +12,11 @@ from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.state.work import PlanEdit
+from duckflow_tui.ui.context_facade import ContextFacade
+from duckflow_tui.ui.goal_facades import LedgerFacade, MemoryFacade, PaceFacade, TitleFacade
+
+if TYPE_CHECKING:
+    from duckflow_tui.session.catalog import Catalog
 
 FRAME: Final = 1 / 30  # seconds between two updates of one pane
 
@@ -119,6 +125,31 @@ class EngineFacade(Protocol):
         """The plan under the user's keys."""
         ...
 
+    @property
+    def pace(self) -> PaceFacade:
+        """The pacemaker under the user's keys."""
+        ...
+
+    @property
+    def ledger(self) -> LedgerFacade:
+        """The requirements under the user's keys."""
+        ...
+
+    @property
+    def title(self) -> TitleFacade:
+        """The session's name, and its place in the list."""
+        ...
+
+    @property
+    def memory(self) -> MemoryFacade:
+        """The notes of the project under the user's keys."""
+        ...
+
+    @property
+    def context(self) -> ContextFacade:
+        """The window of the model under the user's keys."""
+        ...
+
     async def answer_card(self, answer: CardAnswer) -> None:
         """The user's key on a card; raises StateError when it fits none."""
         ...
@@ -129,6 +160,10 @@ class EngineFacade(Protocol):
 
     def proposed_text(self, gate_id: str) -> str | None:
         """The whole new content that the gate's call would write; None where it has none."""
+        ...
+
+    def keep_draft(self, text: str) -> None:
+        """What stands in the composer and was not sent."""
         ...
 
     def set_mode(self, mode: ApprovalMode) -> None:
@@ -172,12 +207,38 @@ class SessionSource(Protocol):
         """Take down what was opened."""
         ...
 
+    def freeze(self) -> None:
+        """Record nothing more: the app ends."""
+        ...
+
     async def open(self, spawn: Spawn) -> EngineFacade | None:
-        """The session of this workspace; None while no endpoint is configured."""
+        """The session of this workspace; None while no endpoint is configured. Raises
+        SessionFault for one that cannot be taken up.
+        """
         ...
 
     async def open_demo(self, spawn: Spawn) -> EngineFacade:
         """A session with scripted replies and a workspace of its own."""
+        ...
+
+    def resume(self, session_id: str) -> None:
+        """``open`` takes up this session; empty: it begins a new one."""
+        ...
+
+    async def open_resumed(self, session_id: str, spawn: Spawn) -> EngineFacade:
+        """Another session of this workspace, in place of the one that is open. Raises
+        SessionFault; then that one stays.
+        """
+        ...
+
+    @property
+    def catalog(self) -> Catalog:
+        """All sessions there are."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the open session is recorded; None while it is nowhere."""
         ...
 
 
@@ -228,6 +289,12 @@ class Bridge:
     def add(self, slices: Slices, redraw: Redraw) -> None:
         """Call ``redraw`` whenever a slice is not the object, or not the number, that it was."""
         self._panes.append(_Pane(slices, redraw))
+
+    def draw_now(self) -> None:
+        """Draw what waits for its next frame: the state is about to be another."""
+        for pane in self._panes:
+            if pane.waiting:
+                self._draw(pane)
 
     def _changed(self, state: AgentState, _record: Record) -> None:
         for pane in self._panes:

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Takes = Literal["", "language", "theme", "mode"]
+from duckflow_tui.state.decision import TaskProfile
+
+Takes = Literal["", "language", "theme", "mode", "vitals", "profile", "text"]
 
 #: A message that begins so is a command; ``/etc/hosts is wrong`` is a message.
 _COMMAND: Final = re.compile(r"/([A-Za-z]+)(?:[ \t]+(.*))?", re.DOTALL)
@@ -18,7 +20,8 @@ class Command:
 
     name: str
     action: str
-    takes: Takes = ""  # what its argument chooses from; with none given the app asks
+    takes: Takes = ""  # what its argument chooses from, or any text; with none given the app asks
+    alone: bool = False  # with none given it runs its action instead
 
     @property
     def text(self) -> str:
@@ -31,7 +34,12 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("chat", "pane('chat')"),
     Command("plan", "pane('plan')"),
     Command("diff", "pane('diff')"),
-    Command("vitals", "pane('vitals')"),
+    Command("vitals", "pane('vitals')", takes="vitals", alone=True),
+    Command("requirements", "requirements"),
+    Command("profile", "profile", takes="profile"),
+    Command("more", "more"),
+    Command("memory", "memory"),
+    Command("remember", "remember", takes="text"),
     Command("mode", "mode", takes="mode"),
     Command("pause", "pause"),
     Command("stop", "stop"),
@@ -41,10 +49,17 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("mcp", "servers"),
     Command("undo", "undo"),
     Command("copy", "copy"),
+    Command("context", "context"),
+    Command("compact", "compact", takes="text"),
+    Command("sessions", "sessions"),
+    Command("rename", "rename", takes="text"),
+    Command("export", "export", takes="text"),
     Command("lang", "language", takes="language"),
     Command("theme", "theme", takes="theme"),
     Command("quit", "quit_now"),
 )
+
+AUTO: Final = "auto"  # of a choice: the AI's
 
 _BY_NAME: Final = {command.name: command for command in COMMANDS}
 
@@ -52,6 +67,8 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "language": ("en", "ja"),
     "theme": ("duck-dark", "duck-light", "duck-contrast"),
     "mode": ("plan", "strict", "standard", "trusted"),
+    "vitals": ("on", "off"),
+    "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
 }
 
 

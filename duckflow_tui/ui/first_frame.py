@@ -94,12 +94,13 @@ def enter(
     *,
     theme: str = "duck-dark",
     demo: bool = False,
+    vitals: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> FirstFrame | None:
     """Take the terminal over and draw the frame; None where there is none that can be drawn on.
 
     ``title`` is the name of the workspace folder and may hold anything; ``demo`` says that the
-    replies are scripted.
+    replies are scripted, ``vitals`` whether the gauges have a place.
     """
     if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         return None
@@ -120,7 +121,7 @@ def enter(
         return None
     frame = FirstFrame(fd, modes)
     depth, palette = colour_depth(environ), palette_named(theme)
-    _write(ENTER + drawing(width, height, lang, title, palette, depth, demo=demo))
+    _write(ENTER + drawing(width, height, lang, title, palette, depth, demo=demo, vitals=vitals))
     frame.answer_signals()
 
     def show(text: str) -> bool:
@@ -152,6 +153,7 @@ def drawing(
     depth: int = 24,
     *,
     demo: bool = False,
+    vitals: bool = True,
 ) -> str:
     """The frame as text with escape codes; any size from 1 × 1 on."""
     canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
@@ -167,7 +169,9 @@ def drawing(
     canvas.put(at, 0, _harmless(title), palette.text, palette.bars, end=end)
     if canvas.height > 2:
         canvas.fill(0, canvas.height - 1, canvas.width, 1, palette.bars)
-    _panes(canvas, words, layout)
+    if not vitals:
+        words["vitals"] = words["goal"]
+    _panes(canvas, words, layout, vitals=vitals)
     _composer(canvas, words, right_column(width, layout))
     return canvas.text()
 
@@ -198,7 +202,7 @@ def _line(canvas: _Canvas, column: int) -> tuple[int, int, int]:
     return 3, canvas.height - 3, width - 3
 
 
-def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout) -> None:
+def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout, *, vitals: bool) -> None:
     palette = canvas.palette
     column = right_column(canvas.width, layout)
     if layout == "single":
@@ -213,8 +217,10 @@ def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout) -> None:
         names = [words[name] for name in ("plan", "diff", "vitals")]
         canvas.put(left + 2, 1, "  ".join(names), palette.quiet, palette.background)
         return
-    middle = 7 + (canvas.height - 8) // 2
-    for row, name in ((1, "vitals"), (7, "plan"), (middle, "diff")):
+    plan = 7 if vitals else 1
+    middle = plan + (canvas.height - plan - 1) // 2
+    places = ((1, "vitals"), (plan, "plan"), (middle, "diff"))
+    for row, name in places if vitals else places[1:]:
         canvas.fill(left + 1, row, column - 1, 1, palette.raised)
         canvas.put(left + 2, row, words[name], palette.accent, palette.raised, bold=True)
 

@@ -15,6 +15,8 @@ WIDE: Final = 120  # columns from which all four panes stand side by side
 TABBED: Final = 80  # columns from which a second pane fits beside the chat
 TALL: Final = 24  # rows below which only one pane is shown at a time
 ROOMY: Final = 14  # rows below which borders and gaps are left out
+TALK: Final = 5  # rows of the chat beside an open question, once something was said since
+TALK_AT_GATE: Final = 8  # the same beside a gate: the call that asks stands there too
 SCANT: Final = 9  # rows below which an open question takes the chat's room too
 
 

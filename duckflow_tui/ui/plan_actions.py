@@ -17,6 +17,18 @@ class PlanActions(Actions, inherit_bindings=False):
     async def on_question_card_answered(self, event: QuestionCard.Answered) -> None:
         await self._answer_card(event.answer)
 
+    def on_question_card_go_to(self, event: QuestionCard.GoTo) -> None:
+        chat = self.bench.transcript
+        if chat is not None and chat.go_to("", event.ref):
+            self.bench.question.yields = True  # the place needs some rows to be seen in
+            self.bench.show_pane("chat")
+        else:
+            self.bench.question.not_in_chat()
+
+    def on_question_card_left(self, event: QuestionCard.Left) -> None:
+        if event.pending:
+            self.say("card.left_pending")
+
     async def on_plan_pane_edited(self, event: PlanPane.Edited) -> None:
         await self._edit_plan(event.edit)
 

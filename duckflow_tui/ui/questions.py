@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.cards import Card
 from duckflow_tui.state.gates import Gate
-from duckflow_tui.state.messages import AssistantMessage, OperationMessage
+from duckflow_tui.state.messages import (
+    AssistantMessage,
+    OperationMessage,
+    ReportMessage,
+    UserMessage,
+)
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.card_rows import step_number
+
+_TALK: Final = (AssistantMessage, ReportMessage, UserMessage)
 
 
 def oldest(state: AgentState, seen: Sequence[Gate], asked: Card | None) -> Gate | Card | None:
@@ -23,6 +31,27 @@ def oldest(state: AgentState, seen: Sequence[Gate], asked: Card | None) -> Gate 
     if seen and any(gate.gate_id == seen[0].gate_id for gate in state.gates):
         return state.gates[0]
     return min((*state.gates, *state.cards), key=lambda q: q.opened_at, default=None)
+
+
+class Unheard:
+    """Whether something was said since a question opened, or since the user turned to it last."""
+
+    def __init__(self) -> None:
+        self._question = ""
+        self._count = 0  # messages there are
+        self._mark = 0  # messages there were then
+
+    def look(self, state: AgentState, question: str) -> bool:
+        """``question`` is the id of the open one, empty for none."""
+        self._count = len(state.messages)
+        if question != self._question:
+            self._question, self._mark = question, self._count
+        said = any(isinstance(m, _TALK) for m in state.messages[self._mark :])
+        return bool(question) and (said or any(live.aside for live in state.live.values()))
+
+    def heard(self) -> None:
+        """The user has seen the chat and turns to the question."""
+        self._mark = self._count
 
 
 def step_words(gate: Gate, state: AgentState, words: Catalogue) -> str:

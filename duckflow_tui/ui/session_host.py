@@ -9,15 +9,19 @@ import traceback
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from rich.console import RenderableType
 from rich.text import Text
 from textual.app import App
 from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import TextArea
 from textual.worker import Worker, WorkerState
 
 from duckflow_tui.assets import asset_folder
 from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.state.clock import Clock, SystemClock
 from duckflow_tui.ui.bridge import Bridge, EngineFacade, SessionSource
 from duckflow_tui.ui.commands import starting_with
@@ -29,12 +33,18 @@ from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.completion import SHOWN, Candidate, Token
 from duckflow_tui.ui.panes.welcome import Trouble
 from duckflow_tui.ui.screens.confirm import Confirm
+from duckflow_tui.ui.session_words import fault_words
 from duckflow_tui.ui.terminal import TerminalGuard
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.ui.workbench import BenchParts, Workbench
 
+if TYPE_CHECKING:
+    from duckflow_tui.session.facts import SessionFacts
+
 log = logging.getLogger("duckflow.ui")
 
+DRAFT_AFTER: Final = 0.5  # seconds from a key until what is written is kept
+REFUSED: Final = 2  # the exit status where the session cannot be taken up
 CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the exit's 0.3
 
 
@@ -44,6 +54,7 @@ class AppOptions:
 
     language: str = "en"
     theme: str = "duck-dark"
+    vitals: bool = True  # whether the gauges are shown
     animation: bool = True
     notifications: bool = True
     title: str = ""  # name of the workspace folder, until the session says it
@@ -51,6 +62,8 @@ class AppOptions:
     demo: bool = False  # the replies are scripted
     problems: tuple[Trouble, ...] = ()  # of the settings; a session says them itself
     data_dir: Path | None = None  # for the message history; None keeps none
+    workspace: str = ""  # the folder's real path, until the session says it
+    choose: bool = False  # which session goes on, before one is opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,7 @@ class SessionHost(App[int], inherit_bindings=False):
         self.bridge = Bridge(self, time.monotonic)
         self._sessions = sessions
         self._names: FileNames | None = None
+        self._drafting: Timer | None = None  # runs from a key until the draft is kept
         for theme in themes():
             self.register_theme(theme)
         self.theme = self.options.theme
@@ -104,9 +118,14 @@ class SessionHost(App[int], inherit_bindings=False):
             offer=self.offer,
             proposed=self.proposed,
         )
-        self.bench = Workbench(parts, self.bridge)
+        self.bench = self.make_bench(parts)
         self.bench.words = self.words
+        self.bench.vitals_on = self.options.vitals
         self.bench.all_tabs.no_colour = self.bench.side_tabs.no_colour = self.no_color
+
+    def make_bench(self, parts: BenchParts) -> Workbench:
+        """The screen of this app."""
+        return Workbench(parts, self.bridge)
 
     def get_default_screen(self) -> Screen[None]:
         return self.bench
@@ -119,7 +138,15 @@ class SessionHost(App[int], inherit_bindings=False):
             self.opening = False
             await self.bench.show_welcome()
             return
-        engine = await self._sessions.open(self.spawn)
+        if self.options.choose:
+            facts = await self.choose_session(choosing=True)
+            self._sessions.resume(facts.session_id if facts is not None else "")
+        try:
+            engine = await self._sessions.open(self.spawn)
+        except SessionFault as fault:  # which the command line puts into words
+            log.info("no session: %s", fault)
+            self.exit(REFUSED, REFUSED)
+            return
         if engine is not None:
             await self.attach(engine)
             return
@@ -133,6 +160,44 @@ class SessionHost(App[int], inherit_bindings=False):
         """Start the session with scripted replies."""
         self.opening = True
         await self.attach(await self._sessions.open_demo(self.spawn))
+
+    async def choose_session(self, *, choosing: bool = False) -> SessionFacts | None:
+        """The session that the user picks from all there are; ``choosing``: before any is open."""
+        from duckflow_tui.ui.screens.sessions import SessionScreen
+
+        state = self.engine.store.state if self.engine is not None else None
+        workspace = state.session.workspace if state is not None else self.options.workspace
+        page = SessionScreen(
+            self.words,
+            self.clock,
+            self._sessions.catalog,
+            workspace=workspace,
+            own=self.own_key,
+            choosing=choosing,
+        )
+        return await self.push_screen_wait(page)
+
+    async def take_up(self, session_id: str) -> None:
+        """Go on with another session of this workspace; where that cannot be, it is said."""
+        if self.engine is not None:
+            self._keep_draft()
+        try:
+            engine = await self._sessions.open_resumed(session_id, self.spawn)
+        except SessionFault as fault:
+            reason = fault_words(fault, self.words)
+            self.say("sessions.not_opened", reason=reason)
+            return
+        for group in ("chat", "warm"):
+            self.workers.cancel_group(self, group)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
+        self.bench.composer.write("")
+        await self.attach(engine)
+
+    @property
+    def own_key(self) -> str:
+        """The open session's key in the catalog, empty where it has none."""
+        folder, root = self._sessions.folder, self._sessions.catalog.state_dir
+        inside = folder is not None and folder.is_relative_to(root)
+        return str(folder.relative_to(root)) if folder is not None and inside else ""
 
     async def _confirm_origin(self) -> bool:
         """Plain http to a private address is confirmed once (R11)."""
@@ -156,6 +221,8 @@ class SessionHost(App[int], inherit_bindings=False):
         # A second of imports, that would share the processor with the session's first drawing.
         self.bench.call_after_refresh(lambda: self.spawn(engine.warm(), "warm"))
         self.opening = False
+        if engine.store.state.draft:
+            self.bench.composer.give_back(engine.store.state.draft)
         self.bench.composer.suggested = engine.suggestion
         waiting, self.unsent = self.unsent, []
         for unsent in waiting:
@@ -184,6 +251,18 @@ class SessionHost(App[int], inherit_bindings=False):
         if worker.group == "opening":
             self.opening = False
         self.say("shell.worker_failed", name=worker.name, error=str(worker.error))
+
+    # the draft
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Keep what is being written, a moment later: a key waits for nothing."""
+        if event.text_area is self.bench.composer and self._drafting is None:
+            self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)
+
+    def _keep_draft(self) -> None:
+        self._drafting = None
+        if self.engine is not None:
+            self.engine.keep_draft(self.bench.composer.draft)
 
     # completion
 
@@ -234,6 +313,20 @@ class SessionHost(App[int], inherit_bindings=False):
         if loop is not None and loop.is_running():
             loop.call_soon_threadsafe(self.exit, status, status)
 
+    def exit(
+        self,
+        result: int | None = None,
+        return_code: int = 0,
+        message: RenderableType | None = None,
+    ) -> None:
+        """End the app. From here on nothing is recorded: the session goes on another time from
+        where it is now, with what is open, and what the end stops was not the user's wish.
+        """
+        if self.engine is not None:
+            self._keep_draft()
+        self._sessions.freeze()
+        super().exit(result, return_code, message)
+
     async def on_unmount(self) -> None:
         self.bridge.detach()
         try:
@@ -253,6 +346,7 @@ class SessionHost(App[int], inherit_bindings=False):
         return self.return_code or 0
 
     def _fatal_error(self) -> None:
+        self._sessions.freeze()
         # Textual's own report prints the values of local variables, keys and file contents too.
         self._exit_renderables.append(Text(visible(traceback.format_exc())))
         self._close_messages_no_wait()

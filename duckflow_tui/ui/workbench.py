@@ -32,6 +32,7 @@ from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
 from duckflow_tui.ui.panes.diff_verdict import ending_of, newest_change
 from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.goal import GoalPane
 from duckflow_tui.ui.panes.header import Header, step_place
 from duckflow_tui.ui.panes.plan import PlanPane, PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
@@ -39,15 +40,16 @@ from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.status import StatusLine
 from duckflow_tui.ui.panes.tabs import PaneName, PaneTitle, Tabs
 from duckflow_tui.ui.panes.transcript import Transcript
-from duckflow_tui.ui.panes.vitals import VitalsPane
 from duckflow_tui.ui.panes.welcome import Trouble, Welcome
-from duckflow_tui.ui.questions import may_ask_again, oldest, step_words
+from duckflow_tui.ui.questions import Unheard, may_ask_again, oldest, step_words
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.layout import Layout
 
 SIDE: Final[tuple[PaneName, ...]] = ("plan", "diff", "vitals")
 ALL: Final[tuple[PaneName, ...]] = ("chat", *SIDE)
+#: Cards whose answer the plan's own pane helps with.
+_ABOUT_PLAN: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.BREAKPOINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     words: var[Catalogue] = var(Catalogue)
     shown: var[PaneName] = var[PaneName]("chat")  # where only one is shown at a time
     beside: var[PaneName] = var[PaneName]("plan")  # in the tabbed layout's right column
+    vitals_on: var[bool] = var(True)  # whether the gauges are shown anywhere
 
     def __init__(self, parts: BenchParts, bridge: Bridge) -> None:
         super().__init__(id="workbench")
@@ -92,11 +95,15 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._waiting = 0  # questions that are open
         self._carries = False  # one was answered while another waited
         self._stands = False
+        self._in_question = False  # the focus is there, and no pane beside shows a part of it
+        self._in_plan: bool = False
+        self._unheard = Unheard()
         self.header = Header(parts.title, demo=parts.demo, id="header")
         self.status = StatusLine(id="status")
         self.all_tabs = Tabs(ALL, id="all-tabs")
         self.side_tabs = Tabs(SIDE, id="side-tabs")
-        self.vitals = VitalsPane(id="vitals")
+        self.goal = GoalPane(id="goal")
+        self.vitals = self.goal.vitals
         self.plan = PlanPane(id="plan")
         self.plan.tell_time(parts.clock)
         self.plan.animation = parts.animation
@@ -117,7 +124,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             with Vertical(id="side"):
                 yield self.side_tabs
                 yield PaneTitle("vitals", id="vitals-title")
-                yield self.vitals
+                yield self.goal
                 yield PaneTitle("plan", self.plan.title, id="plan-title")
                 yield self.plan
                 yield PaneTitle("diff", self._diff_title, id="diff-title")
@@ -131,8 +138,12 @@ class Workbench(Screen[None], inherit_bindings=False):
                 yield self.pill
                 yield self.queue
                 yield self.completions
-                yield self.composer
+                yield from self.foot()
         yield self.status
+
+    def foot(self) -> ComposeResult:
+        """What stands at the bottom of the chat."""
+        yield self.composer
 
     def on_mount(self) -> None:
         bridge = self._bridge
@@ -146,11 +157,12 @@ class Workbench(Screen[None], inherit_bindings=False):
         bridge.add(
             lambda s: (
                 *(s.usage, s.mode, s.turn, s.gates, s.cards, s.session),
-                *(s.processes, s.servers, s.running),
+                *(s.processes, s.servers, s.running, s.unkept),
             ),
             self.status.show,
         )
-        bridge.add(lambda s: (s.vitals,), self.vitals.show)
+        bridge.add(lambda s: (s.vitals, s.pace), self.vitals.show)
+        bridge.add(lambda s: (s.objective,), self._goal_changed)
         bridge.add(
             lambda s: (s.plans, s.active_plan_id, s.work, s.turn, s.gates, s.cards),
             self._plan_changed,
@@ -162,6 +174,10 @@ class Workbench(Screen[None], inherit_bindings=False):
             self._questions_changed,
         )
         bridge.add(lambda s: (s.gates, len(s.messages), s.undone_calls), self._endings_changed)
+        bridge.add(
+            lambda s: (s.gates, s.cards, len(s.messages), any(v.aside for v in s.live.values())),
+            self._talk_changed,
+        )
         self._stands = True
         self._speak()
         self._lay_out()
@@ -199,13 +215,13 @@ class Workbench(Screen[None], inherit_bindings=False):
             "chat": self.transcript or self.welcome,
             "plan": self.plan,
             "diff": self.open_question or self.diff.view,
-            "vitals": self.vitals,
+            "vitals": self.goal.target,
         }[pane]
         if target is not None:
             self.call_after_refresh(self.set_focus, target)
 
     @property
-    def open_question(self) -> Widget | None:
+    def open_question(self) -> GateCard | QuestionCard | None:
         """The gate or card that waits for the user and is shown; None while nothing waits."""
         if self.question.card is not None:
             return self.question
@@ -217,7 +233,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.set_focus(self.open_question)
 
     def go_to(self, step_id: str, call_id: str) -> None:
-        """Show the place in the chat of a call, or of a step where no call is named."""
+        """Show the place in the chat of a call or message, or of a step where none is named."""
         chat = self.transcript
         if chat is not None and chat.go_to(step_id, call_id):
             self.show_pane("chat")
@@ -241,11 +257,25 @@ class Workbench(Screen[None], inherit_bindings=False):
         """Draw everything anew: another theme."""
         self._speak()
 
+    def go_to_first(self, refs: tuple[str, ...]) -> bool:
+        """Show the place of the first of these messages and calls that has one; False without."""
+        chat = self.transcript
+        if chat is None or not any(ref and chat.go_to("", ref) for ref in refs):
+            return False
+        self.show_pane("chat")
+        return True
+
     # watchers
 
     def watch_words(self) -> None:
         if self._stands:
             self._speak()
+
+    def watch_vitals_on(self) -> None:
+        self.goal.vitals_on = self.vitals_on
+        for tabs in (self.all_tabs, self.side_tabs):
+            tabs.vitals_on = self.vitals_on
+        self._lay_out()
 
     def watch_shown(self) -> None:
         self._place()
@@ -282,14 +312,36 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_question_card_plan_wanted(self) -> None:
         self.show_pane("plan")
 
+    def on_vitals_pane_unfolded(self) -> None:
+        self._lay_out()
+
     def on_diff_view_changed(self) -> None:
         self.query_one("#diff-title", PaneTitle).again()
 
     def on_descendant_focus(self) -> None:
         self._light()
+        self._focus_moved()
 
     def on_descendant_blur(self) -> None:
         self._light()
+        self._focus_moved()
+
+    def _focus_moved(self) -> None:
+        """A question that the user turned to has the room of the pane beside, where that is short
+        and shows nothing of it; so has the plan that of the diff.
+        """
+        if not self._stands or not self.app.app_focus:  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+            return
+        around = (self.focused, *(self.focused.ancestors if self.focused else ()))
+        gate = self.card.gate
+        at_gate = self.card in around and gate is not None and not gate.previews
+        asked, in_plan = self.question in around or at_gate, self.plan in around
+        if asked != self._in_question or in_plan != self._in_plan:
+            self._in_question, self._in_plan = asked, in_plan
+            self._lay_out()
+        if self.card in around or self.question in around:
+            self._unheard.heard()
+            self.card.yields = self.question.yields = False
 
     def on_key(self, event: events.Key) -> None:
         """A character that no pane has a use for was meant for the composer, and so is what was
@@ -318,6 +370,13 @@ class Workbench(Screen[None], inherit_bindings=False):
             title.again()
             self._place()
 
+    def _goal_changed(self, state: AgentState) -> None:
+        before = self.goal.ledger.has_items
+        self.goal.ledger.show(state)
+        if self.goal.ledger.has_items != before:
+            self._lay_out()
+        self._name_goal()
+
     def _work_changed(self, state: AgentState) -> None:
         turn = state.turn
         self.composer.work = "none" if turn is None else work_at(turn.pause)
@@ -332,12 +391,19 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.card.let_go()
         self._show_gates(gates, state)
         plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
-        if card is not None and self.question.card is None and card.kind is not CardKind.REPORT:
+        about_plan = card is not None and card.kind in _ABOUT_PLAN
+        if about_plan and self.question.card is None:
             self.beside = "plan"
         self.set_class(card is not None, "-card")
         self._waiting = len(state.gates) + len(state.cards)
         self.question.ask(card, plan, self._waiting)
         self._carry_focus(before)
+
+    def _talk_changed(self, state: AgentState) -> None:
+        """What is said while a question is open has some room beside it."""
+        gate, card = self.card.gate, self.question.card
+        shown = card.card_id if card else gate.gate_id if gate else ""
+        self.card.yields = self.question.yields = self._unheard.look(state, shown)
 
     def _carry_focus(self, before: Widget | None) -> None:
         """After an answer the next question that already waited gets the focus too."""
@@ -346,7 +412,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             return
         self._carries = False
         if shown is not None and self.focused in (self.composer, before) and not self.composer.text:
-            self.set_focus(shown)
+            shown.take_focus()
 
     def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
         again = may_ask_again(state)
@@ -374,8 +440,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     def _lay_gate(self, *, gates_open: bool) -> None:
         self._gates_open = gates_open
         self.set_class(gates_open, "-gate")
-        self.plan.folded = gates_open and self.layout_name == "wide"
-        self._place()
+        self._lay_out()
 
     def _lay_out(self) -> None:
         if not self._stands:
@@ -387,10 +452,22 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.set_class(height < ROOMY, "-tight")
         self.set_class(height < SCANT, "-scant")
         self.status.tight = height < ROOMY
-        self.header.gauges = self.layout_name == "tabbed"
-        self.plan.folded = self._gates_open and self.layout_name == "wide"
+        wide = self.layout_name == "wide"
+        self._name_goal()
+        self.goal.lay_out(height, wide=wide, squeezed=self._gates_open)
+        self.set_class(wide and self.goal.explained, "-why")
+        self.header.gauges = self.vitals_on and self.layout_name == "tabbed"
+        # Where the user looks at the plan, the diff gives way instead.
+        squeezed = self._gates_open or self.goal.explained
+        self.plan.folded = wide and squeezed and not self._in_plan
+        self.set_class(wide and squeezed and self._in_plan, "-in-plan")
         self.query_one("#side").styles.width = right_column(width, self.layout_name) or "1fr"
         self._place()
+
+    def _name_goal(self) -> None:
+        title = self.query_one("#vitals-title", PaneTitle)
+        title.vitals_on = self.vitals_on
+        title.more = "" if self.vitals_on else self.goal.ledger.progress
 
     def _place(self) -> None:
         if not self._stands:
@@ -403,20 +480,24 @@ class Workbench(Screen[None], inherit_bindings=False):
             asked = self._gates_open or self.question.card is not None
             visible = {"chat" if self.shown == "diff" and asked else self.shown}
         elif tabbed:
-            visible = {"chat"} if self.welcome is not None else {"chat", self.beside}
+            alone = self.welcome is not None or self._in_question
+            visible = {"chat"} if alone else {"chat", self.beside}
         self.query_one("#chat").display = "chat" in visible
         self.query_one("#main").set_class("chat" not in visible, "-foot")
         self.query_one("#side").display = bool(visible - {"chat"})
-        for pane, widget in (("plan", self.plan), ("diff", self.diff), ("vitals", self.vitals)):
+        wide = self.layout_name == "wide"
+        if wide and self.goal.is_empty:
+            visible.discard("vitals")
+        for pane, widget in (("plan", self.plan), ("diff", self.diff), ("vitals", self.goal)):
             widget.display = pane in visible
             says_more = pane == "diff" or (pane == "plan" and self._plan_title.plain != "")
-            titled = pane in visible and (self.layout_name == "wide" or says_more)
+            titled = pane in visible and (wide or says_more)
             self.query_one(f"#{pane}-title").display = titled
 
     def _light(self) -> None:
         focused = self.focused
         around = [focused, *(focused.ancestors if focused else ())]
-        for pane, widget in (("plan", self.plan), ("diff", self.diff), ("vitals", self.vitals)):
+        for pane, widget in (("plan", self.plan), ("diff", self.diff), ("vitals", self.goal)):
             self.query_one(f"#{pane}-title", PaneTitle).lit = widget in around
 
     def _speak(self) -> None:
@@ -424,7 +505,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         for rows in self.query(Rows).results(Rows):
             rows.words = words
         self.composer.words = self.diff.words = self.card.words = words
-        self.plan.words = self.question.words = words
+        self.plan.words = self.question.words = self.goal.words = words
         if self.transcript is not None:
             self.transcript.words = words
         if self.welcome is not None:

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 Row = dict[str, Any]
 REASONS = Path(__file__).with_name("reasons.toml")
@@ -73,18 +73,24 @@ def table(lines: Iterable[Row]) -> str:
             )
         )
         whys.append(line.get("why", ""))
-    widths = [max(len(cell[column]) for cell in cells) for column in range(4)]
     text: list[str] = []
-    for cell, why in zip(cells, whys, strict=True):
-        columns = [_aligned(cell[at], widths[at], "<" if at < 2 else ">") for at in range(4)]
-        text.append("  ".join(columns).rstrip())
+    for line, why in zip(aligned(cells, left=(0, 1)).split("\n"), whys, strict=True):
+        text.append(line)
         if why:
             text.append(f"   why: {why}")
     return "\n".join(text)
 
 
-def _aligned(text: str, width: int, way: Literal["<", ">"]) -> str:
-    return f"{text:{way}{width}}"
+def aligned(cells: Sequence[Sequence[str]], *, left: Sequence[int]) -> str:
+    """Rows of cells as columns, those ``left`` flush left and the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            f"{text:{'<' if at in left else '>'}{widths[at]}}" for at, text in enumerate(cell)
+        )
+        for cell in cells
+    ]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 @cache

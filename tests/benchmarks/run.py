@@ -1,10 +1,14 @@
 """Every budget of speed that exists so far, measured: one JSON line each, or a table.
 
     python tests/benchmarks [--table] [--only NAME] [--quick]
+    python tests/benchmarks --base-url URL --model NAME [--api-key-env VARIABLE] [--table]
 
 ``--only`` takes a part of a group's name: start, keys, stream, session, diff, plan, idle, prompt,
-files, chat. Times are of this machine as it is now: medians, beside a bare Textual app in the
-same run where the budget is a ratio. It fails for no budget; it says which is missed, and why.
+files, chat, requests. Times are of this machine as it is now: medians, beside a bare Textual app in
+the same run where the budget is a ratio. It fails for no budget; it says which is missed, and why.
+
+``requests`` has no budgets: ten requests to a model, and what each took. With ``--base-url`` they
+go to a real one, and nothing else is measured.
 """
 
 from __future__ import annotations
@@ -24,12 +28,15 @@ from benchmarks import (
     bench_keys,
     bench_plan,
     bench_prompt,
+    bench_requests,
     bench_session,
     bench_start,
     bench_stream,
     bench_transcript,
 )
 from benchmarks.rows import Row, explained, table
+
+from duckflow_tui.compose import Unusable
 
 Measure = Callable[[bool], list[Row]]
 
@@ -44,28 +51,60 @@ GROUPS: dict[str, Measure] = {
     "prompt": lambda quick: bench_prompt.measure(),
     "files": lambda quick: bench_files.measure(quick=quick),
     "chat": lambda quick: bench_transcript.measure(),
+    "requests": lambda quick: bench_requests.measure(bench_requests.Model()),
 }
 
 
 def main() -> int:
-    """Measure and print; 0 whatever the budgets say, 2 for a name that is none."""
+    """Measure and print; 0 whatever the budgets say, 2 for a name or an endpoint that is none."""
     parser = argparse.ArgumentParser(description="Measure the budgets of speed.")
     parser.add_argument("--table", action="store_true", help="a table instead of JSON lines")
     parser.add_argument("--only", metavar="NAME", default="", help="groups with this in their name")
     parser.add_argument("--quick", action="store_true", help="fewer samples, smaller sizes")
+    parser.add_argument("--base-url", metavar="URL", help="a real endpoint for the ten requests")
+    parser.add_argument("--model", metavar="NAME", help="its model")
+    parser.add_argument("--api-key-env", metavar="VARIABLE", help="the variable with its key")
     args = parser.parse_args()
+    if args.base_url or args.model or args.api_key_env:
+        if not (args.base_url and args.model):
+            parser.error("--base-url and --model belong together")
+        model = bench_requests.Model(args.base_url, args.model, args.api_key_env)
+        try:
+            rows = bench_requests.measure(model, None if args.table else _print_line)
+        except Unusable as unusable:
+            parser.error(str(unusable))
+        if args.table:
+            _print(rows, as_table=True)
+        return 0
     chosen = [measure for name, measure in GROUPS.items() if args.only in name]
     if not chosen:
         parser.error(f"no group has {args.only!r} in its name: {', '.join(GROUPS)}")
     lines: list[Row] = []
     for measure in chosen:
-        for line in map(explained, measure(args.quick)):
-            lines.append(line)
-            if not args.table:
-                print(json.dumps(line, ensure_ascii=False), flush=True)
+        found = measure(args.quick)
+        lines += found
+        if not args.table:
+            _print(found, as_table=False)
     if args.table:
-        print(table(lines))
+        _print(lines, as_table=True)
     return 0
+
+
+def _print(lines: list[Row], *, as_table: bool) -> None:
+    """Rows with a budget say why it is missed; those of requests have none."""
+    budgets = [explained(line) for line in lines if "limit" in line]
+    requests = [line for line in lines if "limit" not in line]
+    if not as_table:
+        for line in (*budgets, *requests):
+            _print_line(line)
+        return
+    tables = [table(budgets)] if budgets else []
+    tables += [bench_requests.table(requests)] if requests else []
+    print("\n\n".join(tables))
+
+
+def _print_line(line: Row) -> None:
+    print(json.dumps(line, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":

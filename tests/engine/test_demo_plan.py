@@ -138,7 +138,9 @@ async def test_step_by_step_asks_after_each_with_what_came_of_it(
             assert (card.report.status, card.report.cause) == ("completed", "")
             assert plan_of(on).steps[number].name in card.report.next_action
             assert plan_of(on).steps[number - 1].mode == "tasklist"
-            await on.answer_card(CardKind.REPORT, "suggested" if number == 2 else "go_on")
+            # What is suggested is the next step: to go on with it is offered once.
+            assert "suggested" not in [option.action for option in card.options]
+            await on.answer_card(CardKind.REPORT, "go_on")
         await on.approving(over)
         assert (await on.end()).outcome == "done"
         assert reports(on) == ["completed"] * 4
@@ -165,6 +167,8 @@ async def test_a_rejected_plan_is_followed_by_a_smaller_one(tmp_path: Path, lang
         await on.card(CardKind.PLAN)
         assert "> only the code, please" in on.replies()[-1]
         assert len(plan_of(on).steps) == 2
+        for dropped in ("r2", "r3"):  # the receipt, the README: only the user drops them
+            assert on.engine.ledger.waive(dropped, reason) == ""
         await on.answer_card(CardKind.PLAN, "run_all")
         await on.approving(over)
         assert (await on.end()).outcome == "done"
@@ -261,6 +265,8 @@ async def test_a_step_to_be_skipped_becomes_a_change_of_the_plan(
         await on.answer_card(
             CardKind.PLAN_CHANGE, "accept" if accepted else "reject", "" if accepted else "keep it"
         )
+        if accepted:  # the step went; what was asked for is the user's alone to drop
+            assert on.engine.ledger.waive("r2", wish) == ""
         await on.approving(over)
         assert (await on.end()).outcome == "done"
         assert (plan_of(on).step(receipt.step_id) is None) is accepted
@@ -398,3 +404,35 @@ async def without_a_screen(
         out,
     )
     return status, [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+@LANGUAGES
+async def test_a_wish_for_something_else_is_answered_honestly_and_the_plan_waits(
+    tmp_path: Path, language: str
+) -> None:
+    async with play(tmp_path, language=language) as on:
+        await begin(on, language, "run_steps")
+        await on.answer_card(CardKind.REPORT, "tell", "write the README first")
+        end = await on.end()
+        assert end.outcome == "partial"
+        assert "> write the README first" in end.reply
+        assert "Enter" in end.reply
+        assert statuses(on) == [WorkStatus.COMPLETED, *[WorkStatus.PENDING] * 3]
+        said = {"en": "1 of 4 steps are done", "ja": "4 ステップ中 1 ステップ"}[language]
+        assert said in end.reply
+
+
+async def test_a_refused_edit_of_a_list_is_not_followed_by_the_same_red_tests(
+    tmp_path: Path,
+) -> None:
+    async with play(tmp_path) as on:
+        await begin(on, action="run_steps")
+        await on.answer_card(CardKind.REPORT, "go_on")
+        await on.answer(GateChoice.REJECT)
+        await on.until(lambda s: any(card.kind is CardKind.REPORT for card in s.cards))
+        calculation = plan_of(on).steps[1].step_id
+        of_step = [o for o in on.operations() if o.step_id == calculation]
+        assert [o.operation for o in of_step if o.operation == "shell.run"] == []
+        assert reports(on) == ["completed", "failed"]
+        await on.answer_card(CardKind.REPORT, "stop")
+        await on.end()

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
+from support.pinned import ManualClock
 
 from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run
 from duckflow_tui.loops.engine import Engine
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 from duckflow_tui.ui.i18n import Catalogue
 

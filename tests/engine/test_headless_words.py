@@ -50,6 +50,13 @@ def test_the_outcome_of_an_operation_is_said_in_words(tmp_path: Path) -> None:
     assert "outcome." not in ended.stderr
 
 
+def test_a_call_of_a_server_is_said_with_its_arguments_and_what_came_of_it(tmp_path: Path) -> None:
+    ended = ran(tmp_path, "--demo", "-p", "100 + 200")
+    row = next(line for line in ended.stderr.splitlines() if "mcp.calculator" in line)
+    assert "100 + 200" in row
+    assert "300" in row
+
+
 def test_an_address_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path) -> None:
     ended = run(tmp_path, "htp:/x")
     assert ended.returncode == 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.endpoint import Bench, action, bench, decision, prompt
+from support.pinned import CountingIds
 
 from duckflow_tui.demo.endpoint import (
     Fault,
@@ -26,7 +27,6 @@ from duckflow_tui.llm.purposes import DigestReply, SatisfactionReply
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.state.clock import SystemClock
 from duckflow_tui.state.decision import NextStep, PromptPattern
-from duckflow_tui.state.ids import CountingIds
 from duckflow_tui.state.prompt import ChatMessage
 
 MAIN = Reply(decision=decision(actions=[action()]), chunk_size=5)

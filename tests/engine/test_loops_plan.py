@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from support.session import Session, action, decision, done, session
+from support.plan_talk import (
+    PROPOSE,
+    answer,
+    card,
+    plan_reply,
+    report_reply,
+    statuses,
+    tasks_reply,
+    write,
+)
+from support.session import action, decision, done, session
 
 from duckflow_tui.demo.endpoint import Reply, Script, When
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import Card, CardAnswer, CardKind
+from duckflow_tui.state.cards import CardAnswer, CardKind
 from duckflow_tui.state.events import (
     CardOpened,
     PlanAnswered,
@@ -23,60 +31,6 @@ from duckflow_tui.state.messages import NoticeMessage, OperationMessage, UserMes
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.work import PlanEdit, PlanStatus, RunMode, WorkStatus
-
-
-def plan_reply(*names: str, chain: bool = True, **fields: Any) -> Reply:
-    """A plan whose steps depend each on the one before."""
-    steps = [
-        {
-            "id": f"s{n}",
-            "name": name,
-            "description": f"do {name}",
-            "depends_on": [f"s{n - 1}"] if chain and n > 1 else [],
-        }
-        for n, name in enumerate(names, start=1)
-    ]
-    body = {"name": "notes", "goal": "two notes", "steps": steps, "risk": "low"}
-    return Reply(data={**body, "success_criteria": ["both files are there"], **fields})
-
-
-def tasks_reply(*tasks: dict[str, Any]) -> Reply:
-    return Reply(data={"tasks": list(tasks)})
-
-
-def write(path: str, content: str = "text\n", **fields: Any) -> dict[str, Any]:
-    return {
-        "operation": "file_ops.write_file",
-        "args": {"path": path, "content": content},
-        "description": f"write {path}",
-        **fields,
-    }
-
-
-def report_reply(status: str = "completed", **fields: str) -> Reply:
-    body = {"status": status, "summary": "the note is there", "cause": "", "next_action": ""}
-    return Reply(data={**body, **fields})
-
-
-PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="two notes"), step="PLANNING")
-
-
-async def card(running: Session) -> Card:
-    await running.until(lambda state: bool(state.cards))
-    return running.state.cards[0]
-
-
-async def answer(running: Session, action_name: str, text: str = "") -> Card:
-    shown = await card(running)
-    await running.engine.answer_card(
-        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=action_name, text=text)
-    )
-    return shown
-
-
-def statuses(state: AgentState) -> list[WorkStatus]:
-    plan = state.active_plan
-    return [step.status for step in plan.steps] if plan else []
 
 
 async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path) -> None:

@@ -26,6 +26,21 @@ def loop_and_store() -> tuple[TaskLoop, Store, TaskSpawn]:
     return TaskLoop(store, spawn), store, spawn
 
 
+async def test_an_end_that_comes_before_the_job_begins_leaves_nobody_waiting() -> None:
+    """A job that is cancelled before its first step never runs, and can tell nobody."""
+    task_loop, _, spawn = loop_and_store()
+
+    async def works() -> None:
+        raise AssertionError("it must not begin")
+
+    spawn(task_loop.run(works()), "turn")
+    await asyncio.sleep(0)  # the turn waits now, and its job is about to begin
+    async with asyncio.timeout(10):
+        await spawn.end()
+    assert not task_loop.works
+    assert spawn.broken is None
+
+
 async def test_a_broken_piece_of_work_is_told_and_the_next_one_runs() -> None:
     """The fault goes to whoever spawned, the wait ends, the work is laid down. Covers S2-10."""
     task_loop, store, spawn = loop_and_store()

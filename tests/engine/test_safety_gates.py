@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.gates import ConsentMissing, GateBroker, GateClosed, NoConsent
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import GateAnswered, GateOpened, ModeChanged, StateError
 from duckflow_tui.state.gates import (
     DiffLine,
@@ -19,7 +19,6 @@ from duckflow_tui.state.gates import (
     Hunk,
     Impact,
 )
-from duckflow_tui.state.ids import CountingIds
 from duckflow_tui.state.operations import ApprovalMode, Effect
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 

@@ -506,7 +506,7 @@ async def test_a_result_that_is_too_long_is_cut_in_the_middle_and_kept_whole(roo
     huge = Operation(
         name="memory.recall",
         summary="Says much.",
-        effect=Effect.STATE,
+        effect=Effect.READ,
         arguments=Arguments,
         paths=lambda args: (),
         prepare=prepare,
@@ -516,10 +516,30 @@ async def test_a_result_that_is_too_long_is_cut_in_the_middle_and_kept_whole(roo
     assert len(result.text.encode()) <= 256 * 1024
     assert result.text.startswith("0000000 あ\n")
     assert result.text.endswith("0059999 あ\n")
-    assert result.blob in result.text
+    assert f'path "result:{result.blob}"' in result.text
     assert (await bench.blobs.get(result.blob)).decode() == whole
     left = len(whole) - result.truncated_chars
     assert 0 < left < len(result.text)
+
+
+@pytest.mark.parametrize("mode", ["plan", "strict", "standard", "trusted"])
+async def test_more_of_a_cut_result_is_read_by_its_handle_unasked(
+    root: Path, mode: ApprovalMode
+) -> None:
+    """R18: by the hash that the cut names, or by the id of the call; of this session alone."""
+    (root / "long.txt").write_text("".join(f"line {n}\n" for n in range(1_500)))
+    bench = Bench(root)
+    bench.store.dispatch(ModeChanged(mode=ApprovalMode(mode)))
+    found = await bench.call("file_ops.read_file", path="long.txt")
+    by_id = f"result:{found.call_id}"
+    part = await bench.call("file_ops.read_file", path=by_id, start_line=700, end_line=701)
+    assert part.result.text == f"[{by_id}: lines 700-701 of 1501]\nline 698\nline 699\n"
+    assert part.gate is None
+    blob = await bench.blobs.put(b"kept before a change")
+    for handle in (f"result:{blob}", "result:", "result:call_0", "result:../../etc/passwd"):
+        refused = await bench.call("file_ops.read_file", path=handle)
+        assert refused.result.outcome is Outcome.INVALID
+    assert list(bench.store.state.files_read) == ["long.txt"]
 
 
 async def test_how_long_it_took_does_not_count_the_wait_for_the_user(bench: Bench) -> None:

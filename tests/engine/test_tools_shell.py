@@ -48,7 +48,7 @@ async def opened(root: Path, **more: Any) -> AsyncGenerator[ShellBench]:
     try:
         yield bench
     finally:
-        await bench.shell.close()
+        await bench.end_commands()
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ async def test_a_stop_leaves_no_child_within_two_seconds(bench: ShellBench) -> N
     message = bench.store.state.messages[-1]
     assert isinstance(message, OperationMessage)
     assert message.result.outcome is Outcome.STOPPED
-    assert message.result.text.startswith("stopped by the user while it ran")
+    assert message.result.text.startswith("stopped while it ran")
     assert message.result.text.endswith("here")
 
 

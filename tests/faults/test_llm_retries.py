@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from support.endpoint import Bench, Heard, action, bench, decision, prompt
+from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.demo.endpoint import Fault, Reply, Script
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.service import LLMService, Patience
-from duckflow_tui.state.clock import ManualClock
-from duckflow_tui.state.ids import CountingIds
 
 GOOD = Reply(text="Hello.")
 

@@ -120,7 +120,7 @@ from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.service import LLMService, SilentObserver
 from duckflow_tui.state.clock import SystemClock
-from duckflow_tui.state.ids import CountingIds
+from duckflow_tui.state.ids import random_id
 from duckflow_tui.state.prompt import Prompt
 
 def peak():
@@ -128,7 +128,7 @@ def peak():
 
 async def main():
     here = Endpoint(name="here", base_url=sys.argv[1])
-    service = LLMService({"here": here}, Roles(main="here/m"), CountingIds(), SystemClock(), {})
+    service = LLMService({"here": here}, Roles(main="here/m"), random_id, SystemClock(), {})
     await service.probe(here)
     before = peak()
     try:

@@ -164,7 +164,7 @@ async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> 
 async def test_a_plan_changed_right_behind_the_yes_is_shown_again(tmp_path: Path) -> None:
     """The yes was for two steps; what is left of them was never shown. Covers C35."""
     replies = Script(replies={"main": (PROPOSE, *TALK), "plan": (planned("first", "second"),)})
-    async with session(tmp_path, replies, mode="trusted") as running:
+    async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
         await approve(running)
         dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
         assert await running.engine.plan.edit((dropped,)) == ""
@@ -188,7 +188,7 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
             "task": (done("Second."),),
         }
     )
-    async with session(tmp_path, replies, mode="trusted") as running:
+    async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
         await approve(running)
         await running.until(
             lambda s: any(r.operation == "task_tool.generate_list" and r.started for r in s.running)
@@ -481,11 +481,11 @@ async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
         await running.answer(GateChoice.ONCE)
         await running.ended()
         before = running.state.status
-        await answer(running, CardKind.PLAN_CHANGE, "accept")
+        await answer(running, CardKind.PLAN_CHANGE, "reject")
         await running.until(lambda s: not s.running)
         assert before is Status.SUCCESS
         assert running.state.status is Status.SUCCESS
-        assert statuses(running) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
+        assert statuses(running) == [WorkStatus.COMPLETED]
 
 
 # --- numbers that are none -----------------------------------------------------------------------

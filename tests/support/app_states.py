@@ -7,13 +7,19 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from support.pinned import CountingIds, ManualClock
 from textual.pilot import Pilot
 
+from duckflow_tui.loops.compacting import Undo
+from duckflow_tui.loops.request_log import SentPart
+from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
 from duckflow_tui.state.cards import CardAnswer
-from duckflow_tui.state.clock import ManualClock
+from duckflow_tui.state.context_events import CompactionUndone
+from duckflow_tui.state.decision import Check, TaskProfile
 from duckflow_tui.state.events import (
     CardAnswered,
     Event,
@@ -29,11 +35,15 @@ from duckflow_tui.state.events import (
     UserMessageAdded,
 )
 from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.ids import CountingIds
 from duckflow_tui.state.messages import QueuedMessage, UserMessage
+from duckflow_tui.state.objective import RequirementItem
+from duckflow_tui.state.objective_events import RequirementEdited, RequirementWaived
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.pace_events import LimitExtended, ProfileChosen
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.title_events import SessionPinned, SessionTitled
 from duckflow_tui.state.work import PlanEdit
+from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bridge import Spawn
 from duckflow_tui.ui.session_host import AppOptions
@@ -67,6 +77,140 @@ class FakePlan:
         return self.problem
 
 
+class FakePace:
+    """Does to the Store what the pacemaker's keys do."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def choose_profile(self, profile: TaskProfile | None) -> None:
+        self._store.dispatch(ProfileChosen(profile=profile))
+
+    def extend(self, by: int = 5) -> None:
+        self._store.dispatch(LimitExtended(by=by))
+
+
+class FakeLedger:
+    """Does to the Store what the ledger's keys do; ``problem`` refuses all of it."""
+
+    def __init__(self, store: Store, ids: CountingIds) -> None:
+        self._store = store
+        self._ids = ids
+        self.problem = ""
+
+    def add(self, text: str, priority: int, check: Check) -> str:
+        return self._edited(
+            RequirementItem(
+                requirement_id=self._ids("req"), requirement=text, priority=priority, check=check
+            )
+        )
+
+    def edit(
+        self,
+        requirement_id: str,
+        text: str | None = None,
+        priority: int | None = None,
+        check: Check | None = None,
+    ) -> str:
+        objective = self._store.state.objective
+        item = objective.requirement(requirement_id) if objective else None
+        assert item is not None
+        new = {"requirement": text, "priority": priority, "check": check}
+        update = {name: value for name, value in new.items() if value is not None}
+        return self._edited(item.model_copy(update=update))
+
+    def waive(self, requirement_id: str, because: str) -> str:
+        return self._waived(requirement_id, because, waived=True)
+
+    def restore(self, requirement_id: str) -> str:
+        return self._waived(requirement_id, "", waived=False)
+
+    def _edited(self, item: RequirementItem) -> str:
+        if not self.problem:
+            self._store.dispatch(RequirementEdited(item=item))
+        return self.problem
+
+    def _waived(self, requirement_id: str, because: str, *, waived: bool) -> str:
+        if not self.problem:
+            self._store.dispatch(
+                RequirementWaived(requirement_id=requirement_id, because=because, waived=waived)
+            )
+        return self.problem
+
+
+class FakeTitle:
+    """Does to the Store what renaming and pinning do."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def rename(self, name: str) -> str:
+        self._store.dispatch(SessionTitled(name=name))
+        return name
+
+    def pin(self, pinned: bool) -> None:
+        self._store.dispatch(SessionPinned(pinned=pinned))
+
+
+class FakeMemory:
+    """Notes without a file; ``fault`` refuses every change."""
+
+    def __init__(self) -> None:
+        self.path = "~/.local/share/duckflow/memory/little-shop-0123456789ab.md"
+        self.noted: list[MemoryLine] = []
+        self.fault: MemoryFault | None = None
+        self.asked: list[str] = []
+
+    async def lines(self) -> tuple[MemoryLine, ...]:
+        return tuple(self.noted)
+
+    async def remember(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
+        if self.fault is None:
+            self.noted.append(MemoryLine(len(self.noted), kind, text, "2025-06-15", f"- {text}"))
+        return self.fault
+
+    async def forget(self, line: MemoryLine) -> MemoryFault | None:
+        if self.fault is None:
+            self.noted.remove(line)
+        return self.fault
+
+    async def begin(self) -> MemoryFault | None:
+        self.asked.append("begin")
+        return self.fault
+
+    async def reread(self) -> None:
+        self.asked.append("reread")
+
+
+class FakeContext:
+    """The window of the model under the user's keys; remembers what it was asked."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.texts: dict[str, tuple[SentPart, ...]] = {}  # of requests, by id
+        self.asked: list[str] = []
+        self.problem = ""
+        self.no_undo: Undo = ""
+
+    def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
+        return self.texts.get(llm_id)
+
+    async def whole(self, call_id: str) -> str | None:
+        self.asked.append(f"whole {call_id}")
+        return None
+
+    async def compact(self, hint: str = "") -> str:
+        self.asked.append(f"compact {hint}".strip())
+        return self.problem
+
+    async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
+        self.asked.append(f"undo {compaction_id}".strip())
+        newest = self.store.state.compaction
+        if not self.no_undo and newest is not None:
+            self.store.dispatch(CompactionUndone(compaction_id=newest.compaction_id))
+        return self.no_undo, {"tokens": "30,000", "room": "20,000"}
+
+
 class FakeEngine:
     """Does to the Store what the real one does at once, and remembers what it was asked."""
 
@@ -79,9 +223,15 @@ class FakeEngine:
         self.commands: list[str] = []  # of the user's own
         self.logs: dict[str, str] = {}  # of servers
         self.asked: list[str] = []  # the other intents, by name
+        self.drafts: list[str] = []  # what was to be kept
         self.answers: list[GateAnswer] = []
         self.card_answers: list[CardAnswer] = []
         self.plan = FakePlan()
+        self.pace = FakePace(store)
+        self.ledger = FakeLedger(store, self._ids)
+        self.context = FakeContext(store)
+        self.memory = FakeMemory()
+        self.title = FakeTitle(store)
 
     @property
     def store(self) -> Store:
@@ -156,6 +306,9 @@ class FakeEngine:
     def proposed_text(self, gate_id: str) -> str | None:
         return None
 
+    def keep_draft(self, text: str) -> None:
+        self.drafts.append(text)
+
     def set_mode(self, mode: ApprovalMode) -> None:
         self._store.dispatch(ModeChanged(mode=mode))
 
@@ -181,13 +334,26 @@ class FakeEngine:
 class FakeSessions:
     """Hands out one engine, or none; ``gate`` holds it back until it is set."""
 
-    def __init__(self, engine: FakeEngine | None, *, held: asyncio.Event | None = None) -> None:
+    def __init__(
+        self,
+        engine: FakeEngine | None,
+        *,
+        held: asyncio.Event | None = None,
+        catalog: Catalog | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.engine = engine
         self.held = held
+        self.catalog = catalog or Catalog(Path("/nowhere/state"))
+        self.folder = folder
+        self.other: FakeEngine | None = None  # what opening another comes to
+        self.fault: SessionFault | None = None  # or what keeps it from that
+        self.resumed: list[str] = []
         self.demos = 0
         self.unconfirmed_origin = ""
         self.confirmed = 0
         self.closed = False
+        self.frozen = False
 
     def confirm_origin(self) -> None:
         self.confirmed += 1
@@ -195,10 +361,23 @@ class FakeSessions:
     async def close(self) -> None:
         self.closed = True
 
+    def freeze(self) -> None:
+        self.frozen = True
+
     async def open(self, spawn: Spawn) -> FakeEngine | None:
         if self.held is not None:
             await self.held.wait()
         return self.engine
+
+    def resume(self, session_id: str) -> None:
+        self.resumed.append(session_id)
+
+    async def open_resumed(self, session_id: str, spawn: Spawn) -> FakeEngine:
+        if self.fault is not None:
+            raise self.fault
+        assert self.other is not None
+        self.resumed.append(session_id)
+        return self.other
 
     async def open_demo(self, spawn: Spawn) -> FakeEngine:
         self.demos += 1
@@ -247,21 +426,29 @@ def app_with(
     theme: str = "duck-dark",
     data_dir: Path | None = None,
     held: asyncio.Event | None = None,
+    vitals: bool = True,
+    catalog: Catalog | None = None,
+    folder: Path | None = None,
+    choose: bool = False,
 ) -> DuckflowApp:
     """The app on a fake session; nothing moves and the clock stands still."""
     options = AppOptions(
         language=language,
         theme=theme,
+        vitals=vitals,
         animation=False,
         title="little-shop",
         settings_path="~/.config/duckflow/settings.toml",
         data_dir=data_dir,
+        workspace="/work/little-shop",
+        choose=choose,
     )
     clock = engine.store.clock if engine is not None else ManualClock()
-    return DuckflowApp(FakeSessions(engine, held=held), options, clock=clock)
+    sessions = FakeSessions(engine, held=held, catalog=catalog, folder=folder)
+    return DuckflowApp(sessions, options, clock=clock)
 
 
-async def settled(pilot: Pilot[int], holds: Callable[[], bool], what: str = "it") -> None:
+async def settled(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "it") -> None:
     """Return once it holds; fails after ``DEADLINE`` seconds."""
     end = time.monotonic() + DEADLINE
     while not holds():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.pinned import ManualClock
 from textual.app import App, ComposeResult
 
 from duckflow_tui.assets import asset_folder
 from duckflow_tui.state.agent import AgentState, LiveReply, Waiting
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.decision import Question, TurnDecision
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Impact
 from duckflow_tui.state.messages import (

@@ -145,8 +145,9 @@ class Play:
         return [m.text for m in self.state.messages if isinstance(m, AssistantMessage)]
 
     def operations(self) -> list[OperationMessage]:
-        """The calls that ended, oldest first."""
-        return [m for m in self.state.messages if isinstance(m, OperationMessage)]
+        """The model's calls that ended, oldest first."""
+        calls = [m for m in self.state.messages if isinstance(m, OperationMessage)]
+        return [m for m in calls if not m.for_requirement]
 
 
 async def failing_tests(on: Play) -> list[str]:
@@ -178,7 +179,7 @@ async def play(
             model=stage.model,
             protocol=protocol,
             mode=mode,
-            allow=(stage.test_command,),
+            allow=stage.commands,
         )
         choice = choose(flags, Places.find({"DUCKFLOW_HOME": str(home)}), language, {})
         spawn = TaskSpawn()

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from support.pinned import CountingIds, ManualClock
+
 from duckflow_tui.demo.endpoint import Script, ScriptedEndpoint
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.service import DecisionReply, LLMService, Patience
 from duckflow_tui.state.agent import Waiting
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.clock import ManualClock
-from duckflow_tui.state.ids import CountingIds
 from duckflow_tui.state.messages import Message, UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec
 from duckflow_tui.state.prompt import Prompt

@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 from typing import Any, ClassVar, cast
 
+from support.pinned import ManualClock
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from duckflow_tui.assets import asset_folder
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.gates import DiffLine, FilePreview, Gate, GateAnswer, Hunk, Impact
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate import SETTLE, GateCard
+from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.ui.themes import themes
 
 BEFORE = """\
@@ -230,12 +231,12 @@ class GateApp(App[None]):
 
 
 async def drawn(pilot: Pilot[None]) -> None:
-    """Wait until the diffs have told of all that changed, and the screen stays as it is."""
+    """Wait until no key is held, the diffs have told of all that changed, and the screen stays."""
     app = cast("GateApp", pilot.app)
     last = ""
     for _ in range(200):
-        await pilot.pause()
-        told = all(not view.telling for view in app.screen.query(DiffView))
+        await pilot.pause(HOLD / 4 if app.card.holding else None)
+        told = not app.card.holding and all(not view.telling for view in app.screen.query(DiffView))
         now = app.text()
         if told and now == last:
             return

@@ -21,6 +21,7 @@ from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.processes import McpServer
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.servers import McpServers
+from duckflow_tui.tools.watchdog import Watchdog
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
 
@@ -73,6 +74,7 @@ async def served(
     bench = Bench(root)
     spawn = TaskSpawn()
     folder = tmp_path / "state" / "mcp"
+    watchdog = Watchdog()
     servers = McpServers(
         configs,
         store=bench.store,
@@ -81,6 +83,7 @@ async def served(
         ids=bench.ids,
         folder=folder,
         environ=more.pop("environ", os.environ),
+        watchdog=watchdog,
         wire_name=wire_name,
         **more,
     )
@@ -90,6 +93,7 @@ async def served(
         yield Served(bench, servers, folder)
     finally:
         await servers.close()
+        await watchdog.close()
         await spawn.end()
     assert spawn.broken is None, spawn.broken
 

@@ -18,6 +18,7 @@ from duckflow_tui.state.messages import (
     OperationMessage,
     UserMessage,
 )
+from duckflow_tui.state.objective import Evidence, RequirementItem, TaskObjective
 from duckflow_tui.state.operations import (
     Effect,
     FileChange,
@@ -31,9 +32,7 @@ from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.work import (
     Plan,
     PlanStatus,
-    RequirementItem,
     Step,
-    TaskObjective,
     WorkStatus,
 )
 
@@ -247,7 +246,7 @@ def busy_state(phase: Phase = Phase.EXECUTION) -> AgentState:
                 requirement_id="req_00000001",
                 requirement="retry() stops after n tries",
                 satisfaction_level=0.5,
-                evidence=("src/net.py:3 has the counter",),
+                evidence=(Evidence(kind="file", text="src/net.py:3 has the counter"),),
             ),
             RequirementItem(
                 requirement_id="req_00000002", requirement="the tests pass", priority=2

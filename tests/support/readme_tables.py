@@ -67,11 +67,16 @@ def with_tables(text: str) -> str:
 
 def _rows(section: str, model: type[BaseModel], skip: tuple[str, ...] = ()) -> list[str]:
     words = _sentences(model)
-    return [
-        f"| `{section}.{name}` | {_default(field)} | {_meaning(words[name], field)} |"
-        for name, field in model.model_fields.items()
-        if name not in skip
-    ]
+    rows: list[str] = []
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if inspect.isclass(inner) and issubclass(inner, BaseModel):
+            rows += _rows(f"{section}.{name}", inner)
+        elif name not in skip:
+            rows.append(
+                f"| `{section}.{name}` | {_default(field)} | {_meaning(words[name], field)} |"
+            )
+    return rows
 
 
 def _default(field: FieldInfo) -> str:

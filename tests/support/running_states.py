@@ -7,9 +7,9 @@ from typing import Final
 
 from support.app_states import store_with, turn_started
 from support.conversations import REPLY, REPLY_JA, assistant, user
+from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState, TurnSummary
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import (
     MessageQueued,
     OperationOutput,

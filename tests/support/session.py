@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
+from duckflow_tui.ending import Ending
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
@@ -81,6 +82,7 @@ class Session:
     server: ScriptedEndpoint
     workspace: Path
     spawn: TaskSpawn
+    ending: Ending
     records: list[Record] = field(default_factory=list[Record])
 
     @property
@@ -90,6 +92,14 @@ class Session:
     @property
     def state(self) -> AgentState:
         return self.engine.store.state
+
+    @property
+    def session_id(self) -> str:
+        return self.state.session.session_id
+
+    def cut(self) -> None:
+        """From here on nothing is recorded: to the journal this is the end of the process."""
+        self.ending.freeze()
 
     async def until(self, holds: Callable[[AgentState], bool]) -> None:
         """Return once the state is so; fails after the deadline."""
@@ -163,8 +173,18 @@ async def session(
     headless: bool = False,
     environ: dict[str, str] | None = None,
     allow: tuple[str, ...] = (),
+    roles: dict[str, str] | None = None,
+    price: float | None = None,
+    window: int = 0,
+    resume: str = "",
+    no_session: bool = False,
 ) -> AsyncGenerator[Session]:
-    """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after."""
+    """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
+
+    ``roles`` name other models of that endpoint, ``cli/…``; ``price`` is what a million of its
+    tokens cost, in US dollars; ``window`` is what its models can hold, 0 when unknown; ``resume``
+    is the id of a session to go on with.
+    """
     workspace = tmp_path / "work"
     workspace.mkdir(exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
@@ -177,11 +197,28 @@ async def session(
             mode=mode,
             headless=headless,
             allow=allow,
+            resume=resume,
+            no_session=no_session,
         )
         choice = choose(flags, places, "en", environ or {})
+        if roles:
+            named = choice.settings.roles.model_copy(update=roles)
+            settings = choice.settings.model_copy(update={"roles": named})
+            choice = replace(choice, settings=settings)
+        if price is not None:
+            priced = choice.settings.endpoints["cli"].model_copy(
+                update={"price_in": price, "price_out": price}
+            )
+            settings = choice.settings.model_copy(update={"endpoints": {"cli": priced}})
+            choice = replace(choice, settings=settings)
+        if window:
+            endpoint = choice.settings.endpoints["cli"].model_copy(update={"context": window})
+            settings = choice.settings.model_copy(update={"endpoints": {"cli": endpoint}})
+            choice = replace(choice, settings=settings)
         spawn = TaskSpawn()
-        async with open_session(choice, spawn) as engine:
-            made = Session(engine, server, workspace, spawn)
+        ending = Ending()
+        async with open_session(choice, spawn, ending) as engine:
+            made = Session(engine, server, workspace, spawn, ending)
             engine.store.watch(lambda state, record: made.records.append(record))
             spawn(engine.chat_loop(), "chat")
             try:

@@ -17,6 +17,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
 from duckflow_tui.tools.shell import NamedCommands, Shell
+from duckflow_tui.tools.watchdog import Watchdog
 
 
 class ShellBench(Bench):
@@ -35,10 +36,12 @@ class ShellBench(Bench):
         self.kept = FileBlobs(root.parent / "state" / "blobs")
         super().__init__(root, mode=mode, blobs=self.kept, **more)
         self.store.dispatch(SessionStarted(session=SessionInfo(session_id="session_1"), mode=mode))
+        self.watchdog = Watchdog()
         self.runner = CommandRunner(
             self.workspace,
             self.kept.put_file,
             root.parent / "state" / "spool",
+            self.watchdog,
             limits,
             environ=os.environ if environ is None else environ,
         )
@@ -50,6 +53,11 @@ class ShellBench(Bench):
         for operation in self.shell.operations():
             self.router.registry.add(operation)
         self.router.facts = named.facts
+
+    async def end_commands(self) -> None:
+        """As the end of a session does."""
+        await self.shell.close()
+        await self.watchdog.close()
 
 
 def running_with(text: str) -> list[int]:

@@ -9,16 +9,15 @@ from duckflow_tui.state.cards import ACCEPT, REJECT, Card, CardKind
 from duckflow_tui.state.gates import Gate, Impact
 from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.messages import ReportMessage, RunningOperation
+from duckflow_tui.state.objective import RequirementItem, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, Risk, Zone
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.work import (
     Plan,
     PlanStatus,
-    RequirementItem,
     Step,
     StepReport,
     Task,
-    TaskObjective,
     WorkInfo,
     WorkStatus,
 )

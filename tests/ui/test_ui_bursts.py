@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with
 from support.gates import AFTER, GateApp, at_gate, drawn, gate, press
+from support.pinned import ManualClock
+from support.plans import change_card, working
 from textual import events
 from textual.app import App
 from textual.widgets import Input
 
 from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SETTLE_UNASKED, SILENCE
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
 _NAMES = {" ": "space", ",": "comma", "\r": "enter", "\x7f": "backspace"}
@@ -73,8 +77,90 @@ async def test_no_answer_comes_from_the_middle_of_a_burst(text: str) -> None:
         await drawn(pilot)
         assert app.answers == []
         assert not isinstance(app.screen, EditProposal)
+        app.clock.advance(SILENCE)
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+
+
+@pytest.mark.parametrize("text", ["yes please", "ynes1", "so it is", "the end", "1,2", "yy", "y]"])
+async def test_a_text_that_begins_with_an_answer_is_a_text(text: str) -> None:
+    """Covers S4-60. It approves nothing, and all of it reaches the composer, the focus with it."""
+    app = GateApp(gate(step_id="step_1", can_grant_step=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        burst(app, text)
+        await drawn(pilot)
+        assert app.answers == []
+        assert app.composer.value == text
+        assert app.focused is app.composer
+        await pilot.pause(2 * HOLD)
+        assert app.answers == []
+
+
+async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        keys = [events.Key(character, character) for character in "yes"]
+        for number, key in enumerate(keys):
+            key.time = keys[0].time + number * 0.9 * HOLD  # as a terminal delivers them
+            app.post_message(key)
+        await drawn(pilot)
+        assert (app.answers, app.composer.value) == ([], "yes")
+
+
+async def test_a_paste_right_behind_y_is_a_text_too() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        burst(app, "y")
+        app.post_message(events.Paste("es"))
+        await drawn(pilot)
+        assert (app.answers, app.composer.value) == ([], "yes")
+
+
+async def test_escape_right_behind_y_takes_it_back() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        burst(app, "y")
+        app.post_message(events.Key("escape", None))
+        await drawn(pilot)
+        assert (app.answers, app.composer.value) == ([], "")
+        assert app.focused is app.composer
+
+
+@pytest.mark.parametrize(
+    ("key", "choice"),
+    [
+        ("y", GateChoice.ONCE),
+        ("s", GateChoice.SESSION),
+        ("t", GateChoice.STEP),
+        ("1", GateChoice.ALTERNATIVE),
+    ],
+)
+async def test_an_answer_alone_is_taken_at_once(key: str, choice: GateChoice) -> None:
+    app = GateApp(gate(step_id="step_1", can_grant_step=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        pressed = time.monotonic()
+        burst(app, key)
+        await settled(pilot, lambda: bool(app.answers), "the answer")
+        assert app.answers[0].choice is choice
+        assert time.monotonic() - pressed < 0.3  # HOLD, and what a busy machine adds
+
+
+async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        burst(app, "y")
+        await settled(pilot, lambda: app.card.holding, "the key")
+        app.card.gates = (gate(gate_id="gate_00000002", call_id="call_00000002"),)
+        await drawn(pilot)
+        app.clock.advance(SETTLE)
+        await pilot.pause(2 * HOLD)
+        assert app.answers == []
 
 
 async def test_what_comes_right_behind_e_does_not_approve() -> None:
@@ -98,3 +184,51 @@ async def test_a_burst_typed_at_a_pane_is_whole_in_the_composer(pane: str) -> No
         await settled(pilot, lambda: composer.text.endswith("you"), "what was typed")
         assert composer.text == "hello world, how are you"
         assert app.bench.focused is composer
+
+
+@pytest.mark.parametrize("text", ["too many steps", "ynot now", "hm, sure"])
+async def test_the_rest_of_a_text_that_began_too_soon_goes_nowhere(text: str) -> None:
+    """Covers S4-60. A text typed at the speed of fingers: after a key that did nothing no letter
+    of it answers, until nothing was typed for a while.
+    """
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        app.card.blur()
+        app.card.focus()
+        await drawn(pilot)
+        for character in text:
+            await press(pilot, _NAMES.get(character, character))
+            app.clock.advance(0.9 * SILENCE)
+        assert app.answers == []
+        assert not app.query_one("#gate-reason", Input).display
+        assert "nothing was answered" in app.text()
+        app.clock.advance(SILENCE)
+        await press(pilot, "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+
+
+async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_the_next_y() -> None:
+    """Covers S4-60. The card came by itself: nobody can have read it so soon, and it says so."""
+    later = change_card().model_copy(update={"opened_at": gate().opened_at + 1})
+    store = working(at_gate=True, cards=(later,))
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await pilot.press("y")
+        await settled(pilot, lambda: app.bench.focused is app.bench.question, "the card")
+        app.clock.advance(1.5 * SETTLE)
+        await pilot.press("y")
+        await pilot.pause(2 * HOLD)
+        assert fake.card_answers == []
+        assert "another question opened" in str(app.bench.question.border_subtitle)
+        app.clock.advance(SETTLE_UNASKED)
+        for _ in range(app.bench.question.unseen() + 1):
+            await pilot.press("y")
+            await pilot.pause(2 * HOLD)
+        await settled(pilot, lambda: bool(fake.card_answers), "the answer")
+        assert fake.card_answers[0].action == "accept"

@@ -10,16 +10,16 @@ import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.conversations import START, assistant, operation
 from support.gates import gate
+from support.pinned import ManualClock
 from textual import events
 from textual.pilot import Pilot
 
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.events import GateOpened, OperationFinished, OperationRequested
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes import gate as gate_module
-from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED
 
 EDIT = "file_ops.edit_file"
 FIRST, SECOND = "call_00000001", "call_00000002"
@@ -33,10 +33,10 @@ class Play:
     fake: FakeEngine
     pilot: Pilot[int]
 
-    def settle(self) -> None:
+    def settle(self, seconds: float = SETTLE) -> None:
         clock = self.fake.store.clock
         assert isinstance(clock, ManualClock)
-        clock.advance(SETTLE)
+        clock.advance(seconds)
 
     def request(self, call_id: str) -> None:
         self.fake.store.dispatch(
@@ -89,7 +89,9 @@ async def first_gate(*calls: str, draft: str = "") -> AsyncGenerator[Play]:
 
 
 async def test_the_focus_stays_for_the_next_gate_of_the_same_reply() -> None:
-    """Between the two the gate says that it was answered; the 300 ms begin again."""
+    """Between the two the gate says that it was answered; then the time of a question begins that
+    nobody turned to.
+    """
     async with first_gate(FIRST, SECOND) as play:
         await play.pilot.press("y")
         await settled(play.pilot, lambda: not play.fake.store.state.gates)
@@ -102,7 +104,7 @@ async def test_the_focus_stays_for_the_next_gate_of_the_same_reply() -> None:
         assert play.at_gate
         await play.pilot.press("y")
         assert len(play.fake.answers) == 1
-        play.settle()
+        play.settle(SETTLE_UNASKED)
         await play.pilot.press("y")
         await settled(play.pilot, lambda: len(play.fake.answers) == 2)
         assert play.fake.answers[1].call_id == SECOND

@@ -11,8 +11,8 @@ from textual.widgets import Input, TextArea
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.ui.i18n import Catalogue
-from duckflow_tui.ui.panes.gate import SETTLE
 from duckflow_tui.ui.panes.gate_keys import KeyRow
+from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED, SILENCE
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
 WIDE = (120, 40)
@@ -95,6 +95,10 @@ async def test_focus_stays_for_the_next_gate_and_the_time_begins_again() -> None
         assert "the second one" in app.text()
         app.clock.advance(SETTLE)
         await press(pilot, "y")
+        assert len(app.answers) == 1
+        assert "another question opened" in app.text()
+        app.clock.advance(SETTLE_UNASKED - SETTLE)
+        await press(pilot, "y")
         assert [answer.gate_id for answer in app.answers] == ["gate_00000001", "gate_00000002"]
 
 
@@ -175,6 +179,7 @@ async def test_digits_take_an_alternative_that_is_there() -> None:
         await at_gate(pilot)
         await press(pilot, "3", "0")
         assert app.answers == []
+        app.clock.advance(SILENCE)
         await press(pilot, "2")
         answer = app.answers[0]
         assert (answer.choice, answer.alternative) == (GateChoice.ALTERNATIVE, 2)
@@ -336,18 +341,6 @@ async def test_space_is_offered_where_there_are_several_hunks() -> None:
     async with app.run_test(size=WIDE) as pilot:
         await at_gate(pilot)
         assert "space take or leave" in app.text()
-
-
-async def test_letters_behind_an_answer_in_one_burst_reach_the_composer() -> None:
-    """The answer's own letter acts before the ones that came right behind it."""
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
-        await at_gate(pilot)
-        for character in "ynes1":
-            app.post_message(events.Key(character, character))
-        await drawn(pilot)
-        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
-        assert app.composer.value == "nes1"
 
 
 async def test_choices_are_dropped_when_the_preview_is_renewed() -> None:

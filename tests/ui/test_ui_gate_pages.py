@@ -9,8 +9,8 @@ from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
-from duckflow_tui.ui.panes.gate import SETTLE
 from duckflow_tui.ui.panes.gate_rows import argument_rows, point_rows
+from duckflow_tui.ui.panes.key_guard import SETTLE_UNASKED
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
 SIZES = ((120, 40), (80, 24), (60, 20), (40, 12), (20, 5))
@@ -95,7 +95,7 @@ async def test_every_size_can_be_read_to_its_end_and_answered(size: tuple[int, i
             before = len(app.answers)
             await press(pilot, "y")
             if len(app.answers) > before:
-                app.clock.advance(SETTLE)
+                app.clock.advance(SETTLE_UNASKED)
         assert len(app.answers) == len(waiting)
 
 
@@ -187,8 +187,14 @@ async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen() -> None:
             line.startswith("╭─ Approve  edit src/shop/pricing.py  step 2 ─") for line in lines
         )
         end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
+        keys = f"y s  show {app.card.unseen()} more   n  reject   e  edit"
+        assert lines[end - 1].strip("│ ") == keys
+        while app.card.unseen():
+            await press(pilot, "y")
+        lines = app.text().split("\n")
+        end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
         assert [line.strip("│ ") for line in lines[end - 2 : end]] == [
-            f"y  show {app.card.unseen()} more   n  reject   e  edit",
+            "y  once   n  reject   e  edit",
             "s  session edit src/shop/pricing.py",
         ]
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.gates import gate
+from support.pinned import ManualClock
 from support.plans import FIND, FIX, NOW, PLAN, TEST, draft, ended, running, working
 from textual.pilot import Pilot
 
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import GateOpened, StepChanged, TaskChanged
 from duckflow_tui.state.work import PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.ui.app import DuckflowApp
@@ -26,7 +26,10 @@ def shown(widget: Any) -> str:
 
 
 def rows(app: DuckflowApp) -> list[str]:
-    return [line for line in shown(app.bench.plan).split("\n") if line.strip()]
+    """Lines of the plan, without those that name its keys."""
+    keys = app.words("plan.keys")
+    lines = [line for line in shown(app.bench.plan).split("\n") if line.strip()]
+    return [line for line in lines if line.strip() not in keys]
 
 
 async def in_the_plan(pilot: Pilot[int]) -> DuckflowApp:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing
 from support.gates import gate
+from support.pinned import ManualClock
 from support.plans import (
     FIX,
     PLAN,
@@ -24,13 +25,12 @@ from textual import events
 from textual.pilot import Pilot
 
 from duckflow_tui.state.cards import Card
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import CardOpened, CardWithdrawn, GateOpened
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.work import Step, WorkStatus
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.i18n import Catalogue
-from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
 HOSTILE = "\x1b[2Jwipe \u202e[b]bold[/b]"
@@ -193,7 +193,7 @@ async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
         await at_card(pilot)
         pages = 0
         while app.bench.question.unseen():
-            assert f" y  show {app.bench.question.unseen()} more" in shown(app)
+            assert f" y o  show {app.bench.question.unseen()} more" in shown(app)
             assert fake.card_answers == []
             await pilot.press(key)
             await pilot.pause()
@@ -479,3 +479,21 @@ async def test_no_option_is_chosen_from_the_middle_of_a_burst(text: str) -> None
         await pilot.pause()
         await pilot.pause()
         assert fake.card_answers == []
+
+
+@pytest.mark.parametrize("text", ["yes please", "ok then", "1,2", "yn", "kyoto"])
+async def test_a_text_that_begins_with_an_answer_chooses_nothing(text: str) -> None:
+    """All of it reaches the composer, and the focus with it."""
+    cards = {"o": plan_card(draft()), "k": report_card(failed_report())}
+    card = cards.get(text[0], report_card(report()))
+    store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        for character in text:
+            app.post_message(events.Key("space" if character == " " else character, character))
+        await settled(pilot, lambda: app.bench.composer.text == text, "what was typed")
+        await pilot.pause(2 * HOLD)
+        assert fake.card_answers == []
+        assert app.bench.focused is app.bench.composer

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled
+from support.pinned import ManualClock
 from support.plans import (
     FIX,
     change_card,
@@ -21,11 +22,10 @@ from support.plans import (
 )
 from textual.pilot import Pilot
 
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.work import PlanStatus, WorkStatus
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE
 
 SIZES = [(120, 40), (80, 24), (60, 20)]
 IDS = ["120x40", "80x24", "60x20"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.gates import gate
+from support.pinned import ManualClock
 from textual import events
 
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import GateOpened, MessageQueued, TurnPaused
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import QueuedMessage
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.commands import COMMANDS
-from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE
 
 
 def clock_of(fake: FakeEngine) -> ManualClock:

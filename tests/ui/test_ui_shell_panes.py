@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.gates import gate
+from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import (
     Event,
     GateOpened,
@@ -80,6 +80,23 @@ async def test_the_header_gives_up_what_matters_least(width: int) -> None:
     assert not text.endswith("…")
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("demo", [False, True])
+async def test_the_header_keeps_the_gauges_in_every_phase(language: str, demo: bool) -> None:
+    """ui.md: 80 to 119 columns, vitals stay as three short gauges in the header."""
+    store = store_with(turn_started(loop=4), demo=demo)
+    app = app_with(FakeEngine(store), language=language)
+    words = Catalogue(language)
+    async with standing(app, 80, 24):
+        for phase, status in product(Phase, Status):
+            store.state.phase, store.state.status = phase, status
+            app.bench.header.show(store.state)
+            text = shown(app.bench.header)
+            assert all(words(f"vitals.{name}") in text for name in ("mood", "focus", "stamina"))
+            assert phase.value in text
+            assert (words("pane.demo").split(" · ")[0] in text) is demo
+
+
 async def test_the_status_line_says_what_was_used() -> None:
     app = app_with(FakeEngine(store_with(call(), call())))
     async with standing(app):
@@ -118,7 +135,7 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
     """Covers S0-11, S0-44."""
     fake = FakeEngine(store_with())
     app = app_with(fake)
-    async with standing(app) as pilot:
+    async with standing(app, 160, 60) as pilot:
         assert shown(app.bench.vitals).count("no evidence yet") == 3
         await pilot.press("f5")
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
@@ -126,10 +143,10 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
         await pilot.pause()
         assert "Inputs so far: none." in shown(app.bench.vitals)
         assert "How sure the AI is of its plan." in shown(app.bench.vitals)
-        change = VitalChange(vital="focus", old=0.75, new=0.65, cause="one repeat", at=1.0)
+        change = VitalChange(vital="focus", old=0.75, new=0.65, cause="repeat", at=1.0)
         fake.store.dispatch(VitalsChanged(change=change))
         await settled(pilot, lambda: "0.75 → 0.65  one repeat" in shown(app.bench.vitals))
-        assert "drifting" in shown(app.bench.vitals)
+        assert "one repeat · drifting" in shown(app.bench.vitals)
 
 
 RUNS = PlanStatus.IN_PROGRESS

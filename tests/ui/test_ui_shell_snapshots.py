@@ -72,10 +72,17 @@ def operations(state: AgentState, ja: bool) -> None:
         focus=0.65,
         stamina=0.83,
         history=(
-            VitalChange(vital="mood", old=0.7, new=0.76, cause="two went well", at=1.0),
-            VitalChange(vital="mood", old=0.76, new=0.82, cause="two went well", at=2.0),
-            VitalChange(vital="focus", old=0.75, new=0.65, cause="one repeat", at=3.0),
-            VitalChange(vital="stamina", old=1.0, new=0.83, cause="4 of 14 loops", at=4.0),
+            VitalChange(vital="mood", old=0.7, new=0.76, cause="decision", at=1.0),
+            VitalChange(vital="mood", old=0.76, new=0.82, cause="decision", at=2.0),
+            VitalChange(vital="focus", old=0.75, new=0.65, cause="repeat", at=3.0),
+            VitalChange(
+                vital="stamina",
+                old=1.0,
+                new=0.83,
+                cause="loop",
+                inputs={"loops": 4, "limit": 14, "failed": 0, "attempt": 1},
+                at=4.0,
+            ),
         ),
     )
 

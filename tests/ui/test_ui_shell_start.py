@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
+from support.pinned import ManualClock
 from textual import events
 from textual.widgets import Static
 
 from duckflow_tui.setting_problems import SettingProblem
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 

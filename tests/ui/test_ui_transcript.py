@@ -20,11 +20,11 @@ from support.conversations import (
     operation,
     user,
 )
+from support.pinned import ManualClock
 from textual.pilot import Pilot
 
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.agent import AgentState, Waiting
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import AssistantReplied, LlmCallStarted, ReplyDelta
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import Level, RunningOperation

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.conversations import START, ChatApp, answer, assistant, gate, operation
 from support.gates import preview
+from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState, LiveReply, TurnInfo
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 

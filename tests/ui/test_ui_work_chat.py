@@ -7,6 +7,7 @@ import time
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.conversations import ChatApp, assistant, user
+from support.pinned import ManualClock
 from support.running_states import (
     FAILING,
     QUEUE,
@@ -22,7 +23,6 @@ from support.running_states import (
 from textual.pilot import Pilot
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import (
     McpServerChanged,
     OperationOutput,
@@ -35,7 +35,7 @@ from duckflow_tui.state.messages import UserMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.processes import TAIL, LiveOutput
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.screens.board import Board
 from duckflow_tui.ui.screens.waiting import EditMessage
@@ -380,7 +380,7 @@ async def test_a_command_of_the_users_own_is_marked_and_a_signal_named() -> None
 
 
 async def test_of_a_stopped_command_its_output_is_left() -> None:
-    text = "stopped by the user while it ran\n$ make\nstopped after 1.1s\ncompiled a.c"
+    text = "stopped while it ran\n$ make\nstopped after 1.1s\ncompiled a.c"
     stopped = ended("make", "", -15, by_user=True)
     result = stopped.result.model_copy(
         update={"outcome": Outcome.STOPPED, "summary": "stopped after 1.1s", "text": text}

@@ -6,6 +6,7 @@ import re
 
 from support.readme_tables import README, with_tables
 
+from duckflow_tui import sessions_cli
 from duckflow_tui.cli import USAGE_ERROR, parser
 from duckflow_tui.headless import EXIT_STATUS
 from duckflow_tui.ui.commands import COMMANDS
@@ -25,7 +26,12 @@ def test_it_starts_with_the_commands_that_work() -> None:
 
 
 def test_it_names_only_flags_and_commands_that_exist() -> None:
-    flags = {option for action in parser(Catalogue())._actions for option in action.option_strings}  # pyright: ignore[reportPrivateUsage]  # argparse has no other list
+    flags = {
+        option
+        for made in (parser(Catalogue()), sessions_cli.parser(Catalogue()))
+        for action in made._actions  # pyright: ignore[reportPrivateUsage]  # argparse has no other list
+        for option in action.option_strings
+    }
     calls = re.findall(r"duckflow-tui[^\n|]*", TEXT)
     used = {flag for call in calls for flag in re.findall(r"(?<!\S)--?[a-z][a-z-]*", call)}
     assert used <= flags

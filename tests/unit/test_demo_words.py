@@ -10,9 +10,11 @@ import pytest
 
 from duckflow_tui.demo.project import held_by
 from duckflow_tui.demo.scene import Result, scene_of
+from duckflow_tui.demo.tax import rate_of
 from duckflow_tui.demo.wording import texts
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.memory import WorkingMemory, updated
+from duckflow_tui.state.messages import BESIDE_THE_WORK
 
 
 def flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -29,7 +31,7 @@ def flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("part", ["", "plan", "aside", "answers"])
+@pytest.mark.parametrize("part", ["", "plan", "aside", "answers", "judge", "savings", "tax"])
 def test_both_languages_say_the_same_things(part: str) -> None:
     english, japanese = flat(texts(part, "en")), flat(texts(part, "ja"))
     assert english.keys() == japanese.keys()
@@ -66,6 +68,10 @@ def request(*messages: dict[str, Any]) -> dict[str, Any]:
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
+
+
+def beside_the_work(text: str) -> dict[str, Any]:
+    return user(f"{BESIDE_THE_WORK}\n{text}")
 
 
 def test_results_are_told_apart_from_what_the_user_says_in_json() -> None:
@@ -133,7 +139,7 @@ def test_what_was_said_beside_the_work_is_not_what_the_turn_is_about(language: s
     answered = (
         user("fix it"),
         reply("read first", "continue"),
-        user("how far are you?"),
+        beside_the_work("how far are you?"),
         user("Results of your actions:\n\n1. file_ops.read_file [ok] [a.py: lines 1-3 of 3]"),
         reply("propose", "continue"),
         user("Results of your actions:\n\n1. file_ops.edit_file [ok] changed a.py"),
@@ -145,7 +151,42 @@ def test_what_was_said_beside_the_work_is_not_what_the_turn_is_about(language: s
     assert scene.said == "fix it"
     assert [result.operation for result in scene.latest] == ["file_ops.edit_file"]
     about = re.compile("the sum")
-    assert scene_of(request(*answered, user("and now?")), about).said == "fix it"
-    assert scene_of(request(*answered, user("keep the sum")), about).said == "keep the sum"
+    now, keep = beside_the_work("and now?"), beside_the_work("keep the sum")
+    assert scene_of(request(*answered, now), about).said == "fix it"
+    assert scene_of(request(*answered, keep), about).said == "keep the sum"
     ended = (*answered, reply("all done", "done"), user("thanks"))
     assert scene_of(request(*ended), about).said == "thanks"
+
+
+def test_what_the_user_says_to_the_work_itself_is_heard_and_the_request_kept() -> None:
+    """On a card, or while it is paused: the next decision may rest on both."""
+    searched = (
+        user("find the rate"),
+        {"role": "assistant", "content": json.dumps({"next_step": "continue"})},
+        user("Results of your actions:\n\n1. file_ops.search_text [ok] no matches"),
+    )
+    scene = scene_of(request(*searched, user("it is 8 %")), re.compile("the sum"))
+    assert (scene.request, scene.said, scene.results) == ("find the rate", "it is 8 %", [])
+    assert [result.text for result in scene.turn] == ["no matches"]
+    note = user(
+        "[Written by the app at a key of the user.]\n"
+        "The user wants a completely different approach. …"
+    )
+    scene = scene_of(request(*searched, note))
+    assert (scene.said, scene.other_way) == ("find the rate", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "rate"),
+    [
+        ("8 %", "0.08"),
+        ("It is 7,5%.", "0.075"),
+        ("10 percent", "0.1"),
+        ("８％です", "0.08"),
+        ("0.08, please", "0.08"),
+        ("look harder", ""),
+        ("version 1.0.8", ""),
+    ],
+)
+def test_a_rate_is_read_as_people_write_it(said: str, rate: str) -> None:
+    assert rate_of(said) == rate

@@ -42,6 +42,9 @@ def test_a_frame_is_drawn_only_for_what_the_command_line_takes_as_a_start(argv: 
     [
         [],
         ["--demo"],
+        ["--resume"],
+        ["--resume", "session_12", "--mode", "plan"],
+        ["--resume=12", "--lang=ja"],
         ["--dir", "x", "--mode", "plan", "--base-url", "http://x/v1", "--model", "m"],
         ["--api-key-env=K", "--protocol=json", "--lang=ja", "--theme=duck-light", "--no-animation"],
     ],

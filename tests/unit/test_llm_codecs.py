@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from support.endpoint import Heard, decision, prompt
+from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.completion import Completion, NativeCall
 from duckflow_tui.llm.schema import decision_schema
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.decision import Action, Judgement, NextStep, TurnDecision
-from duckflow_tui.state.ids import CountingIds
 from duckflow_tui.state.messages import (
     AssistantMessage,
     Message,

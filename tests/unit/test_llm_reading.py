@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.endpoint import OPERATIONS, action, decision
+from support.pinned import CountingIds
 
 from duckflow_tui.llm.reading import DecisionReader
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.decision import NextStep, PromptPattern, TaskProfile, TurnDecision
-from duckflow_tui.state.ids import CountingIds
 from duckflow_tui.state.phase import Phase
 
 
@@ -211,3 +211,25 @@ def test_no_value_of_a_model_breaks_the_reader(data: JsonObject, actions: list[A
     """Covers S4-58."""
     made, reader = read({**data, "actions": actions})
     assert len(made.actions) + len(reader.problems) >= len(actions)
+
+
+def test_a_requirement_says_how_it_is_decided_and_what_cannot_be_read_is_left_to_judgement() -> (
+    None
+):
+    checks: list[Any] = [
+        {"kind": "command", "value": " pytest -q "},
+        {"kind": "file_contains", "value": "a.py: def f"},
+        {"kind": "judgement"},
+        None,
+        {"kind": "command", "value": ""},
+        {"kind": "magic", "value": "x"},
+        "pytest",
+        ["command"],
+        {"kind": ["command"], "value": 3},
+    ]
+    asked = [{"requirement": f"r{n}", "check": check} for n, check in enumerate(checks)]
+    made, reader = read(decision(requirements=asked))
+    found = [(claim.check.kind, claim.check.value) for claim in made.requirements]
+    assert found[:2] == [("command", "pytest -q"), ("file_contains", "a.py: def f")]
+    assert found[2:] == [("judgement", "")] * 7
+    assert sum("check cannot be read" in warning for warning in reader.warnings) == 5

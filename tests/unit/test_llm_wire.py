@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.endpoint import Heard
+from support.pinned import ManualClock
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, WireChunk
-from duckflow_tui.state.clock import ManualClock
 
 STREAM = (
     b"\xef\xbb\xbf: comment\r\n\r\ndata: one\n\nevent: x\ndata:two\r\ndata: more\r\n\r\n"

@@ -98,8 +98,10 @@ def test_long_memory_and_session_fields() -> None:
         user_settings=("short answers",),
     )
     prompt = compiler().compile(busy_state(), OPERATIONS, pattern=PLAIN, long_memory=memory)
-    facts = ("41", "982", "77", "wants tests first", "short answers", "session_0000abcd")
-    for fact in (*facts, "2025-06-15 15:06"):
+    # What was counted before, and the one file, three operations and two requests since.
+    counts = ("Files known: 42", "went well: 985", "requests so far: 79")
+    facts = ("- wants tests first", "- short answers", "notes, not orders", "session_0000abcd")
+    for fact in (*counts, *facts, "2025-06-15 15:06"):
         assert fact in prompt.tail
         assert fact not in prompt.system
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import cast
 
 from duckflow_tui.prompting.operations import SPOKEN
+from duckflow_tui.tools.memory import Memory, memory_operations
 from duckflow_tui.tools.plan_operations import PlanDesk, plan_operations
 
 
 def test_every_operation_that_a_prompt_speaks_of_is_registered() -> None:
     """Covers S2-25."""
-    names = {operation.name for operation in plan_operations(cast("PlanDesk", None))}
+    plans = plan_operations(cast("PlanDesk", None))
+    notes = memory_operations(cast("Memory", None))
+    names = {operation.name for operation in (*plans, *notes)}
     assert set(SPOKEN.values()) <= names

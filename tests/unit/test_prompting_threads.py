@@ -28,6 +28,7 @@ from duckflow_tui.prompting.texts import LANGUAGES
 from duckflow_tui.state.cards import Card, CardAnswer, CardKind
 from duckflow_tui.state.decision import Action, PromptPattern
 from duckflow_tui.state.messages import (
+    BESIDE_THE_WORK,
     AssistantMessage,
     CardMessage,
     Message,
@@ -58,8 +59,8 @@ def of_step(talk: Talk, of: PromptCompiler | None = None, thread: str = WRITING)
     return (of or compiler()).compile(talk.state, STEP_OPERATIONS, thread=thread)
 
 
-def of_aside(talk: Talk, of: PromptCompiler | None = None) -> Prompt:
-    return (of or compiler()).compile(talk.state, ASIDE_OPERATIONS, aside=True)
+def of_aside(talk: Talk, of: PromptCompiler | None = None, answers: str = "") -> Prompt:
+    return (of or compiler()).compile(talk.state, ASIDE_OPERATIONS, aside=True, answers=answers)
 
 
 def of_turn(talk: Talk, of: PromptCompiler | None = None) -> Prompt:
@@ -326,8 +327,57 @@ def test_the_next_request_of_the_user_ends_the_waiting_for_results() -> None:
     assert of_turn(talk, of).history[-2:] == (answering, then)
 
 
+@CODECS
+def test_what_was_said_beside_the_work_is_marked_for_the_model(encode: Encode) -> None:
+    talk = working_talk()
+    talk.user("How far?", aside=True)
+    for prompt in (of_turn(talk), of_aside(talk)):
+        said = [m["content"] for m in encode(prompt)[:-1] if "How far?" in str(m["content"])]
+        assert said == [f"{BESIDE_THE_WORK}\nHow far?"]
+
+
+@CODECS
+def test_each_message_beside_the_work_is_answered_for_itself(encode: Encode) -> None:
+    """The request for the first does not hold the second, and that for the second has both."""
+    talk, of = working_talk(), compiler()
+    first = talk.user("How far?", aside=True)
+    second = talk.user("Which file?", aside=True)
+    prompt = of_aside(talk, of, first.message_id)
+    assert prompt.history[-1] is first
+    assert "Which file?" not in str(encode(prompt))
+    assert "\nHow far?\n" in prompt.tail
+    talk.assistant("Half way.", aside=True)
+    prompt = of_aside(talk, of, second.message_id)
+    assert prompt.history[-3:] == (first, talk.state.messages[-1], second)
+    assert "\nWhich file?\n" in prompt.tail
+
+
+def test_an_answer_that_waits_for_the_user_goes_on_after_the_next_one() -> None:
+    """Its reply is held back from the next one's request, and comes with its results."""
+    talk, of = working_talk(), compiler()
+    first = talk.user("Add a step.", aside=True)
+    second = talk.user("How far?", aside=True)
+    of_aside(talk, of, first.message_id)
+    (change,) = talk.act("plan", aside=True)
+    asking = talk.state.messages[-1]
+    assert of_aside(talk, of, second.message_id).history[-2:] == (first, second)
+    talk.assistant("Half way.", aside=True)
+    answer = talk.state.messages[-1]
+    talk.came(change, "accepted")
+    prompt = of_aside(talk, of, first.message_id)
+    assert prompt.history[-4:] == (second, answer, asking, talk.state.messages[-1])
+    assert "\nAdd a step.\n" in prompt.tail
+
+
+def test_an_answer_that_never_came_does_not_hold_the_next_message_back() -> None:
+    talk, of = working_talk(), compiler()
+    stopped = talk.user("How far?", aside=True)
+    then = talk.user("And now?", aside=True)
+    assert of_aside(talk, of, then.message_id).history[-2:] == (stopped, then)
+
+
 MOVES = st.lists(
-    st.sampled_from(["turn", "result", "aside", "answer", "found", "notice"]), max_size=40
+    st.sampled_from(["turn", "result", "aside", "answer", "again", "found", "notice"]), max_size=40
 )
 
 
@@ -339,28 +389,32 @@ def test_no_order_of_events_changes_what_was_sent(encode: Encode, moves: list[st
     talk, of = Talk(), compiler()
     talk.user("Do it.")
     sent: dict[str, list[dict[str, Any]]] = {}
-    open_calls: dict[str, list[Action]] = {"turn": [], "aside": []}
-    asked = False
+    of_turn_open: list[Action] = []
+    of_asides: dict[str, list[Action]] = {}  # message → its calls that have no result yet
+    said: list[str] = []
 
-    def send(who: str) -> None:
-        now = encode(of_turn(talk, of) if who == "turn" else of_aside(talk, of))
+    def send(who: str, answers: str = "") -> None:
+        now = encode(of_turn(talk, of) if who == "turn" else of_aside(talk, of, answers))
         assert stays(sent.get(who, [{}]), now)
         sent[who] = now
 
     for n, move in enumerate(moves):
-        if move == "turn" and not open_calls["turn"]:
+        if move == "turn" and not of_turn_open:
             send("turn")
-            open_calls["turn"] += talk.act(f"{n}.py", f"{n}.md")
+            of_turn_open += talk.act(f"{n}.py", f"{n}.md")
         elif move == "aside":
-            talk.user(f"Question {n}", aside=True)
-            asked = True
-        elif move == "answer" and asked and not open_calls["aside"]:
-            send("aside")
-            open_calls["aside"] += talk.act(f"{n}.txt", aside=True)
-        elif move == "result" and open_calls["turn"]:
-            talk.came(open_calls["turn"].pop(), f"result {n}")
-        elif move == "found" and open_calls["aside"]:
-            talk.came(open_calls["aside"].pop(), f"found {n}")
+            said.append(talk.user(f"Question {n}", aside=True).message_id)
+        elif move == "answer" and said:
+            answers = said.pop(0)
+            send("aside", answers)
+            of_asides[answers] = list(talk.act(f"{n}.txt", f"{n}.csv", aside=True))
+        elif move == "again" and (ready := [m for m, calls in of_asides.items() if not calls]):
+            send("aside", ready[0])
+            of_asides[ready[0]] = list(talk.act(f"{n}.txt", aside=True))
+        elif move == "result" and of_turn_open:
+            talk.came(of_turn_open.pop(), f"result {n}")
+        elif move == "found" and (waits := [calls for calls in of_asides.values() if calls]):
+            talk.came(waits[-1].pop(), f"found {n}")
         elif move == "notice":
             talk.notice(f"notice {n}")
 

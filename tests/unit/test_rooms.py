@@ -19,9 +19,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "llm": {"state"},
     "prompting": {"state"},
     "safety": {"state"},
+    "pacing": {"state"},
     "tools": {"state", "safety"},
-    "loops": {"state", "llm", "prompting", "safety", "tools"},
-    "session": {"state", "llm", "prompting", "safety", "tools", "loops"},
+    "loops": {"state", "llm", "prompting", "safety", "pacing", "tools"},
+    "session": {"state", "llm", "prompting", "safety", "pacing", "tools", "loops"},
     "demo": {"state", "llm"},
     "ui": {"state", "llm", "prompting", "safety", "tools", "loops", "session"},
 }

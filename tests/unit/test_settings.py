@@ -372,3 +372,14 @@ def test_the_secrets_of_servers_are_known_as_such(places: Places, tmp_path: Path
     choice = choose(Flags(workspace=tmp_path, demo=True), places, "en", {})
     assert "hush" in secrets_of(choice, {})
     assert "fast" not in secrets_of(choice, {})
+
+
+def test_the_bases_of_the_pacemaker_are_settings_by_the_name_of_the_kind(places: Places) -> None:
+    write(places, "[pacemaker]\nmax = 30\n\n[pacemaker.base]\nDEBUGGING = 22\nRESEARCH = 0\n")
+    loaded = load(places, {"DUCKFLOW_PACEMAKER__BASE__GENERAL_CHAT": "4"})
+    pacemaker = loaded.settings.pacemaker
+    assert (pacemaker.min, pacemaker.max, pacemaker.fallback) == (3, 30, 15)
+    assert (pacemaker.base.DEBUGGING, pacemaker.base.GENERAL_CHAT) == (22, 4)
+    assert pacemaker.base.RESEARCH == 16  # the default holds
+    problems = [(p.key, p.line, p.code) for p in loaded.problems]
+    assert problems == [("pacemaker.base.RESEARCH", 6, "range")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import GateAnswered, GateOpened, GateWithdrawn, StateError
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
 from duckflow_tui.state.operations import Effect

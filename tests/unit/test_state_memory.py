@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.events import StateError, WorkingMemoryChanged
 from duckflow_tui.state.memory import WorkingMemory, problems, updated

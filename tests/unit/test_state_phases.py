@@ -6,9 +6,9 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import DEFAULT_TABLE, PhaseMachine, PhaseTable
 from duckflow_tui.state.store import MemoryRecorder, Store

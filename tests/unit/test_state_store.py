@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState, SessionInfo
-from duckflow_tui.state.clock import ManualClock
 from duckflow_tui.state.events import (
     EVENT_KINDS,
     BaseEvent,

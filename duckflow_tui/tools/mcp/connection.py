@@ -16,6 +16,7 @@ from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.log import ServerLog
 from duckflow_tui.tools.mcp.stdio import ServerProcess, stdio_server
 from duckflow_tui.tools.mcp.words import said
+from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from mcp import Client, types
@@ -49,12 +50,18 @@ class Connection:
     """Serves calls from the moment it took the tools until ``run`` returns."""
 
     def __init__(
-        self, config: McpServerConfig, environ: Mapping[str, str], folder: Path, log: ServerLog
+        self,
+        config: McpServerConfig,
+        environ: Mapping[str, str],
+        folder: Path,
+        log: ServerLog,
+        watchdog: Watchdog,
     ) -> None:
         self._config = config
         self._environ = environ
         self._folder = folder
         self._log = log
+        self._watchdog = watchdog
         self._client: Client | None = None
         self._process: ServerProcess | None = None
         self._signals: asyncio.Queue[Literal["ended", "changed"]] = asyncio.Queue()
@@ -169,10 +176,9 @@ class Connection:
                 yield streams
             return
         await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-        async with stdio_server(config, self._environ, self._folder, self._log, self._ended) as (
-            process,
-            streams,
-        ):
+        async with stdio_server(
+            config, self._environ, self._folder, self._log, self._ended, self._watchdog
+        ) as (process, streams):
             self._process = process
             yield streams
 

@@ -23,6 +23,7 @@ from duckflow_tui.tools.mcp.connection import (
 from duckflow_tui.tools.mcp.log import ServerLog, log_end
 from duckflow_tui.tools.mcp.stdio import GRACE_S
 from duckflow_tui.tools.mcp.tools import ToolList, tool_list
+from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from mcp import types
@@ -77,6 +78,7 @@ class ServerParts:
     spawn: Spawn
     folder: Path  # of their logs, with a working folder for each
     environ: Mapping[str, str]
+    watchdog: Watchdog
     say: Speaker
     tools_changed: Callable[[], None]
 
@@ -130,7 +132,9 @@ class Server:
             return
         loop = asyncio.get_running_loop()
         folder = self._parts.folder / self.name
-        connection = Connection(self.config, self._parts.environ, folder, self._log)
+        connection = Connection(
+            self.config, self._parts.environ, folder, self._log, self._parts.watchdog
+        )
         life = self._life = _Life(connection, loop.time(), loop.create_future())
         self._tell("starting")
         life.job = self._parts.spawn(self._live(life), "mcp")

@@ -24,6 +24,7 @@ from duckflow_tui.tools.mcp.tools import LeftOut, OfferedTool, ServerOperation, 
 from duckflow_tui.tools.mcp.words import harmless
 from duckflow_tui.tools.operation import Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.registry import Registry
+from duckflow_tui.tools.watchdog import Watchdog
 
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # the subject of a grant for a tool: all of its calls
@@ -52,6 +53,7 @@ class McpServers:
         ids: IdSource,
         folder: Path,
         environ: Mapping[str, str],
+        watchdog: Watchdog,
         wire_name: Callable[[str], str],
         approved: Iterable[str] = (),
     ) -> None:
@@ -61,7 +63,9 @@ class McpServers:
         self._ids = ids
         self._wire_name = wire_name
         self._approved = frozenset(approved)
-        parts = ServerParts(store, spawn, folder, environ, self._warn, self._tools_changed)
+        parts = ServerParts(
+            store, spawn, folder, environ, watchdog, self._warn, self._tools_changed
+        )
         self._servers = {config.name: Server(config, parts) for config in configs}
         self._begun = False
         self._stale = False

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.log import ServerLog
 from duckflow_tui.tools.mcp.words import said
+from duckflow_tui.tools.process_table import MARK, Offspring, kill_all, send
+from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -48,9 +50,14 @@ class ServerProcess:
     """The program, its group, and why it ended."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, log: ServerLog, on_end: Callable[[], None]
+        self,
+        process: asyncio.subprocess.Process,
+        offspring: Offspring,
+        log: ServerLog,
+        on_end: Callable[[], None],
     ) -> None:
         self._process = process
+        self._offspring = offspring
         self._log = log
         self._on_end = on_end
         self.grace_s = GRACE_S  # seconds
@@ -99,7 +106,12 @@ class ServerProcess:
                 await self._gone(self.grace_s, group=True)
         finally:
             self._signal(signal.SIGKILL)
+        await asyncio.to_thread(kill_all, self._left, send)
         await self._gone(1.0)
+
+    def _left(self) -> frozenset[int]:
+        """Also who left the group; looks through the process table: not for the loop."""
+        return self._offspring.running(lambda _: False)
 
     async def _gone(self, within_s: float, *, group: bool = False) -> None:
         """Looks rather than waits: asyncio waits for pipes too, which a child may hold open."""
@@ -132,6 +144,7 @@ async def stdio_server(
     cwd: Path,
     log: ServerLog,
     on_end: Callable[[], None],
+    watchdog: Watchdog,
 ) -> AsyncGenerator[tuple[ServerProcess, TransportStreams]]:
     """The program started in a group of its own, and the streams that the SDK's session takes.
 
@@ -142,20 +155,26 @@ async def stdio_server(
     from mcp.types.jsonrpc import jsonrpc_message_adapter
 
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.subprocess_exec(
-        _Pipes,
-        config.command,
-        *config.args,
-        cwd=cwd,
-        env=environment(config, environ),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=os.name != "nt",
-    )
+    mark = watchdog.expect()
+    try:
+        transport, protocol = await loop.subprocess_exec(
+            _Pipes,
+            config.command,
+            *config.args,
+            cwd=cwd,
+            env={**environment(config, environ), MARK: mark},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=os.name != "nt",
+        )
+    except BaseException:
+        watchdog.forget(mark)
+        raise
     # No await up to the try: a cancellation in between would leave the program behind.
     process = asyncio.subprocess.Process(transport, protocol, loop)
-    server = ServerProcess(process, log, on_end)
+    offspring = Offspring(mark, process.pid, watchdog.leads(mark, process.pid))
+    server = ServerProcess(process, offspring, log, on_end)
     protocol.on_exit = lambda: loop.call_later(_LAST_WORDS_S, server.over)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -216,6 +235,7 @@ async def stdio_server(
     finally:
         try:
             await server.end()
+            watchdog.forget(mark)
         finally:
             for job in jobs:
                 job.cancel()

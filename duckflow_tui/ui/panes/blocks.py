@@ -16,12 +16,15 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.decision import Question
 from duckflow_tui.state.messages import (
     AssistantMessage,
+    AttemptMessage,
     CardMessage,
+    CompactionMessage,
     Level,
     Message,
     NoticeMessage,
     OperationMessage,
     ReportMessage,
+    ReviewMessage,
     UserMessage,
 )
 from duckflow_tui.state.work import Plan
@@ -260,7 +263,9 @@ def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
     from duckflow_tui.ui.panes.card_blocks import CardBlock, ReportBlock
     from duckflow_tui.ui.panes.card_rows import step_number
     from duckflow_tui.ui.panes.command_blocks import CommandBlock, is_command
+    from duckflow_tui.ui.panes.compaction_block import CompactionBlock
     from duckflow_tui.ui.panes.operation_blocks import OperationBlock
+    from duckflow_tui.ui.panes.review_blocks import AttemptBlock, ReviewBlock
 
     match message:
         case UserMessage():
@@ -270,6 +275,12 @@ def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
         case ReportMessage(report=report):
             plan = next((p for p in plans if p.plan_id == report.plan_id), None)
             return [ReportBlock(report, step_number(plan, report.step_id))]
+        case ReviewMessage():
+            return [ReviewBlock(message)]
+        case AttemptMessage():
+            return [AttemptBlock(message)]
+        case CompactionMessage():
+            return [CompactionBlock(message)]
         case OperationMessage():
             return [CommandBlock(message) if is_command(message) else OperationBlock(message)]
         case NoticeMessage():

@@ -14,6 +14,7 @@ from duckflow_tui.state.work import StepReport
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
 from duckflow_tui.ui.panes.card_rows import card_heading, card_rows, card_subject, counts_words
+from duckflow_tui.ui.panes.consult_rows import told_on
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
 
@@ -47,6 +48,22 @@ class StepBlock(Block):
         return self.name
 
 
+class QuestionBlock(Block):
+    """``↳ how far is it?``: which question the answer below belongs to."""
+
+    group: Group = "head"
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def draw(self, look: Look) -> list[Row]:
+        asked = fit(visible_line(self.text.strip()), look.text_width - 2)
+        return framed(
+            [[Segment(asked, ink(look.palette.quiet))]], look, ("↳", ink(look.palette.faint))
+        )
+
+
 class CardBlock(Block):
     """A card that was answered: one row, what it showed behind it."""
 
@@ -60,7 +77,7 @@ class CardBlock(Block):
     def draw(self, look: Look) -> list[Row]:
         message, palette = self.message, look.palette
         heading = card_heading(message.card, message.plan, look.words)
-        subject = card_subject(message.card, message.plan)
+        subject = card_subject(message.card, message.plan, look.words)
         sign = fold_sign(self, look)
         head = Segment(f"{heading}  ", ink(palette.accent))
         answer = answer_words(message.answer, look.words)
@@ -82,10 +99,13 @@ class CardBlock(Block):
     def _details(self, look: Look) -> list[Row]:
         message, palette = self.message, look.palette
         colours = {"added": palette.good, "removed": palette.bad, "warning": palette.bad}
+        headings = colours | {"notice": palette.accent, "ai": palette.ai}
         rows: list[Row] = []
         for shown in card_rows(message.card, message.plan, look.words):
             colour = colours.get(shown.tone, palette.quiet)
-            rows += _labelled(shown.label, shown.text, look, look.text_width - 4, colour)
+            head = headings.get(shown.heading, palette.faint)
+            width, says = look.text_width - 4, shown.says and bool(shown.label)
+            rows += _labelled(shown.label, shown.text, look, width, colour, says=says, head=head)
         hidden = len(rows) - _SHOWN
         if hidden > 1:
             more = look.words("transcript.more_lines", count=f"{hidden:,}")
@@ -96,7 +116,8 @@ class CardBlock(Block):
     def said(self) -> str:
         card, plan = self.message.card, self.message.plan
         steps = [f"{step.name}\n{step.description}" for step in plan.steps] if plan else []
-        return "\n".join((card_subject(card, plan), self.message.answer.text, *steps))
+        subject = card_subject(card, plan, Catalogue())
+        return "\n".join((subject, self.message.answer.text, *steps, *told_on(card)))
 
 
 class ReportBlock(Block):
@@ -153,10 +174,17 @@ def answer_words(answer: CardAnswer, words: Catalogue) -> str:
 
 
 def _labelled(
-    label: str, text: str, look: Look, width: int, colour: str, *, says: bool = False
+    label: str,
+    text: str,
+    look: Look,
+    width: int,
+    colour: str,
+    *,
+    says: bool = False,
+    head: str = "",
 ) -> list[Row]:
     lead = pad(fit(label, 12), _LABEL if width >= 40 else 0)
-    name: Piece = (f"{lead} " if lead else "", ink(look.palette.faint))
+    name: Piece = (f"{lead} " if lead else "", ink(head or look.palette.faint))
     body: list[Piece] = [(text, ink(colour))]
     if says:
         body.insert(0, (f"{look.words('gate.says')} ", ink(look.palette.ai, italic=True)))

@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.cards import SUGGESTED, Card, CardKind
+from duckflow_tui.state.cards import SKIP, SUGGESTED, Card, CardKind, CardOption
 from duckflow_tui.state.plans import StepDifference, difference
 from duckflow_tui.state.work import Plan, Step, StepReport
 from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.consult_rows import (
+    CONSULTS,
+    consult_heading,
+    consult_rows,
+    consult_subject,
+)
 from duckflow_tui.ui.panes.diff_rows import shown_line
 from duckflow_tui.ui.panes.gate_rows import GateRow, Tone
-from duckflow_tui.ui.panes.plan_rows import clock_text
+from duckflow_tui.ui.panes.plan_rows import clock_text, needing
 
 #: Marks of the lines of a difference; a sign says what the colour does.
 SIGNS: Final = {"add": "+", "drop": "−", "change": "~", "move": "↕", "same": " "}
@@ -33,10 +39,14 @@ def card_rows(card: Card, plan: Plan | None, words: Catalogue) -> list[GateRow]:
             return list(_report(card, words))
         case CardKind.BREAKPOINT:
             return list(_breakpoint(card, plan, words))
+        case CardKind.CONSULTATION | CardKind.ESCALATION | CardKind.BUDGET:
+            return consult_rows(card, words)
 
 
-def card_subject(card: Card, plan: Plan | None) -> str:
-    """What the card is about: the plan's name, or the step's."""
+def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
+    """What the card is about: the plan's name, the step's, or where the work stands."""
+    if card.kind in CONSULTS:
+        return consult_subject(card, words)
     if card.report is not None:
         return visible_line(card.report.step_name)
     if plan is None:
@@ -47,6 +57,8 @@ def card_subject(card: Card, plan: Plan | None) -> str:
 
 def card_heading(card: Card, plan: Plan | None, words: Catalogue) -> str:
     """``Plan``, ``Change of plan``, ``Step 2 done``, ``Before step 3``."""
+    if card.kind in CONSULTS:
+        return consult_heading(card, words)
     number = step_number(plan, card.step_id)
     if card.report is not None:
         return words(f"card.title.report.{card.report.status}", number=number)
@@ -59,11 +71,22 @@ def step_number(plan: Plan | None, step_id: str) -> str:
     return next((str(n) for n, step in enumerate(steps, 1) if step.step_id == step_id), "?")
 
 
+def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogue) -> str:
+    """``needed by 3, 4``: the steps that would begin without what this option skips."""
+    step = plan.step(card.step_id) if plan is not None and option.action == SKIP.action else None
+    if plan is None or step is None:
+        return ""
+    numbers = needing(plan, step)
+    return words("plan.needed_by", numbers=", ".join(map(str, numbers))) if numbers else ""
+
+
 def counts_words(report: StepReport, words: Catalogue) -> str:
     """``3 done, 1 failed · 4 calls · 0:41``: figures of the app."""
     parts = [words("card.succeeded", count=report.succeeded)]
     if report.failed:
         parts.append(words("card.failed", count=report.failed))
+    if report.refused:
+        parts.append(words("card.refused", count=report.refused))
     if report.skipped:
         parts.append(words("card.skipped", count=report.skipped))
     said = [", ".join(parts)]
@@ -95,7 +118,8 @@ def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[GateRow]:
     if card.before is not None:
         lines = difference(card.before, plan)
         if said := difference_words(lines, words):
-            yield GateRow(words("card.since"), said, tone="notice")
+            said = words("card.since_shown", what=said)
+            yield GateRow(words("card.changes"), said, tone="notice")
         yield from _lines(lines, plan, card.before, words, every=True)
         return
     for number, step in enumerate(plan.steps, 1):

@@ -104,6 +104,17 @@ class ColumnView(ScrollView):
             self.refresh()
         self._show_bar()
 
+    def measure(self, most: int) -> bool:
+        """Draw up to ``most`` items that never were, so that their heights are no guesses; False
+        when none are left.
+        """
+        blocks = self._column.finished
+        unsure = [index for index in reversed(range(len(blocks))) if not blocks[index].measured]
+        for index in unsure[:most]:
+            self._column.draw(index, self._look)
+        self._settle(None if self.following else self._top_place())
+        return len(unsure) > most
+
     def _resize_to(self, height: int) -> None:
         size = Size(self._look.width, height)
         if size == self.virtual_size:

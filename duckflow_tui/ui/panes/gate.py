@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding, BindingType
-from textual.containers import ScrollableContainer
+from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
@@ -16,53 +15,37 @@ from textual.timer import Timer
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.clock import Clock
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
-from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.gate_bindings import ANSWERS, LETTERS, consents, gate_bindings
 from duckflow_tui.ui.panes.gate_frame import GateFrame
-from duckflow_tui.ui.panes.typed_ahead import COMPOSED, BurstWatch
+from duckflow_tui.ui.panes.key_guard import KeyGuard, anew, writes
+from duckflow_tui.ui.panes.typed_ahead import COMPOSED
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
-#: Seconds after the focus came in which keys are ignored: they were meant for another place.
-SETTLE: Final = 0.3
 #: Seconds that an answered gate keeps the focus at most while its reply may ask again.
 STAY: Final = 2.0
 
-_LETTERS: Final = frozenset(k for key in KEYS if key.surface in ("gate", "diff") for k in key.keys)
-#: Those that answer, or lead to an answer. To refuse is always possible.
-_ANSWERS: Final = frozenset(
-    k for key in KEYS if key.surface == "gate" and key.action != "reject" for k in key.keys
-)
 #: Answers after which the same reply may ask again: the others skip what it asked for.
 _GOES_ON: Final = (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP, GateChoice.EDIT)
 
 Proposed = Callable[[str], str | None]
 
 
-def _bindings() -> list[BindingType]:
-    found: list[BindingType] = []
-    for key in KEYS:
-        if key.action == "alternative":
-            found += [Binding(k, f"alternative({k})", k, show=False) for k in key.keys]
-        elif key.surface in ("gate", "diff") or key.action == "escape":
-            found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
-    for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
-        found.append(Binding(binding.key, f"scroll_part('{binding.action}')", show=False))
-    return found
-
-
 class GateCard(GateFrame, can_focus=True):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
     It never takes the focus by itself, and keys within ``SETTLE`` seconds of the focus arriving
-    do nothing. While part of the request was not on screen, ``y`` and ``s`` show it instead of
-    approving (R14). An answer carries the hashes of exactly what was shown.
+    do nothing. A key that consents acts alone: with others right behind it, it is the beginning
+    of a text, and all of it goes to the composer. While part of the request was not on screen,
+    ``y`` and ``s`` show it instead of approving (R14). An answer carries the hashes of exactly
+    what was shown.
 
     Once answered by a key it keeps the focus, and says so, while the same reply may ask again:
     the focus stays for that gate and never comes to it. Whatever is typed meanwhile goes to the
     composer, and the focus with it.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+    BINDINGS: ClassVar[list[BindingType]] = gate_bindings()
 
     class Answered(Message):
         """The user pressed a key of the gate."""
@@ -95,10 +78,8 @@ class GateCard(GateFrame, can_focus=True):
         whole new content behind a gate, by its id.
         """
         super().__init__(beside, self._written, id=id)
-        self._clock = clock
         self._proposed = proposed
-        self._burst = BurstWatch()
-        self._focused_at: float | None = None
+        self._guard = KeyGuard(self, clock)
         self._leaving = False  # the composer is about to get the focus
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
@@ -120,6 +101,7 @@ class GateCard(GateFrame, can_focus=True):
         if self._staying:
             self._stayed_until = Message().time  # on the clock that keys carry
             self._end_stay()
+        other = gate is None or self._gate is None or gate.gate_id != self._gate.gate_id
         typing = self._reason.has_focus
         had_focus = self.has_focus or typing
         self._sent = False
@@ -127,10 +109,20 @@ class GateCard(GateFrame, can_focus=True):
         self.show_gate(gate)
         if had_focus and gate is None:
             self.post_message(self.Left())
-        elif had_focus:
-            self._focused_at = self._clock.monotonic()
+        elif had_focus and other:
+            self.take_focus()
+        elif had_focus:  # the same, shown anew
+            self._guard.begin()
             if typing:
                 self.focus()
+
+    def take_focus(self) -> None:
+        """Get the focus, or keep it, for a question that the user did not turn to."""
+        if self.has_focus:
+            self._guard.begin(unasked=True)
+        else:
+            self._guard.unasked()
+            self.screen.set_focus(self)
 
     # --- the focus between two gates ---------------------------------------------------------
 
@@ -169,43 +161,51 @@ class GateCard(GateFrame, can_focus=True):
         between = self._staying or self._leaving or event.time < self._stayed_until
         if not between or not (self.has_focus or self._leaving):
             return False
-        if isinstance(event, events.Paste):
-            self._leave(events.Paste(event.text))
-        elif (event.is_printable and event.character is not None) or (
-            self._leaving and event.key in COMPOSED
-        ):
-            self._leave(events.Key(event.key, event.character))
-        else:
+        composes = isinstance(event, events.Key) and event.key in COMPOSED
+        if not writes(event) and not (self._leaving and composes):
             return False
+        self._leave(anew(event))
         event.stop()
         event.prevent_default()
         return True
 
+    async def _is_text(self, event: events.Key | events.Paste) -> bool:
+        """Whether it goes on with a text whose first letter was taken for an answer until now."""
+        first = await self._guard.first_of_text(event)
+        if first is not None:
+            self._leave(anew(first))
+        return self._to_composer(event)
+
     # --- keys ------------------------------------------------------------------------------
 
     def on_focus(self) -> None:
-        self._focused_at = self._clock.monotonic()
+        self._guard.begin()
         self._leaving = False
         if not self._staying:
             self._sent, self._hint = False, ""
         self._say()
 
     def on_blur(self) -> None:
-        self._focused_at, self._hint = None, ""
-        self._leaving = False
+        self._guard.end()
+        self._hint, self._leaving = "", False
         if self._staying and self.app.app_focus:  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
             self._end_stay()
         if not self._staying and not self.gates and self._gate is not None:
             self.show_gate(None)
         self._say()
 
-    def on_paste(self, event: events.Paste) -> None:
+    @property
+    def holding(self) -> bool:
+        """Whether a key waits a moment, because the next could make it a part of a text."""
+        return self._guard.holding
+
+    async def on_paste(self, event: events.Paste) -> None:
         if self._reason.display:
             event.stop()
             event.prevent_default()
             self._reason.take_paste(event)
         else:
-            self._to_composer(event)
+            await self._is_text(event)
 
     async def on_key(self, event: events.Key) -> None:
         """Keys that were typed before the focus was noticed are not meant for the gate.
@@ -214,36 +214,53 @@ class GateCard(GateFrame, can_focus=True):
         right behind them. What comes right behind a key that asks for text is that text. No key
         answers that stands in the middle of a burst: it was part of something else.
         """
-        begins = self._burst.begins(event)
+        begins = self._guard.begins(event)
         if self._reason.display:
             if await self._reason.take(event):
                 event.stop()
                 event.prevent_default()
             return
-        if self._to_composer(event):
+        if await self._is_text(event):
             return
-        if self.has_focus and not self._settled:
-            own = event.key in self._bindings.key_to_bindings or event.key == "enter"
-            if own or event.is_printable:
-                event.stop()
-                event.prevent_default()
-        elif self.has_focus and event.key in _LETTERS:
+        if self.has_focus and self._does_nothing(event):
             event.stop()
             event.prevent_default()
-            if event.key in _ANSWERS and not begins:
+        elif self.has_focus and event.key in LETTERS:
+            event.stop()
+            event.prevent_default()
+            if event.key in ANSWERS and not begins:
+                self._guard.idle()
                 return
-            for binding in self._bindings.key_to_bindings[event.key]:
-                await self.run_action(binding.action)
+            gate = self._open_gate()
+            if gate is not None and consents(event.key, gate):
+                self._guard.hold(event, lambda: self._do(event.key))
+            else:
+                await self._do(event.key)
+        elif self.has_focus and event.is_printable:
+            self._guard.idle()
 
-    @property
-    def _settled(self) -> bool:
-        since = self._focused_at
-        # Rounded, because 0.9 - 0.6 is less than 0.3.
-        return since is not None and round(self._clock.monotonic() - since, 6) >= SETTLE
+    def _does_nothing(self, event: events.Key) -> bool:
+        """Whether it came too soon, or goes on with keys that did; so does what follows it."""
+        own = event.key in self._bindings.key_to_bindings or event.key == "enter"
+        soon = not self._guard.settled and (own or event.is_printable)
+        text = self._guard.goes_on and (writes(event) or event.key in COMPOSED)
+        if self._guard.came_by_itself and soon:
+            self._refuse("gate.came_by_itself")
+        elif text and not soon:
+            self._refuse("gate.goes_on")
+        if soon or text:
+            self._guard.idle()
+        return soon or text
+
+    async def _do(self, key: str) -> None:
+        for binding in self._bindings.key_to_bindings[key]:
+            await self.run_action(binding.action)
 
     def _open_gate(self) -> Gate | None:
         """The gate, if a key may answer it now."""
-        ready = self.has_focus and self._settled and not self._sent and not self._reason.display
+        ready = (
+            self.has_focus and self._guard.settled and not self._sent and not self._reason.display
+        )
         return self._gate if ready else None
 
     def action_once(self) -> None:
@@ -282,7 +299,7 @@ class GateCard(GateFrame, can_focus=True):
         elif not is_safe(text.replace("\r\n", "\n").replace("\t", " ")):
             self._refuse("gate.unsafe_edit")  # an editor cannot show it as it is
         else:
-            self._focused_at = None  # what comes until the screen has the keys answers nothing
+            self._guard.end()  # what comes until the screen has the keys answers nothing
             screen = EditProposal(self.words, gate.previews[0], text)
             self.app.push_screen(  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
                 screen, lambda edited: self._edited(gate, text, edited)
@@ -378,7 +395,7 @@ class GateCard(GateFrame, can_focus=True):
         self._say()
 
     def _edited(self, gate: Gate, before: str, edited: str | None) -> None:
-        self._focused_at = self._clock.monotonic()
+        self._guard.begin()
         if edited is None:
             return
         if gate != self._gate:

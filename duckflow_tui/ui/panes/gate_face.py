@@ -60,10 +60,17 @@ def subtitle_of(gate: Gate, words: Catalogue, palette: Palette, hint: str, room:
 
 
 def key_hints(gate: Gate, words: Catalogue, *, unseen: int, width: int) -> tuple[KeyHint, ...]:
-    """The letters that this gate answers to; ``y`` says when it only shows the next page."""
-    once = words("gate.key.next", count=unseen) if unseen else words("gate.key.once")
-    hints = [KeyHint(_LETTERS["once"], once)]
-    if gate.can_grant_session:
+    """The letters that this gate answers to. Those that consent only show the next page while
+    something was not on screen, and say so.
+    """
+    if unseen:
+        pages = [_LETTERS["once"]]
+        pages += [_LETTERS["session"]] if gate.can_grant_session else []
+        pages += [_LETTERS["step"]] if gate.can_grant_step else []
+        hints = [KeyHint(" ".join(pages), words("gate.key.next", count=unseen))]
+    else:
+        hints = [KeyHint(_LETTERS["once"], words("gate.key.once"))]
+    if gate.can_grant_session and not unseen:
         hints.append(
             KeyHint(
                 _LETTERS["session"],
@@ -71,7 +78,7 @@ def key_hints(gate: Gate, words: Catalogue, *, unseen: int, width: int) -> tuple
                 visible_line(gate.grant_pattern),
             )
         )
-    if gate.can_grant_step:
+    if gate.can_grant_step and not unseen:
         hints.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
     hints.append(KeyHint(_LETTERS["reject"], words("gate.key.reject")))
     if gate.can_edit:

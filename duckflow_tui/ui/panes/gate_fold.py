@@ -17,11 +17,15 @@ _LEAST_ITEM: Final = 6  # cells of one of several items on a line
 
 @dataclass(frozen=True, slots=True)
 class Foldable:
-    """A row's text and the cells of a line it may take; ``items`` begin where its keys are."""
+    """A row's text and the cells of a line it may take; ``items`` begin where its keys are.
+
+    One that is ``early`` gets lines that are to spare before those that are not.
+    """
 
     text: str
     room: int
     items: tuple[Span, ...] = ()
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ def folded(rows: Sequence[Foldable], height: int, page: Mapping[int, int]) -> li
     given = [1] * len(rows)
     begins = [0] * len(rows)
     spare = height - len(rows)
-    order = [*page, *sorted((n for n in range(len(rows)) if n not in page), key=needs.__getitem__)]
+    others = [n for n in range(len(rows)) if n not in page]
+    order = [*page, *sorted(others, key=lambda n: (not rows[n].early, needs[n]))]
     for index in order:
         row, want = rows[index], needs[index] - 1
         if index in page and want > spare:

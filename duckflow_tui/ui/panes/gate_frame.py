@@ -13,7 +13,7 @@ from textual.reactive import var
 
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.ui.i18n import Catalogue
-from duckflow_tui.ui.layout import ROOMY
+from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
@@ -29,6 +29,7 @@ _SHARE: Final = 0.6  # of the container's height that the card takes at most
 _SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card, or room is short
 _TIGHT: Final = 30  # rows of the screen below which each point is one row, and all have one
 _TIGHT_LINES: Final = 10  # lines that it gets there, if two are left to the chat
+_LEAST_YIELDED: Final = 6  # lines that it keeps where the chat has some of its room
 _LEAST_BESIDE: Final = (24, 4)  # cells and lines of a pane that can show a diff
 
 
@@ -48,6 +49,7 @@ class GateFrame(Vertical):
 
     gates: var[tuple[Gate, ...]] = var(())  # open ones, oldest first; the first is shown
     words: var[Catalogue] = var(Catalogue)
+    yields: var[bool] = var(False)  # some room to the chat, where something was said
     step: var[str] = var("")  # "step 2": which step of the plan asks, empty for none
 
     def __init__(
@@ -119,6 +121,10 @@ class GateFrame(Vertical):
         self._inner.words = words
         if self.is_mounted:
             self._fill(fresh=False)
+
+    def watch_yields(self) -> None:
+        if self.is_mounted:
+            self._share_out()
 
     def watch_step(self) -> None:
         self._say()
@@ -211,6 +217,8 @@ class GateFrame(Vertical):
         most = max(int(container.height * share), min(container.height, 4))
         if self._is_tight:
             most = max(most, min(container.height - 2, _TIGHT_LINES))
+        if self.yields:
+            most = min(most, max(container.height - TALK_AT_GATE, _LEAST_YIELDED))
         return min(wants.keys + wants.points + wants.arguments + wants.diff, most)
 
     def _wants(self, size: Size) -> Wants:

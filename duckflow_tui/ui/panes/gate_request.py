@@ -161,7 +161,7 @@ class RequestView(ScrollView, can_focus=False):
         if len(cuts) <= height < sum(map(len, cuts)) and self._folds(width):
             heads = self._head_cells(width)
             rows = [
-                Foldable(row.text, width - head, row.keys)
+                Foldable(row.text, width - head, row.keys, early=row.wide)
                 for row, head in zip(self.rows, heads, strict=True)
             ]
             self._lines = folded(rows, height, self._page)
@@ -195,7 +195,9 @@ class RequestView(ScrollView, can_focus=False):
         said = f"{self.says}{' ' * self._gap(width)}" if column else f"{self.says} "
         same = " " * cell_len(said) if column else ""  # below a row that has said who speaks
         return [
-            (
+            ("", "")
+            if row.wide
+            else (
                 pad(row.label, column) if column else f"{row.label} " if row.label else "",
                 "" if not row.says else said if row.label else same,
             )
@@ -210,7 +212,8 @@ class RequestView(ScrollView, can_focus=False):
         cuts: list[list[Span]] = []
         for row, (label, said) in zip(self.rows, self._heads(width), strict=True):
             if column:
-                cuts.append(whole_spans(row.text, wrap(row.text, width - column - cell_len(said))))
+                head = 0 if row.wide else column + cell_len(said)
+                cuts.append(whole_spans(row.text, wrap(row.text, width - head)))
                 continue
             room = max(1, width - cell_len(label) - cell_len(said))
             first = fold(row.text, room)[0]
@@ -223,7 +226,7 @@ class RequestView(ScrollView, can_focus=False):
         at = self._lines[line]
         row = self.rows[at.row]
         label, said = self._heads(width)[at.row]
-        column = self._columns(width)
+        column, lead = self._columns(width), not row.wide
         ground = self._ground
         tones = {
             "text": ground,
@@ -232,18 +235,24 @@ class RequestView(ScrollView, can_focus=False):
             "warning": ground + ink(palette.bad, bold=True),
             "added": ground + ink(palette.good),
             "removed": ground + ink(palette.bad),
+            "ai": ground + ink(palette.ai),
         }
         head: Row = []
         if at.first:
-            head.append(Segment(label, ground + ink(palette.quiet)))
+            bold = ink(None, bold=row.heading != "quiet")
+            head.append(Segment(label, tones[row.heading] + bold))
             head.append(Segment(said, ground + ink(palette.ai, italic=True)))
-        else:
+        elif lead or not column:
             head.append(Segment(" " * (column + cell_len(said) if column else 1), ground))
-        if column and at.first and at.start:  # what comes before was shown on an earlier page
+        if (
+            column and lead and at.first and at.start
+        ):  # what comes before was shown on an earlier page
             cells = column + cell_len(said)
             head = [Segment(pad(f"{row.label} …", cells), ground + ink(palette.quiet))]
         key = ink(palette.accent, bold=True) if self.lit else ink(palette.quiet)
         layers: list[Layer] = [(span, key) for span in row.keys]
+        if row.mark is not None:
+            layers.append(((0, 1), tones[row.mark]))
         tone = tones[row.tone]
         body: Row = []
         for number, span in enumerate(at.pieces or ((at.start, at.stop),)):

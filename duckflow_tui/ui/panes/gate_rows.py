@@ -16,7 +16,7 @@ from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import BLANK_RUN, DiffDocument, shown_line
 from duckflow_tui.ui.panes.strips import Span
 
-Tone = Literal["text", "quiet", "notice", "warning", "added", "removed"]
+Tone = Literal["text", "quiet", "notice", "warning", "added", "removed", "ai"]
 
 _ONE_ROW: Final = 56  # cells that the alternatives may take together before each gets its row
 _GAP: Final = "   "
@@ -26,13 +26,21 @@ _RESULTS: Final = frozenset({"content", "edits"})
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """One row before wrapping. ``says``: the words are the model's, not ours."""
+    """One row before wrapping. ``says``: the words are the model's, not ours.
+
+    ``heading`` is the tone of the label, ``mark`` that of the first character, ``ref`` the place
+    in the chat that the row is about. A ``wide`` row has no label and begins at the left edge.
+    """
 
     label: str
     text: str
     says: bool = False
     tone: Tone = "text"
     keys: tuple[Span, ...] = ()  # digits of alternatives: keys of the gate
+    heading: Tone = "quiet"
+    mark: Tone | None = None
+    ref: str = ""  # a call id or a message id
+    wide: bool = False
 
 
 def point_rows(

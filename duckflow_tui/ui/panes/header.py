@@ -15,7 +15,8 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.plan_rows import loop_words
 from duckflow_tui.ui.panes.rows import Part, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
-from duckflow_tui.ui.panes.vitals import NAMES, level_colour, spark
+from duckflow_tui.ui.panes.vitals import level_colour, spark
+from duckflow_tui.ui.panes.vitals_words import NAMES
 
 
 def step_place(state: AgentState) -> tuple[int, int]:
@@ -68,7 +69,11 @@ class Header(Rows):
         badge = ink(palette.on_accent, on=palette.accent, bold=True)
         parts = [Part(" duckflow ", badge, weight=10)]
         if session.demo:
-            parts.append(Part(self.words("pane.demo"), ink(palette.accent), weight=10, gap=2))
+            accent = ink(palette.accent)
+            name, dot, more = self.words("pane.demo").partition(" · ")
+            parts.append(Part(name, accent, weight=10, gap=2))
+            if more:  # said in full where it costs no gauge
+                parts.append(Part(f"{dot.strip()} {more}", accent, weight=5, gap=1))
         if session.title:
             title = visible_line(session.title)
             parts.append(Part(title, ink(palette.text), weight=5, gap=2))
@@ -84,13 +89,17 @@ class Header(Rows):
         parts: list[Part] = []
         if self.gauges:
             parts.extend(self._short_gauges(palette))
-        parts.append(Part(self._phase.value, ink(palette.ai, bold=True), weight=9))
-        parts.append(self._status_part(palette))
+        phase = self.words(f"header.phase.{self._phase.value}")
+        parts.append(Part(phase, ink(palette.ai, bold=True), weight=9))
+        status = self._status_part(palette)
+        if status.text != f"· {phase}":
+            parts.append(status)
         if turn is None:
             return parts
         if turn.max_attempts > 1:
             attempt = self.words("header.attempt", number=turn.attempt, limit=turn.max_attempts)
-            parts.append(Part(attempt, ink(palette.quiet), weight=2))
+            again = turn.attempt > 1  # the first goes without saying where room is short
+            parts.append(Part(attempt, ink(palette.quiet), weight=5 if again else 2))
         parts.extend(self._progress(turn, palette))
         if self._calls > 0:
             key = "header.call" if self._calls == 1 else "header.calls"
@@ -102,7 +111,7 @@ class Header(Rows):
         work, (number, total) = self._work, self._step
         if work is None:
             loop = self.words("header.loop", number=turn.loop, limit=turn.limit)
-            return [Part(loop, ink(palette.quiet), weight=4)] if turn.loop else []
+            return [Part(loop, ink(palette.quiet), weight=6)] if turn.loop else []
         parts: list[Part] = []
         if number:
             step = self.words("header.step", number=number, total=total)

@@ -11,6 +11,7 @@ from rich.segment import Segment
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.agent import AgentState, LiveReply, Waiting
 from duckflow_tui.state.base import ELLIPSIS
+from duckflow_tui.state.cards import CardKind
 from duckflow_tui.state.messages import QueuedMessage, RunningOperation
 from duckflow_tui.state.work import WorkStatus
 from duckflow_tui.ui.panes.blocks import (
@@ -159,9 +160,10 @@ def live_blocks(
         blocks.extend(parts)
     asking = {gate.call_id for gate in state.gates}
     for running in state.running:
-        block = _running(running, look, moment, needs_you=running.call_id in asking)
+        waits = running.call_id in asking or _waits_on_card(running, state)
+        block = _running(running, look, moment, needs_you=waits)
         block.step_id, block.call_id = running.step_id, running.call_id
-        if running.started:
+        if running.started and not waits:
             output = state.outputs.get(running.call_id)
             below = output_rows(running, output, look, moment.now, opened=opened)
             block.add_rows(framed(below, look) if below else [])
@@ -274,7 +276,24 @@ def _running(
         right = [Segment(words("transcript.its_turn"), ink(palette.faint))]
     row = operation_row(sign, running.operation, running.args, figures, right, look)
     mark = own_mark(look) if running.by_user else None
-    return ReadyBlock(framed([row], look, mark), "row", moves=running.started)
+    return ReadyBlock(framed([row], look, mark), "row", moves=running.started and not needs_you)
+
+
+def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
+    """Whether the call goes on only once the user has answered: its own card, or what its work
+    asks in a step.
+    """
+    asked = {card.kind for card in state.cards}
+    match running.operation:
+        case "plan_tool.propose":
+            return CardKind.PLAN in asked
+        case "plan_tool.revise":
+            return bool(asked & {CardKind.PLAN, CardKind.PLAN_CHANGE})
+        case "task_loop.run":
+            at_gate = any(gate.step_id for gate in state.gates)
+            return at_gate or bool(asked - {CardKind.PLAN_CHANGE})
+        case _:
+            return False
 
 
 def _at_the_gate(state: AgentState, look: Look) -> Block:
@@ -300,8 +319,12 @@ def _paused(state: AgentState, look: Look) -> Block:
     steps = plan.steps if plan is not None else ()
     current = next((s for s in steps if s.status is WorkStatus.IN_PROGRESS), None)
     what = words("transcript.paused_work")
-    if current is not None:
+    if any(running.started and not running.by_user for running in state.running):
+        what = words("transcript.paused_behind")
+    elif current is not None:
         what = words("transcript.paused_step", title=visible_line(current.name))
+    if state.gates or state.cards:
+        key += "_asked"  # Enter leads to the question then, and goes on only behind it
     rows = rows_of([(words(key, what=what), ink(palette.accent))], look.text_width)
     return ReadyBlock(framed(rows, look, ("‖", ink(palette.accent))), "text")
 

@@ -36,7 +36,9 @@ def output_rows(
             rows.append([Segment(said, ink(look.palette.faint))])
         width = look.text_width - 4
         rows += tail_rows(lines, width, ink(look.palette.quiet))
-    said = silence(running.at if output is None else output.at or running.at, now, look.words)
+    prints = output is not None or running.operation == "shell.run"
+    since = output.at or running.at if output is not None else running.at
+    said = silence(since, now, look.words) if prints else ""
     if said:
         rows.append([Segment(fit(said, look.text_width - 4), ink(look.palette.accent))])
     return barred(rows, look)

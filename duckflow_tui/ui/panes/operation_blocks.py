@@ -116,6 +116,11 @@ class OperationBlock(Block):
         count = result.truncated_chars
         return look.words(key, count=f"{count:,}") if count else ""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether more of the result is kept than is here."""
+        return bool(self.message.result.blob and self.message.result.truncated_chars)
+
     def _figures(self, look: Look) -> str:
         result = self.message.result
         summary = without_target(visible_line(result.summary), self.message.args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.segment import Segment
 from textual import events
@@ -10,13 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.work import Plan, PlanEdit, Step
+from duckflow_tui.state.work import Plan, PlanEdit, Step, WorkStatus
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.panes.plan_rows import asking_of, one_line
+from duckflow_tui.ui.panes.plan_rows import asking_of, needing, one_line
 from duckflow_tui.ui.panes.plan_tree import Spot
 from duckflow_tui.ui.panes.plan_view import PlanView
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink
+
+_THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
 
 
 def _bindings() -> list[BindingType]:
@@ -72,8 +74,14 @@ class PlanPane(PlanView, can_focus=True):
             self.step_id = step_id
             self.call_id = call_id
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._warned = ""  # the step that was said to be needed when the user would skip it
+
     def on_key(self, event: events.Key) -> None:
-        self.problem = ""
+        self.problem = self.notice = ""
+        if event.key != "s":
+            self._warned = ""
 
     def on_click(self, event: events.Click) -> None:
         spot = self._tree.spot(self.scroll_offset.y + event.y - self.gutter.top)
@@ -157,7 +165,18 @@ class PlanPane(PlanView, can_focus=True):
         self._ask("retry")
 
     def action_skip_step(self) -> None:
-        self._ask("skip")
+        """What needs the step begins without it: that is said first, and a second key does it."""
+        step, plan = self.cursor_step, self._tree.plan
+        if step is None or plan is None:
+            return
+        may = step.status not in (WorkStatus.IN_PROGRESS, *_THROUGH)
+        numbers = needing(plan, step) if may and self._warned != step.step_id else []
+        self._warned = step.step_id if numbers else ""
+        if numbers:
+            needed = ", ".join(map(str, numbers))
+            self.notice = self.words("plan.skip_warns", numbers=needed)
+        else:
+            self._ask("skip")
 
     def _ask(self, what: str) -> None:
         step = self.cursor_step

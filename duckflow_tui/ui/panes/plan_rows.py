@@ -156,16 +156,33 @@ def loop_words(work: WorkInfo, words: Catalogue) -> str:
 
 
 def current_step(plan: Plan, asking: Collection[str] = ()) -> Step | None:
-    """The step that waits for the user, else the one that runs, else the first still to do."""
+    """The step that waits for the user, else the one that runs, else the one at which the plan
+    was stopped or failed, else the first still to do.
+    """
     for step in plan.steps if asking else ():
         if step.step_id in asking:
             return step
-    wanted = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.PENDING)
+    wanted = (
+        WorkStatus.IN_PROGRESS,
+        WorkStatus.BLOCKED,
+        WorkStatus.CANCELLED,
+        WorkStatus.FAILED,
+        WorkStatus.PENDING,
+    )
     for status in wanted:
         for step in plan.steps:
             if step.status is status:
                 return step
     return None
+
+
+def needing(plan: Plan, step: Step) -> list[int]:
+    """Numbers of the steps to come that depend on it."""
+    return [
+        number
+        for number, other in enumerate(plan.steps, 1)
+        if step.step_id in other.depends_on and other.status is WorkStatus.PENDING
+    ]
 
 
 def one_line(plan: Plan, words: Catalogue, asking: Collection[str] = ()) -> str:
@@ -176,8 +193,14 @@ def one_line(plan: Plan, words: Catalogue, asking: Collection[str] = ()) -> str:
     done, total = plan.progress
     state = status_words(plan, words)
     step = current_step(plan, asking)
-    if plan.status in (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.FAILED) or step is None:
-        mark = {PlanStatus.FAILED: "✗", PlanStatus.REJECTED: "⊘", PlanStatus.DRAFT: "○"}
+    idle = (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.CANCELLED, PlanStatus.FAILED)
+    if plan.status in idle or step is None:
+        mark = {
+            PlanStatus.FAILED: "✗",
+            PlanStatus.REJECTED: "⊘",
+            PlanStatus.CANCELLED: "⊘",
+            PlanStatus.DRAFT: "○",
+        }
         said = f"{mark.get(plan.status, '✓')} {done}/{total} {visible_line(plan.name)}"
         return f"{said} · {state}" if state else said
     number = next(n for n, each in enumerate(plan.steps, 1) if each is step)

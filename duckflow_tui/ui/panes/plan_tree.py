@@ -48,6 +48,11 @@ class PlanTree:
         self._folds: dict[str, tuple[WorkStatus, bool]] = {}  # what the user chose, and when
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps in their order."""
+        return self._steps
+
+    @property
     def height(self) -> int:
         """Lines in all."""
         return self._ends[-1] if self._ends else 0

@@ -35,6 +35,7 @@ from duckflow_tui.ui.panes.theme_palette import palette_of
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 COUNT: Final = 1.0  # seconds between two times where nothing spins
+_LEAST: Final = 6  # lines of the pane from which on some are for its keys
 
 
 class PlanView(ScrollView):
@@ -52,7 +53,9 @@ class PlanView(ScrollView):
         self._asking: frozenset[str] = frozenset()  # ids of steps and calls that wait for the user
         self._held = False  # the work is paused
         self._cursor = ("", "")  # step id, task id
+        self._at = 0  # index of the step at the cursor, where it was seen last
         self._problem = ""
+        self._notice = ""
         self._strips: dict[int, Strip] = {}
         self._ticker: Timer | None = None
         self._beat = 0.0  # seconds between two ticks
@@ -80,6 +83,8 @@ class PlanView(ScrollView):
         ):
             self._cursor, everything = ("", ""), True
             self.scroll_to(0, 0, animate=False)
+        else:
+            self._keep_cursor()
         if everything or change.moved_from is not None:
             self._forget(0 if everything else change.moved_from or 0)
         for first, stop in change.lines:
@@ -99,6 +104,19 @@ class PlanView(ScrollView):
     def problem(self, text: str) -> None:
         if text != self._problem:
             self._problem = text
+            self._resize()
+            self.refresh()
+
+    @property
+    def notice(self) -> str:
+        """What the last key would do, empty for nothing."""
+        return self._notice
+
+    @notice.setter
+    def notice(self, text: str) -> None:
+        if text != self._notice:
+            self._notice = text
+            self._resize()
             self.refresh()
 
     @property
@@ -144,8 +162,10 @@ class PlanView(ScrollView):
         self.refresh(layout=True)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        self._problem = ""
+        self._problem = self._notice = ""
         self._forget(0)
+        self._resize()
+        self.refresh(layout=True)
         spot = self._spot() if has_focus else None
         if spot is not None:
             self._into_sight(self._tree.line(spot), 1)
@@ -165,15 +185,18 @@ class PlanView(ScrollView):
         self._tick(0.0)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 1 if self.folded else max(1, self._tree.height)
+        if self.folded:
+            return 1
+        return max(1, self._tree.height) + len(self._foot(width, container.height))
 
     def render_line(self, y: int) -> Strip:
         size = self.scrollable_content_region.size
         ground = ink(palette_of(self).text, on=palette_of(self).background)
-        if self._problem and y == size.height - 1:
-            style = ground + ink(palette_of(self).bad)
-            said = fit(f" ✗ {visible_line(self._problem)}", size.width)
-            return Strip([Segment(said, style)]).adjust_cell_length(size.width, style)
+        foot = self._foot(size.width, size.height)
+        if foot and y >= size.height - len(foot):
+            (said,) = foot[y - size.height + len(foot)]
+            style = ground + said.style if said.style else ground
+            return Strip([Segment(said.text, style)]).adjust_cell_length(size.width, style)
         line = y if self.folded else self.scroll_offset.y + y
         known = self._strips.get(line)
         if known is None or known.cell_length != size.width:
@@ -247,9 +270,26 @@ class PlanView(ScrollView):
         level: str = self.app.animation_level  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
         return self.animation and level != "none" and not self._held and not self._asking
 
+    def _foot(self, width: int, height: int) -> list[Row]:
+        """What was in the way of a key or would come of it, else the keys while they act here."""
+        palette = palette_of(self)
+        if self._problem or self._notice:
+            sign, color = ("✗", palette.bad) if self._problem else ("◆", palette.accent)
+            text, color = f"{sign} {visible_line(self._problem or self._notice)}", ink(color)
+        elif self.has_focus and not self.folded and self._tree.height and height >= _LEAST:
+            text, color = self.words("plan.keys"), ink(palette.faint)
+        else:
+            return []
+        spans = wrap(text, max(8, width - 2))
+        if self._problem or self._notice:
+            spans = spans[: max(1, height)]
+        return [[Segment(f" {text[start:stop]}", color)] for start, stop in spans]
+
     def _resize(self) -> None:
-        width = self.scrollable_content_region.width
+        region = self.scrollable_content_region
+        width = region.width
         height = 1 if self.folded else self._tree.height + (self._apart is not None)
+        height += 0 if self.folded else len(self._foot(width, region.height))
         if (width, height) != self.virtual_size:
             self.virtual_size = Size(width, height)
 
@@ -327,14 +367,26 @@ class PlanView(ScrollView):
             spot = self._tree.find(running.step_id) if running else None
         return spot or Spot(0)
 
+    def _keep_cursor(self) -> None:
+        """Where the step at the cursor is gone, the one that took its place is at it."""
+        spot = self._tree.find(*self._cursor)
+        if spot is not None:
+            self._at = spot.step
+        elif self._cursor[0] and self._tree.height:
+            at = min(self._at, len(self._tree.steps) - 1)
+            self._cursor = (self._tree.steps[at].step_id, "")
+
     def _stand(self, spot: Spot) -> None:
         task = self._tree.task_at(spot)
+        self._at = spot.step
         self._cursor = (self._tree.step_at(spot).step_id, task.task_id if task else "")
         self._forget(0)
         self._into_sight(self._tree.line(spot), 1)
 
     def _into_sight(self, line: int, lines: int) -> None:
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        region = self.scrollable_content_region
+        top = self.scroll_offset.y
+        height = max(1, region.height - len(self._foot(region.width, region.height)))
         if line < top:
             self.scroll_to(0, line, animate=False)
         elif line + lines > top + height:

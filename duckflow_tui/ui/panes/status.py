@@ -20,6 +20,8 @@ class StatusLine(Rows):
 
     #: Whether the composer has no border that could say what its keys do.
     tight: var[bool] = var(False)
+    #: Whether it shows a session that is over: no key pauses or stops anything.
+    over = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -31,6 +33,7 @@ class StatusLine(Rows):
         self._session = SessionInfo()
         self._background = 0  # commands that run there
         self._failed: tuple[str, ...] = ()  # names of servers
+        self._unkept = False  # the session is lost with the process
         self._said = ""
         self._timer: Timer | None = None
 
@@ -42,6 +45,7 @@ class StatusLine(Rows):
         self._session = state.session
         self._background = sum(process.runs for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
+        self._unkept = bool(state.unkept)
         self.again()
 
     def watch_tight(self) -> None:
@@ -94,6 +98,8 @@ class StatusLine(Rows):
         level = self._session.sandbox
         held = ink(palette.bad, bold=True) if level == "none" else ink(palette.good)
         parts.append(Part(self.words(f"status.sandbox.{level}"), held, weight=9))
+        if self._unkept:
+            parts.append(Part(self.words("status.unkept"), ink(palette.bad), weight=7))
         if self._background:
             said = self.words("status.background", count=self._background)
             parts.append(Part(said, ink(palette.ai), weight=6))
@@ -125,6 +131,8 @@ class StatusLine(Rows):
             Part(self.words("status.key_commands"), quiet, weight=2),
             Part(self.words("status.key_keys"), quiet, weight=4),
         ]
+        if self.over:
+            return parts
         if self._turn is None:
             if self._own:
                 parts.append(Part(self.words("status.key_stop"), quiet, weight=7))

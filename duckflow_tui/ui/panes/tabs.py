@@ -25,10 +25,17 @@ _CONSOLE: Final = Console(file=io.StringIO(), color_system="truecolor")
 PaneName = Literal["chat", "plan", "diff", "vitals"]
 
 
+def name_key(pane: PaneName, *, vitals_on: bool) -> str:
+    """Key of what a pane is called; with the gauges off, the goal is what theirs still holds."""
+    return f"pane.{pane}" if vitals_on or pane != "vitals" else "pane.goal"
+
+
 class PaneTitle(Rows):
     """``Diff  src/a.py  +3 −2``: the pane's name and what it holds; lit while it has the focus."""
 
     lit: var[bool] = var(False)
+    vitals_on: var[bool] = var(True)
+    more: var[str] = var("")  # behind the name
 
     def __init__(
         self,
@@ -39,10 +46,16 @@ class PaneTitle(Rows):
     ) -> None:
         """``maker`` gives the whole title for a width, when the name alone does not say it."""
         super().__init__(id=id)
-        self._pane = pane
+        self._pane: PaneName = pane
         self._maker = maker
 
     def watch_lit(self) -> None:
+        self.again()
+
+    def watch_vitals_on(self) -> None:
+        self.again()
+
+    def watch_more(self) -> None:
         self.again()
 
     def lines(self, width: int) -> list[Row]:
@@ -56,8 +69,10 @@ class PaneTitle(Rows):
                 Segment(s.text, fill + base + (s.style or Style())) for s in text.render(_CONSOLE)
             ]
             return [[Segment(" ", fill), *Strip(made).adjust_cell_length(width - 1, fill)]]
-        name = Part(self.words(f"pane.{self._pane}"), ink(palette.accent, bold=True))
-        return [arranged([name], [], width, fill)]
+        said = self.words(name_key(self._pane, vitals_on=self.vitals_on))
+        name = Part(said, ink(palette.accent, bold=True))
+        more = [Part(self.more, ink(palette.quiet), gap=2)] if self.more else []
+        return [arranged([name, *more], [], width, fill)]
 
 
 class Tabs(Rows):
@@ -66,6 +81,7 @@ class Tabs(Rows):
     no_colour: var[bool] = var(False)  # the tab that is shown cannot stand out by its colour
     shown: var[str] = var("plan")
     waiting: var[bool] = var(False)  # something in the diff asks for the user
+    vitals_on: var[bool] = var(True)
 
     class Chosen(Message):
         """The user clicked a name."""
@@ -85,6 +101,9 @@ class Tabs(Rows):
     def watch_waiting(self) -> None:
         self.again()
 
+    def watch_vitals_on(self) -> None:
+        self.again()
+
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
         row: Row = [Segment(" ", ink(None, on=palette.raised))]
@@ -92,7 +111,7 @@ class Tabs(Rows):
         self._places = []
         for pane in self._panes:
             mark = "◆ " if pane == "diff" and self.waiting else ""
-            text = f" {mark}{self.words(f'pane.{pane}')} "
+            text = f" {mark}{self.words(name_key(pane, vitals_on=self.vitals_on))} "
             here = pane == self.shown
             style = ink(
                 palette.accent if here or mark else palette.quiet,

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset
+from textual.message import Message
 from textual.reactive import var
 from textual.selection import Selection
 from textual.timer import Timer
@@ -18,11 +19,13 @@ from duckflow_tui.state.clock import Clock, SystemClock
 from duckflow_tui.state.messages import AssistantMessage
 from duckflow_tui.state.process_events import OperationOutput, ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
+from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
 from duckflow_tui.ui.panes.column import Place
 from duckflow_tui.ui.panes.column_search import SearchableColumn
 from duckflow_tui.ui.panes.column_view import Anchor
+from duckflow_tui.ui.panes.compaction_block import CompactionBlock, refreshed
 from duckflow_tui.ui.panes.copying import word_at
 from duckflow_tui.ui.panes.live_blocks import (
     SPINNER,
@@ -32,6 +35,7 @@ from duckflow_tui.ui.panes.live_blocks import (
     live_blocks,
     moves,
 )
+from duckflow_tui.ui.panes.operation_blocks import OperationBlock
 from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
 from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.panes.threads import Threads, guttered
@@ -64,7 +68,22 @@ class Transcript(SearchableColumn, can_focus=True):
         Binding("ctrl+a", "select_everything", show=False),
         Binding("ctrl+up", "select_block(-1)", show=False),
         Binding("ctrl+down", "select_block(1)", show=False),
+        *(Binding(",".join(k.keys), k.action, show=False) for k in keys_of("compaction", "result")),
     ]
+
+    class UndoWanted(Message):
+        """The user wants the compaction at the cursor away."""
+
+        def __init__(self, compaction_id: str) -> None:
+            super().__init__()
+            self.compaction_id = compaction_id
+
+    class WholeWanted(Message):
+        """The user wants all of what a call gave."""
+
+        def __init__(self, call_id: str) -> None:
+            super().__init__()
+            self.call_id = call_id
 
     words: var[Catalogue] = var(Catalogue)
     #: Whether anything may move; off, a still sign and the seconds show that work goes on.
@@ -162,6 +181,8 @@ class Transcript(SearchableColumn, can_focus=True):
                 self._hand_over(message.llm_id, blocks)
             self._column.append(blocks)
         self._end_turns(state)
+        for index in refreshed(self._column.finished, state):
+            self._redraw(index)
         self._search_on()
         for llm_id in [known for known in self._replies if known not in state.live]:
             del self._replies[llm_id]
@@ -410,6 +431,21 @@ class Transcript(SearchableColumn, can_focus=True):
             self._step_cursor(-1)
         elif (index := self._index_of(self._cursor)) is not None:
             self.toggle(index)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "undo_compaction":
+            return isinstance(self._cursor, CompactionBlock) and self._cursor.in_force
+        if action == "open_whole":
+            return isinstance(self._cursor, OperationBlock) and self._cursor.has_more
+        return super().check_action(action, parameters)
+
+    def action_undo_compaction(self) -> None:
+        if isinstance(self._cursor, CompactionBlock):
+            self.post_message(self.UndoWanted(self._cursor.compaction.compaction_id))
+
+    def action_open_whole(self) -> None:
+        if isinstance(self._cursor, OperationBlock):
+            self.post_message(self.WholeWanted(self._cursor.message.call_id))
 
     def action_previous_row(self) -> None:
         self._step_cursor(-1)

@@ -13,25 +13,10 @@ from textual.message_pump import MessagePump
 from textual.widget import Widget
 from textual.widgets import Input
 
-#: Seconds between two keys of one burst at most: nobody presses two keys so fast.
-BURST: Final = 0.005
 #: Keys beside characters that a message is written with; they follow what was typed before them.
 COMPOSED: Final = frozenset({"enter", "backspace"})
 #: Seconds that keys are held back at most, should what they wait for never come.
 _LONGEST: Final = 0.5
-
-
-class BurstWatch:
-    """Tells a key that was pressed from one in the middle of what came in one piece."""
-
-    def __init__(self) -> None:
-        self._last = float("-inf")
-
-    def begins(self, event: events.Key) -> bool:
-        """Whether no other key came right before it. To be asked of every key."""
-        apart = event.time - self._last >= BURST
-        self._last = event.time
-        return apart
 
 
 class InOrder:

@@ -1,37 +1,60 @@
-"""Mood, focus and stamina: a gauge, a value, where it came from, and a word."""
+"""Mood, focus and stamina: a gauge, a value, where it came from, and why."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import var
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
-from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.pace import Pace
 from duckflow_tui.state.vitals import VitalChange, Vitals
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.rows import Rows
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, wrap
+from duckflow_tui.ui.panes import limit_words
+from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.vitals_words import (
+    NAMES,
+    brief_words,
+    broken,
+    calculation,
+    cause_words,
+    changes_of,
+    given_words,
+    level,
+    telling,
+)
 
-NAMES: Final = ("mood", "focus", "stamina")
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 POINTS: Final = 5  # of the sparkline
-HIGH: Final = 0.7  # from here on good; words, never figures, say so (S0-44)
-LOW: Final = 0.5
+SHOWN_CHANGES: Final = 4  # of each vital, where they are explained
+LIMIT: Final = "limit"  # what is explained below the three
+CONSULTED: Final = "consulted"
+_INDENT: Final = 3
+_LEAST_BAR: Final = 4
+_LEAST_POINTS: Final = 3
 
 
 def gauge(value: float, cells: int) -> tuple[str, str]:
     """The filled and the empty part of a bar; a value above 0 fills at least one cell."""
     filled = min(cells, max(round(value * cells), 1 if value > 0 else 0))
-    return "━" * filled, "━" * (cells - filled)
+    return "━" * filled, "─" * (cells - filled)
 
 
 def sparkline(name: str, vitals: Vitals) -> str:
     """The last ``POINTS`` values of a vital, the one before the first change included."""
-    changes = [change for change in vitals.history if change.vital == name]
+    changes = changes_of(name, vitals)
     if not changes:
         return ""
     values = [changes[0].old, *(change.new for change in changes)][-POINTS:]
@@ -43,85 +66,298 @@ def spark(value: float) -> str:
     return SPARKS[min(7, int(value * 8))]
 
 
-def level(value: float) -> str:
-    """``high``, ``middle`` or ``low``."""
-    if value >= HIGH:
-        return "high"
-    return "middle" if value >= LOW else "low"
-
-
 def level_colour(value: float, palette: Palette) -> str:
     """Green, yellow, red; the word beside it says the same."""
     return {"high": palette.good, "middle": palette.accent, "low": palette.bad}[level(value)]
 
 
-class VitalsPane(Rows, can_focus=True):
-    """Three gauges; Enter tells what each stands for and what moved it (S0-11, S0-44)."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    row: Row
+    spot: str = ""  # what the cursor can stand on here
+    change: VitalChange | None = None
+
+
+class VitalsPane(ScrollView, can_focus=True):
+    """Three gauges. Enter explains them: meaning, formula, inputs, what moved them (S0-11, S0-44);
+    Enter on a change leads to its place in the chat.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(key.keys), key.action, key.label, show=False) for key in keys_of("vitals")
+        Binding("up", "walk(-1)", show=False),
+        Binding("down", "walk(1)", show=False),
+        Binding("pageup", "turn_page(-1)", show=False),
+        Binding("pagedown", "turn_page(1)", show=False),
+        *(
+            Binding(",".join(key.keys), key.action, key.label, show=False)
+            for key in keys_of("vitals")
+            if key.action != "walk"
+        ),
     ]
+
+    words: var[Catalogue] = var(Catalogue)
+    explained: var[bool] = var(False)  # whether the reasons are shown
+
+    class GoTo(Message):
+        """The user wants to see what is behind a change: ids of messages and calls."""
+
+        def __init__(self, refs: tuple[str, ...]) -> None:
+            super().__init__()
+            self.refs = refs
+
+    class LedgerWanted(Message):
+        """The user wants to see the requirements."""
+
+    class Unfolded(Message):
+        """The reasons are shown, or no longer."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._vitals = Vitals()
-        self._explained = False
+        self._pace: Pace | None = None
+        self._made: tuple[int, list[_Line]] | None = None
+        self._cursor = NAMES[0]
 
-    @property
-    def explained(self) -> bool:
-        """Whether the reasons are shown."""
-        return self._explained
+    # --- data -------------------------------------------------------------------------------
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
-        self._vitals = state.vitals
-        self.again(layout=self._explained)
+        self._vitals, self._pace = state.vitals, state.pace
+        self._again(layout=self.explained)
+
+    def watch_words(self) -> None:
+        self._again(layout=True)
+
+    def watch_explained(self) -> None:
+        self._again(layout=True)
+        self.scroll_to(0, 0, animate=False)
+        self.post_message(self.Unfolded())
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        self._again()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._made = None
+
+    # --- keys -------------------------------------------------------------------------------
 
     def action_explain(self) -> None:
-        self._explained = not self._explained
-        self.again(layout=True)
+        """Show the reasons, or hide them; on a change, go to its place."""
+        here = self._here()
+        if self.explained and here is not None and here.change is not None:
+            self.post_message(self.GoTo(here.change.refs))
+            return
+        self.explained = not self.explained
+        self._cursor = NAMES[0]
 
-    def lines(self, width: int) -> list[Row]:
+    def action_open_ledger(self) -> None:
+        self.post_message(self.LedgerWanted())
+
+    def action_walk(self, by: int) -> None:
+        lines = self._lines()
+        stops = [at for at, line in enumerate(lines) if line.spot]
+        if not self.explained or not stops:
+            return
+        at = next((n for n, stop in enumerate(stops) if lines[stop].spot == self._cursor), 0)
+        to = min(max(at + by, 0), len(stops) - 1)
+        self._cursor = lines[stops[to]].spot
+        end = stops[to + 1] if to + 1 < len(stops) else len(lines)
+        self._into_sight(stops[to], end)
+        self.refresh()
+
+    def action_turn_page(self, by: int) -> None:
+        page = max(1, self.scrollable_content_region.height - 1)
+        self.scroll_to(y=self.scroll_offset.y + by * page, animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        line = self.scroll_offset.y + event.y - self.gutter.top
+        lines = self._lines()
+        if not 0 <= line < len(lines) or not lines[line].spot:
+            return
+        self._cursor = lines[line].spot
+        self.refresh()
+        change = lines[line].change
+        if change is not None:
+            self.post_message(self.GoTo(change.refs))
+        elif event.chain == 2 or not self.explained:
+            self.explained = not self.explained
+
+    # --- Textual ----------------------------------------------------------------------------
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._lines(width))
+
+    def on_resize(self) -> None:
+        self._again()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        palette = palette_of(self)
+        ground = ink(palette.text, on=palette.background)
+        lines, at = self._lines(width), self.scroll_offset.y + y
+        if at >= len(lines):
+            return Strip.blank(width, ground)
+        line = lines[at]
+        row = line.row
+        if self.has_focus and self.explained and line.spot == self._cursor:
+            used = sum(cell_len(segment.text) for segment in row)
+            row = [*row, Segment(" " * max(0, width - used), ink(None))]
+            row = marked(row, 0, -1, ink(None, on=palette.bars))
+        segments = [Segment(s.text, ground + s.style if s.style else ground) for s in row]
+        return Strip(segments).adjust_cell_length(width, ground)
+
+    def _again(self, *, layout: bool = False) -> None:
+        self._made = None
+        width = self.scrollable_content_region.width
+        if width:
+            size = Size(width, len(self._lines(width)))
+            if size != self.virtual_size:
+                self.virtual_size = size
+        self.refresh(layout=layout)
+
+    def _here(self) -> _Line | None:
+        return next((line for line in self._lines() if line.spot == self._cursor), None)
+
+    def _into_sight(self, line: int, end: int) -> None:
+        """The line, and as much as fits of what belongs to it."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if line < top:
+            self.scroll_to(0, line, animate=False)
+        elif end > top + height:
+            self.scroll_to(0, min(line, end - height), animate=False)
+
+    # --- drawing ----------------------------------------------------------------------------
+
+    def _lines(self, width: int = 0) -> list[_Line]:
+        width = width or self.scrollable_content_region.width
+        if self._made is None or self._made[0] != width:
+            self._made = (width, self._draw(width))
+        return self._made[1]
+
+    def _draw(self, width: int) -> list[_Line]:
         names = max(cell_len(self.words(f"vitals.{name}")) for name in NAMES)
-        rows: list[Row] = []
+        lines: list[_Line] = []
         for name in NAMES:
-            rows.append(self._gauge_row(name, names, width))
-            if self._explained:
-                rows.extend(self._reasons(name, width))
-        return rows
+            lines.append(_Line(self._gauge_row(name, names, width), name))
+            if self.explained:
+                lines += self._why(name, width)
+        if self.explained:
+            lines += self._limit(width)
+        return lines
 
     def _gauge_row(self, name: str, names: int, width: int) -> Row:
-        palette = self.palette
+        palette = palette_of(self)
         value: float = getattr(self._vitals, name)
         sparks = sparkline(name, self._vitals)
         colour = ink(level_colour(value, palette) if sparks else palette.quiet)
-        bar = max(4, min(10, width - names - 22))
+        said, more = telling(name, self._vitals, self.words)
+        bar, points = self._shares(width - names)
         full, empty = gauge(value, bar)
-        # The word first: a narrow pane loses the picture before it loses the meaning (S0-44).
-        word_key = f"vitals.word.{name}.{level(value)}" if sparks else "vitals.no_evidence"
-        return [
+        row: Row = [
             Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
             Segment(full, colour),
             Segment(empty, ink(palette.bars)),
             Segment(f" {value:.2f} ", ink(palette.text)),
-            Segment(sparks.ljust(POINTS) + " " if sparks else "", colour),
-            Segment(fit(self.words(word_key), max(0, width)), ink(palette.quiet)),
+            Segment(f"{sparks[-points:]:>{points}} " if sparks else "", colour),
         ]
+        room = width - sum(cell_len(segment.text) for segment in row)
+        if more and cell_len(said) + cell_len(more) + 3 <= room:
+            said = f"{said} · {more}"
+        row.append(Segment(fit(said, max(0, room)), ink(palette.quiet)))
+        return row
 
-    def _reasons(self, name: str, width: int) -> list[Row]:
-        palette = self.palette
-        meaning = self.words(f"vitals.means.{name}")
-        texts: list[str] = [meaning]
-        changes = [change for change in self._vitals.history if change.vital == name]
+    def _shares(self, width: int) -> tuple[int, int]:
+        """Cells of the bars and of the sparklines beside the longest of the three words; they go
+        before a word is cut, since the picture without it says less (S0-44).
+        """
+        said = max(cell_len(telling(name, self._vitals, self.words)[0]) for name in NAMES)
+        bar = max(_LEAST_BAR, min(10, width - said - POINTS - 10))
+        points = max(_LEAST_POINTS, min(POINTS, width - said - bar - 10))
+        return bar, points
+
+    def _why(self, name: str, width: int) -> list[_Line]:
+        palette, words = palette_of(self), self.words
+        changes = changes_of(name, self._vitals)
+        lines = self._text(words(f"vitals.means.{name}"), palette.quiet, width)
+        lines += self._equation(words(f"vitals.formula.{name}"), palette.text, width)
+        lines += self._equation(words(f"vitals.where.{name}"), palette.quiet, width)
         if not changes:
-            texts.append(self.words("vitals.no_inputs"))
-        texts.extend(self._change(change) for change in changes[-3:])
-        rows: list[Row] = []
-        for text in texts:
-            style = ink(palette.quiet if text is not meaning else palette.text)
-            for start, end in wrap(text, max(8, width - 4)):
-                rows.append([Segment("   ", style), Segment(text[start:end], style)])
-        return rows
+            lines += self._text(words("vitals.no_inputs"), palette.quiet, width)
+            return [*lines, _Line([])]
+        newest = changes[-1]
+        lines.append(_Line([]))
+        lines += self._text(
+            words("vitals.newest", cause=cause_words(newest, words)), palette.text, width
+        )
+        for said in given_words(newest, words):
+            lines += self._text(said, palette.quiet, width)
+        for said in calculation(newest, words):
+            lines += self._equation(said, palette.ai, width)
+        lines.append(_Line([]))
+        for change in reversed(changes[-SHOWN_CHANGES:]):
+            lines.append(self._change(change, width))
+        return [*lines, _Line([])]
 
-    def _change(self, change: VitalChange) -> str:
-        return f"{change.old:.2f} → {change.new:.2f}  {visible_line(change.cause)}"
+    def _change(self, change: VitalChange, width: int) -> _Line:
+        palette = palette_of(self)
+        lit = ink(palette.accent if change.refs else palette.bars)
+        moved = f"{change.old:.2f} → {change.new:.2f}  "
+        row = [
+            Segment("   ", ink(None)),
+            Segment("▸ " if change.refs else "  ", lit),
+            Segment(moved, ink(palette.text)),
+            Segment(
+                fit(brief_words(change, self.words), max(0, width - 6 - len(moved))),
+                ink(palette.quiet),
+            ),
+        ]
+        return _Line(row, f"{change.vital} {change.at} {change.old} {change.new}", change)
+
+    def _limit(self, width: int) -> list[_Line]:
+        palette, words, pace = palette_of(self), self.words, self._pace
+        heading = words("pace.heading")
+        used = words("header.loop", number=pace.used, limit=pace.limit.max_loops) if pace else ""
+        lines = [_Line(self._heading(heading, used), LIMIT)]
+        if pace is None:
+            return [*lines, *self._text(words("pace.none"), palette.quiet, width)]
+        for said in limit_words.summary(pace, words):
+            lines += self._text(said, palette.text, width)
+        lines.append(_Line([]))
+        lines += self._blocks(pace, width)
+        lines.append(_Line([]))
+        lines.append(_Line(self._heading(words("pace.consulted.heading"), ""), CONSULTED))
+        for said in limit_words.consulted(pace, words):
+            lines += self._text(said, palette.quiet, width)
+        return lines
+
+    def _heading(self, name: str, more: str) -> Row:
+        palette = palette_of(self)
+        row = [Segment(f" {name}", ink(palette.accent, bold=True))]
+        return [*row, Segment(f"  {more}", ink(palette.quiet))] if more else row
+
+    def _blocks(self, pace: Pace, width: int) -> list[_Line]:
+        palette = palette_of(self)
+        found = limit_words.blocks(pace.limit, self.words)
+        names = max(cell_len(block.name) for block in found)
+        indent = _INDENT + names + 2
+        lines: list[_Line] = []
+        for block in found:
+            rows: list[Row] = []
+            room = max(8, width - indent - 1)
+            for text in block.lines:
+                for part in broken(text, room):
+                    rows += rows_of([(part, ink(palette.quiet))], room)
+            first = f"{' ' * _INDENT}{pad(block.name, names)}  "
+            lines += map(_Line, prefixed(rows, (first, ink(palette.faint))))
+        return lines
+
+    def _equation(self, text: str, colour: str, width: int) -> list[_Line]:
+        lines: list[_Line] = []
+        for part in broken(text, max(8, width - _INDENT - 1)):
+            lines += self._text(part, colour, width)
+        return lines
+
+    def _text(self, text: str, colour: str, width: int) -> list[_Line]:
+        rows = rows_of([(str(text), ink(colour))], max(8, width - _INDENT - 1))
+        return [_Line(row) for row in prefixed(rows, (" " * _INDENT, ink(None)))]

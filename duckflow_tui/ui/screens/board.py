@@ -17,10 +17,10 @@ from textual.timer import Timer
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.clock import Clock
 from duckflow_tui.state.store import Record, Store, Unsubscribe
-from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.bindings import Key, Surface, keys_of
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.gate import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, rows_of
 
@@ -41,7 +41,9 @@ def board_bindings(surface: Surface) -> list[BindingType]:
         Binding("escape,ctrl+c,q", "leave", show=False),
     ]
     for key in keys_of(surface):
-        if key.action not in _WALKS:
+        if key.action == "to_evidence":
+            found += [Binding(k, f"to_evidence({k})", k, show=False) for k in key.keys]
+        elif key.action not in _WALKS:
             found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
     return found
 
@@ -197,24 +199,7 @@ class Board(ModalScreen[None]):
         return [*rows, *foot][:height]
 
     def _list(self, names: Sequence[str], chosen: str, width: int, room: int) -> list[Row]:
-        shown = min(len(names), room, max(_LEAST, room // 2 - 1))
-        if shown == len(names) - 1:
-            shown += 1  # its row is worth as much as the word that it is hidden
-        at = names.index(chosen)
-        first = max(0, min(at - shown // 2, len(names) - shown))
-        rows: list[Row] = []
-        for name in names[first : first + shown]:
-            lit = name == chosen
-            sign = Segment("› " if lit else "  ", ink(self._page.palette.accent))
-            row = [sign, *self.item(name, width - 2)]
-            used = sum(cell_len(segment.text) for segment in row)
-            row.append(Segment(" " * max(0, width - used), ink(None)))
-            rows.append(marked(row, 0, -1, ink(None, on=self._page.palette.bars)) if lit else row)
-        hidden = len(names) - shown
-        if hidden:
-            said = self.words("transcript.more_lines", count=hidden)
-            rows.append([Segment(f"  {said}", ink(self._page.palette.faint))])
-        return rows
+        return list_rows(names, chosen, self.item, width, room, self._page.palette, self.words)
 
     def _window(self, rows: list[Row], room: int, palette: Palette) -> list[Row]:
         """As many of the rows as there is room for; what is hidden below is counted."""
@@ -234,20 +219,53 @@ class Board(ModalScreen[None]):
         return shown
 
     def _foot(self, palette: Palette, width: int) -> list[Row]:
-        """The keys, as many rows as they take."""
-        rows: list[Row] = [[]]
-        used = 0
-        for key in keys_of(self.SURFACE):
-            parts = [(key.label, palette.accent), (f" {self.words(key.text)}", palette.quiet)]
-            cells = sum(cell_len(text) for text, _ in parts)
-            gap = 3 if used else 0
-            if used and used + gap + cells > width:
-                rows.append([])
-                used = gap = 0
-            rows[-1].append(Segment(" " * gap, ink(None)))
-            rows[-1] += [Segment(text, ink(color)) for text, color in parts]
-            used += gap + cells
-        return rows
+        return foot_rows(keys_of(self.SURFACE), width, palette, self.words)
+
+
+def list_rows(
+    names: Sequence[str],
+    chosen: str,
+    item: Callable[[str, int], Row],
+    width: int,
+    room: int,
+    palette: Palette,
+    words: Catalogue,
+) -> list[Row]:
+    """As many items as half the room takes, about the chosen one; what is hidden is counted."""
+    shown = min(len(names), room, max(_LEAST, room // 2 - 1))
+    if shown == len(names) - 1:
+        shown += 1  # its row is worth as much as the word that it is hidden
+    at = names.index(chosen)
+    first = max(0, min(at - shown // 2, len(names) - shown))
+    rows: list[Row] = []
+    for name in names[first : first + shown]:
+        lit = name == chosen
+        row = [Segment("› " if lit else "  ", ink(palette.accent)), *item(name, width - 2)]
+        used = sum(cell_len(segment.text) for segment in row)
+        row.append(Segment(" " * max(0, width - used), ink(None)))
+        rows.append(marked(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
+    hidden = len(names) - shown
+    if hidden:
+        said = words("transcript.more_lines", count=hidden)
+        rows.append([Segment(f"  {said}", ink(palette.faint))])
+    return rows
+
+
+def foot_rows(keys: Sequence[Key], width: int, palette: Palette, words: Catalogue) -> list[Row]:
+    """The keys, as many rows as they take."""
+    rows: list[Row] = [[]]
+    used = 0
+    for key in keys:
+        parts = [(key.label, palette.accent), (f" {words(key.text)}", palette.quiet)]
+        cells = sum(cell_len(text) for text, _ in parts)
+        gap = 3 if used else 0
+        if used and used + gap + cells > width:
+            rows.append([])
+            used = gap = 0
+        rows[-1].append(Segment(" " * gap, ink(None)))
+        rows[-1] += [Segment(text, ink(color)) for text, color in parts]
+        used += gap + cells
+    return rows
 
 
 class Page(Rows):

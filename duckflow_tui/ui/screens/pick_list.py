@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -96,14 +97,14 @@ class PickList(ModalScreen[str | None]):
         options.clear_options()
         found = fuzzy.best(query.strip(), list(self._labels), SHOWN)
         rows = [self._choices[self._labels[label]] for label in found]
-        width = max((len(row.label) for row in rows), default=0)
+        width = max((cell_len(visible_line(row.label)) for row in rows), default=0)
         options.add_options([Option(self._row(row, width), id=row.value) for row in rows])
         options.highlighted = 0 if rows else None
 
     def _row(self, choice: Choice, width: int) -> Content:
         palette = palette_of(self)
         label = visible_line(choice.label)
-        gap = " " * (width - len(choice.label) + 3) if choice.about or choice.key else ""
+        gap = " " * (width - cell_len(label) + 3) if choice.about or choice.key else ""
         return Content.assemble(
             (label, palette.text),
             (gap + visible_line(choice.about), palette.quiet),

@@ -25,7 +25,9 @@ _COMMAND_ROWS: Final = 4  # of a long command
 
 
 class ProcessBoard(Board):
-    """Those that run first, the newest of them at the top; then those that ended."""
+    """Those that run first, the newest of them at the top; then those that ended. The user's own
+    commands are among them while they run.
+    """
 
     SURFACE: ClassVar[Surface] = "processes"
     NEWEST_LAST: ClassVar[bool] = True
@@ -50,11 +52,11 @@ class ProcessBoard(Board):
         return self.words("ps.none")
 
     def names(self) -> Sequence[str]:
-        newest = reversed(self.state.processes)
+        newest = sorted((*self._own(), *self.state.processes), key=lambda p: -p.started_at)
         return [p.process_id for p in sorted(newest, key=lambda p: not p.runs)]
 
     def moves(self) -> bool:
-        return any(process.runs for process in self.state.processes)
+        return any(process.runs for process in (*self._own(), *self.state.processes))
 
     def item(self, name: str, width: int) -> Row:
         palette = palette_of(self)
@@ -74,7 +76,8 @@ class ProcessBoard(Board):
         if process is None:
             return []
         since = whole_seconds(max(0.0, self.clock.now() - process.started_at), self.words)
-        place = self.words("ps.started", time=since, cwd=process.cwd, id=name)
+        where = "ps.own" if any(own.process_id == name for own in self._own()) else "ps.started"
+        place = self.words(where, time=since, cwd=process.cwd, id=name)
         palette, command = palette_of(self), visible_line(process.command)
         rows: list[Row] = []
         if cell_len(command) > width // 2:  # its row may have cut it
@@ -125,4 +128,19 @@ class ProcessBoard(Board):
         return f"{how} · {time}", palette.bad if bad else palette.quiet
 
     def _process(self, name: str) -> BackgroundProcess | None:
-        return next((p for p in self.state.processes if p.process_id == name), None)
+        known = (*self._own(), *self.state.processes)
+        return next((p for p in known if p.process_id == name), None)
+
+    def _own(self) -> tuple[BackgroundProcess, ...]:
+        """What the user runs with ``!``, by the ids of the calls."""
+        return tuple(
+            BackgroundProcess(
+                process_id=running.call_id,
+                call_id=running.call_id,
+                command=str(running.args.get("command", "")),
+                cwd=str(running.args.get("cwd", "")),
+                started_at=running.at,
+            )
+            for running in self.state.running
+            if running.by_user
+        )

@@ -114,7 +114,8 @@ class EditMessage(ModalScreen[str | None]):
         palette = palette_of(self)
         title = self._words("waiting.editing", number=self._number)
         self.query_one("#edit-title", Static).update(Text(title, style=f"bold {palette.accent}"))
-        hints = [f"{key.label} {self._words(key.text)}" for key in keys_of("editing")]
+        texts = {"apply": "waiting.edit_apply", "escape": "gate.edit_cancel"}
+        hints = [f"{key.label} {self._words(texts[key.action])}" for key in keys_of("editing")]
         keys = Text("   ".join(hints), style=palette.quiet)
         self.query_one("#edit-keys", Static).update(keys)
         editor = self.query_one(TextArea)

@@ -1,0 +1,203 @@
+"""Hard limits on calls to models: the next call beyond one is not sent, the user is asked first."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from duckflow_tui.loops.cards import Asked, CardClosed
+from duckflow_tui.loops.endings import BudgetEnd
+from duckflow_tui.loops.notices import Notices
+from duckflow_tui.safety.gates import ConsentMissing
+from duckflow_tui.state.agent import AgentState, TurnOutcome
+from duckflow_tui.state.cards import BUDGET_OPTIONS, Card, CardAnswer, CardKind
+from duckflow_tui.state.events import (
+    BudgetRaised,
+    LlmCallFinished,
+    ObjectiveChanged,
+    StepChanged,
+    TurnStarted,
+    UserMessageAdded,
+)
+from duckflow_tui.state.ids import IdSource
+from duckflow_tui.state.messages import UserMessage
+from duckflow_tui.state.phase import Status
+from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.usage import LlmCall, Purpose
+from duckflow_tui.state.work import WorkStatus
+
+What = Literal["calls", "tokens", "cost"]
+
+_TURN: Final = ""  # where the calls are counted that belong to no run of a step
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimits:
+    """What may be spent before the user is asked; 0 is no limit.
+
+    Calls count for a turn, and for each run of a step by itself; tokens and cost in US dollars
+    for the session.
+    """
+
+    max_calls: int = 60
+    max_tokens: int = 0
+    max_cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """A limit that is reached."""
+
+    what: What
+    used: float
+    limit: float
+    step: float  # by which the user may raise it: as much again as the settings allow
+
+    @property
+    def raised(self) -> float:
+        """What the limit would be; enough for a call where it was passed by far."""
+        return self.limit + self.step * (int((self.used - self.limit) / self.step) + 1)
+
+
+class CallBudget:
+    """One for a session: every call asks it first, whatever it is for.
+
+    What the user does not raise stays refused until the next turn, without another question.
+    """
+
+    def __init__(
+        self, store: Store, ids: IdSource, cards: Asked, notices: Notices, limits: BudgetLimits
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._cards = cards
+        self._notices = notices
+        self._limits = limits
+        self._made: dict[str, int] = {}  # calls of the turn and of each run of a step
+        self._more: dict[str, int] = {}  # calls that the user added there
+        self._end: tuple[TurnOutcome, Status] | None = None
+        self._asking = asyncio.Lock()  # calls that come at once open one card
+        self._said_no_price = False
+        store.watch(self._hear)
+
+    async def permit(self, purpose: Purpose, *, step_id: str = "", aside: bool = False) -> None:
+        """Count a call that is about to be sent; at a limit ask, and wait for the answer.
+
+        Raises BudgetEnd when it must not be sent.
+        """
+        while True:
+            if self._end is not None:
+                raise BudgetEnd(*self._end)
+            if self._over(step_id) is None:
+                self._made[step_id] = self._made.get(step_id, 0) + 1
+                return
+            async with self._asking:
+                over = self._over(step_id)
+                if self._end is None and over is not None:
+                    await self._ask(over, purpose, step_id, aside)
+
+    # --- what is used up ---------------------------------------------------------------------
+
+    def _over(self, step_id: str) -> _Over | None:
+        limits, usage = self._limits, self._store.state.usage
+        made, most = self._made.get(step_id, 0), limits.max_calls + self._more.get(step_id, 0)
+        if limits.max_calls and made >= most:
+            return _Over("calls", made, most, limits.max_calls)
+        tokens, most = usage.tokens_in + usage.tokens_out, limits.max_tokens + usage.more_tokens
+        if limits.max_tokens and tokens >= most:
+            return _Over("tokens", tokens, most, limits.max_tokens)
+        cost, dollars = usage.cost or 0.0, limits.max_cost + usage.more_cost
+        if limits.max_cost and cost >= dollars:
+            return _Over("cost", cost, dollars, limits.max_cost)
+        return None
+
+    def _hear(self, _state: AgentState, record: Record) -> None:
+        match record.event:
+            case TurnStarted():
+                self._end = None
+                self._forget(_TURN)
+            case StepChanged(step_id=step_id, status=WorkStatus.IN_PROGRESS):
+                self._forget(step_id)
+            case LlmCallFinished(call=call):
+                self._look_at_price(call)
+            case _:
+                pass
+
+    def _forget(self, step_id: str) -> None:
+        self._made.pop(step_id, None)
+        self._more.pop(step_id, None)
+
+    def _look_at_price(self, call: LlmCall) -> None:
+        """Say once that the limit of cost cannot hold for a model without a price."""
+        free = call.cost is None and (call.tokens_in or call.tokens_out)
+        if self._limits.max_cost and free and not self._said_no_price:
+            self._said_no_price = True
+            self._notices.warn("budget.no_price", endpoint=call.endpoint, model=call.model)
+
+    # --- asking ------------------------------------------------------------------------------
+
+    async def _ask(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
+        card_id = self._ids("card")
+        card = Card(
+            card_id=card_id,
+            kind=CardKind.BUDGET,
+            subject=card_id,
+            options=BUDGET_OPTIONS,
+            step_id=step_id,
+            facts={
+                "what": over.what,
+                "used": _figure(over.used),
+                "limit": _figure(over.limit),
+                "raise_to": _figure(over.raised),
+                "purpose": purpose,
+            },
+            opened_at=self._store.clock.now(),
+        )
+        try:
+            answer = await self._cards.ask(card)
+        except ConsentMissing:
+            self._notices.warn(
+                f"budget.nobody.{over.what}", step_id=step_id, limit=_figure(over.limit)
+            )
+            self._end = ("limit", Status.REQUIRES_USER_INPUT)
+        except CardClosed:
+            self._end = ("partial", Status.REQUIRES_USER_INPUT)
+        else:
+            await self._take(answer, over, step_id, aside)
+
+    async def _take(self, answer: CardAnswer, over: _Over, step_id: str, aside: bool) -> None:
+        match answer.action:
+            case "raise_budget":
+                await self._raise(over, step_id)
+            case "accept_result":
+                objective = self._store.state.objective
+                if objective is not None:
+                    closed = objective.model_copy(update={"closed": True})
+                    self._store.dispatch(ObjectiveChanged(objective=closed))
+                self._end = ("partial", Status.SUCCESS)
+            case "stop_work":
+                self._end = ("stopped", Status.SUCCESS)
+            case _ if answer.text.strip():  # words are no consent to spend: the card asks again
+                message = UserMessage(
+                    message_id=self._ids("msg"),
+                    text=answer.text.strip(),
+                    step_id=step_id,
+                    aside=aside,
+                    at=self._store.clock.now(),
+                )
+                await self._store.commit(UserMessageAdded(message=message))
+            case _:
+                pass
+
+    async def _raise(self, over: _Over, step_id: str) -> None:
+        by = over.raised - over.limit
+        if over.what == "calls":
+            self._more[step_id] = self._more.get(step_id, 0) + int(by)
+        else:
+            await self._store.commit(BudgetRaised(what=over.what, by=by))
+
+
+def _figure(value: float) -> str:
+    """A count as it is, dollars to a hundredth of a cent."""
+    return str(int(value)) if value == int(value) else f"{value:.4f}".rstrip("0")

@@ -1,0 +1,352 @@
+"""The pacemaker at work: it follows one thread of work, moves the vitals, and says when to ask."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from duckflow_tui.pacing import journal, patterns, profiles, vitals
+from duckflow_tui.pacing.codes import ProgressKind, VitalCause
+from duckflow_tui.pacing.pacemaker import Pacemaker
+from duckflow_tui.pacing.progress import LoopSigns, ProgressWatch, same_action, target
+from duckflow_tui.pacing.situations import achieved, tried
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.decision import TaskProfile, TurnDecision
+from duckflow_tui.state.events import LimitExtended, LoopStarted, ObjectiveChanged, VitalsChanged
+from duckflow_tui.state.messages import AssistantMessage, OperationMessage
+from duckflow_tui.state.objective import RequirementState, Review, TaskObjective
+from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.pace import Pattern, Reason, Situation
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import Role
+from duckflow_tui.state.vitals import VitalChange
+from duckflow_tui.state.work import WorkStatus
+
+_MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving
+_SAID: Final = 300  # characters of the model's own words on what it does
+
+Due = tuple[Pattern, Reason]
+
+
+class PaceKeeper:
+    """Belongs to one turn, or to one run of a step, which has a limit of its own (C1)."""
+
+    def __init__(
+        self,
+        store: Store,
+        pacemaker: Pacemaker,
+        specs: Callable[[], tuple[OperationSpec, ...]],
+        *,
+        step_id: str = "",
+        step_limit: int = 0,
+        outcomes: deque[bool] | None = None,
+    ) -> None:
+        """``outcomes`` are those of the turn that a step belongs to; they go on there."""
+        self._store = store
+        self._pacemaker = pacemaker
+        self._specs = specs
+        self._step_id = step_id
+        self._step_limit = step_limit
+        self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
+        self._watch = ProgressWatch(self._reads)
+        self._other: Role | None = None  # whose model goes on, for the rest of the attempt
+        self._rules = profiles.ProfileGuess()
+        self._said_profile: TaskProfile | None = None  # by the model
+        self._first = True  # the next decision is the first of the turn
+        self._loop = 0
+        self._focus = [store.state.vitals.focus]
+        self._moving = deque[bool](maxlen=_MOVING)
+        self._low_moods = 0
+        self._stuck: Reason | None = None
+        self._since_asked: int | None = None
+        self._stamina_asked = False
+        self._said = ""
+        self._consulted: list[Pattern] = []
+
+    @property
+    def limit(self) -> int:
+        """Loops this thread may take."""
+        if self._step_limit:
+            return self._step_limit
+        pace = self._store.state.pace
+        assert pace is not None  # set when the turn began
+        return pace.limit.max_loops
+
+    @property
+    def role(self) -> Role:
+        """Whose model decides: another one at the user's wish, the strong one where the request
+        is hard, else main's (S1-43).
+        """
+        if self._other is not None:
+            return self._other
+        pace = self._store.state.pace
+        hard = pace is not None and self._pacemaker.is_hard(pace.limit)
+        return "strong" if hard else "main"
+
+    def ask_another(self, role: Role) -> None:
+        """The user wants another model to go on, for the rest of the attempt."""
+        self._other = role
+
+    @property
+    def said(self) -> str:
+        """What the model said it does, at its newest decision."""
+        return self._said
+
+    # --- the course of a turn ----------------------------------------------------------------
+
+    def begin(self, text: str, *, fresh: bool) -> None:
+        """A turn on ``text``; the limit is that of the rules until the model has said what it
+        is. ``fresh``: with a new objective, which has all of its stamina.
+        """
+        self._rules = profiles.guess(text)
+        if fresh:
+            now = self._store.clock.now()
+            self._move(vitals.fresh_stamina(self._store.state.vitals.stamina, at=now))
+        elif (objective := self._store.state.objective) is not None:
+            self._said_profile = objective.profile
+        self._set_limit(fresh=fresh)
+
+    def take_up(self, text: str, loop: int) -> None:
+        """Work on ``text`` goes on that an earlier process had brought to this loop."""
+        self._rules = profiles.guess(text)
+        objective = self._store.state.objective
+        self._said_profile = objective.profile if objective is not None else None
+        self._first = loop == 0
+        self._loop = loop
+
+    def next_loop(self) -> int:
+        """One more decision; returns its number in the attempt."""
+        self._loop += 1
+        if self._since_asked is not None:
+            self._since_asked += 1
+        if not self._step_id:
+            self._store.dispatch(LoopStarted(loop=self._loop, limit=self.limit))
+        return self._loop
+
+    def decided(self, decision: TurnDecision, repaired: int = 0) -> None:
+        """A decision came, after so many replies that could not be used."""
+        if self._first and not self._step_id:
+            self._take_profile(decision.task_profile)
+        self._first = False
+        self._said = decision.rationale
+        state, now = self._store.state, self._store.clock.now()
+        refs = self._decision_refs()
+        self._move(
+            vitals.mood(
+                state.vitals.mood, decision.confidence, tuple(self.outcomes), at=now, refs=refs
+            )
+        )
+        low = state.vitals.mood < patterns.LOW_MOOD
+        self._low_moods = self._low_moods + 1 if low else 0
+        for check, judgement in (
+            ("goal_consistency", decision.goal_consistency),
+            ("constraint_check", decision.constraint_check),
+        ):
+            if judgement.ok is False:
+                params = {"check": check, "reason": one_line(judgement.reason, _SAID)}
+                self._shift(vitals.CHECK_NO, VitalCause.CHECK_NO, params, refs)
+        for _ in range(repaired):
+            self._shift(vitals.REPAIRED, VitalCause.REPAIRED, {"times": str(repaired)}, refs)
+
+    def acted(
+        self, ran: Sequence[OperationMessage], stuck: tuple[OperationMessage, int] | None = None
+    ) -> None:
+        """The loop ended; ``ran`` are its calls, ``stuck`` one that failed again and again."""
+        signs = self._watch.loop(ran, steps_done=self._steps_done())
+        self.outcomes.extend(signs.outcomes)
+        self._stuck = signs.stuck
+        if stuck is not None:
+            message, times = stuck
+            self._stuck = same_action(message.operation, target(message), times)
+        self._follow(signs)
+        self._tire(VitalCause.LOOP, refs=signs.refs)
+        self._focus.append(self._store.state.vitals.focus)
+        self._moving.append(bool(signs.progress))
+
+    def reviewed(self, review: Review, before: TaskObjective) -> None:
+        """An attempt was judged: what is met further than before is progress."""
+        for item in review.items:
+            old = before.requirement(item.requirement_id)
+            if old is None or old.satisfaction_level == item.satisfaction_level:
+                continue
+            if item.satisfaction_level > old.satisfaction_level:
+                self.outcomes.append(True)
+                self._watch.forgive()
+                params = {"kind": ProgressKind.REQUIREMENT.value, "what": item.requirement}
+                self._shift(vitals.PROGRESS, VitalCause.PROGRESS, params, (review.review_id,))
+            elif old.state is RequirementState.MET:
+                self.outcomes.append(False)
+
+    def attempt(self) -> None:
+        """A further attempt at the objective begins: its own limit, counted from nothing."""
+        self._loop = 0
+        self._other = None
+        self.forgive()
+        self._set_limit()
+        self._tire(VitalCause.LOOP)
+
+    def rechoose(self) -> None:
+        """The user named the kind of request, or leaves it to the model again."""
+        pace = self._store.state.pace
+        self._set_limit(extended=pace.limit.extended if pace else 0)
+
+    def extend(self, by: int) -> None:
+        """The user lets the work go on for so many loops more; those of a step are its own."""
+        if self._step_limit:
+            self._step_limit += by
+        else:
+            self._store.dispatch(LimitExtended(by=by))
+        self._tire(VitalCause.EXTENDED, params={"by": str(by)})
+
+    def forgive(self) -> None:
+        """Count repeats anew: there is a new word of the user, or another way."""
+        self._watch.forgive()
+        self._stuck = None
+        self._low_moods = 0
+        self._focus = [self._store.state.vitals.focus]
+
+    def ended(self, result: str) -> None:
+        """The work is over, with this outcome."""
+        journal.ended(self._loop, self.limit, self._consulted, result)
+
+    # --- consulting --------------------------------------------------------------------------
+
+    def due(self) -> Due | None:
+        """The consultation that is due before a further loop."""
+        return patterns.due(self._signals())
+
+    def asking(self, pattern: Pattern, cause: Reason, log: Sequence[OperationMessage]) -> Situation:
+        """The user is asked now; returns what they are shown."""
+        signals = self._signals()
+        journal.detected(self._loop, pattern, cause)
+        self._consulted.append(pattern)
+        self._since_asked = 0
+        self._stamina_asked = signals.stamina < patterns.LOW_STAMINA
+        return Situation(
+            pattern=pattern,
+            cause=cause,
+            loop=self._loop,
+            limit=self.limit,
+            tried=tried(log),
+            achieved=achieved(log, self._store.state),
+            hypothesis=patterns.hypothesis(cause, signals),
+            hypothesis_said=one_line(self._said, _SAID),
+        )
+
+    def _signals(self) -> patterns.Signals:
+        state = self._store.state
+        if state.vitals.stamina >= patterns.LOW_STAMINA:
+            self._stamina_asked = False
+        return patterns.Signals(
+            loop=self._loop,
+            limit=self.limit,
+            mood=state.vitals.mood,
+            stamina=state.vitals.stamina,
+            focus=tuple(self._focus),
+            stuck=self._stuck,
+            low_moods=self._low_moods,
+            stamina_asked=self._stamina_asked,
+            since_asked=self._since_asked,
+            failed=state.pace.failed_operations if state.pace else 0,
+            moving=any(self._moving),
+        )
+
+    # --- the limit ---------------------------------------------------------------------------
+
+    def _take_profile(self, said: TaskProfile | None) -> None:
+        """The first decision names the kind; the limit is set anew where that changes it."""
+        state = self._store.state
+        self._said_profile = said or self._said_profile
+        profile, by = self._profile()
+        pace = state.pace
+        if pace is not None and (profile, by) != (pace.limit.profile, pace.limit.chosen_by):
+            self._set_limit(extended=pace.limit.extended)
+        objective = state.objective
+        # What only the rules guess sets the limit; the objective waits for someone to say it.
+        if objective is None or (by == "rules" and self._said_profile is None):
+            return
+        if profile is not objective.profile:
+            changed = objective.model_copy(update={"profile": profile})
+            self._store.dispatch(ObjectiveChanged(objective=changed))
+
+    def _profile(self) -> tuple[TaskProfile | None, profiles.ChosenBy]:
+        choice = self._store.state.profile_choice
+        return profiles.chosen(choice, self._said_profile, self._rules)
+
+    def _set_limit(self, *, fresh: bool = False, extended: int = 0) -> None:
+        profile, by = self._profile()
+        self._pacemaker.start_session(self._store, profile, by, fresh=fresh, extended=extended)
+
+    # --- the vitals --------------------------------------------------------------------------
+
+    def _follow(self, signs: LoopSigns) -> None:
+        """One move for each kind of progress, or one for all repeats of a loop without any."""
+        for kind in dict.fromkeys(progress.kind for progress in signs.progress):
+            same = [progress for progress in signs.progress if progress.kind is kind]
+            refs = tuple(ref for progress in same for ref in progress.refs)
+            params = {"kind": kind.value, "what": same[0].what}
+            self._shift(vitals.PROGRESS, VitalCause.PROGRESS, params, refs)
+        repeat = signs.repeat
+        if repeat is not None:
+            params = {
+                "operation": repeat.operation,
+                "what": repeat.what,
+                "times": str(repeat.times),
+            }
+            self._shift(vitals.REPEAT, VitalCause.REPEAT, params, repeat.refs)
+
+    def _shift(
+        self, by: float, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]
+    ) -> None:
+        old, now = self._store.state.vitals.focus, self._store.clock.now()
+        self._move(vitals.focus(old, by, cause, params, at=now, refs=refs))
+
+    def _tire(
+        self,
+        cause: VitalCause,
+        *,
+        params: dict[str, str] | None = None,
+        refs: tuple[str, ...] = (),
+    ) -> None:
+        state = self._store.state
+        self._move(
+            vitals.stamina(
+                state.vitals.stamina,
+                self._loop,
+                self.limit,
+                state.pace.failed_operations if state.pace else 0,
+                state.turn.attempt if state.turn else 1,
+                cause=cause,
+                params=params,
+                at=self._store.clock.now(),
+                refs=refs,
+            )
+        )
+
+    def _move(self, change: VitalChange) -> None:
+        if change.new != change.old:
+            self._store.dispatch(VitalsChanged(change=change))
+            journal.moved(change)
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def _reads(self, operation: str) -> bool:
+        spec = next((spec for spec in self._specs() if spec.name == operation), None)
+        return spec is not None and spec.effect is Effect.READ
+
+    def _steps_done(self) -> int:
+        plans = self._store.state.plans
+        return sum(s.status is WorkStatus.COMPLETED for plan in plans for s in plan.steps)
+
+    def _decision_refs(self) -> tuple[str, ...]:
+        replies = (m for m in reversed(self._store.state.messages))
+        found = next(
+            (
+                m.message_id
+                for m in replies
+                if isinstance(m, AssistantMessage) and not m.aside and m.step_id == self._step_id
+            ),
+            "",
+        )
+        return (found,) if found else ()

@@ -1,0 +1,146 @@
+"""What a session that goes on has to take up: the rest of a decision, of a step, of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from duckflow_tui.state.agent import AgentState, TurnInfo
+from duckflow_tui.state.decision import Action, TurnDecision
+from duckflow_tui.state.interrupted import Interrupted
+from duckflow_tui.state.messages import (
+    AssistantMessage,
+    OperationMessage,
+    ReportMessage,
+    UserMessage,
+)
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.session_events import CUT
+from duckflow_tui.state.work import Step, WorkStatus
+
+#: Why what a reply asked for behind such a call is not run.
+_SKIPS: Final = {
+    Outcome.DECLINED: "the user chose an alternative to an earlier call of this reply",
+    Outcome.REJECTED: "the user rejected an earlier call of this reply",
+    Outcome.STOPPED: "the app ended while an earlier call of this reply ran",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The actions of a decision that have no result; ``skip``: why none of them may run."""
+
+    decision: TurnDecision
+    actions: tuple[Action, ...]
+    skip: str = ""
+
+
+def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
+    """What the newest decision of the running turn, or of its step, still waits for."""
+    if state.turn is None:
+        return None
+    since = turn_start(state, state.turn)
+    results: dict[str, OperationMessage] = {}
+    for message in reversed(state.messages[since:]):
+        if isinstance(message, OperationMessage):
+            results[message.call_id] = message
+        if not isinstance(message, AssistantMessage) or message.aside:
+            continue
+        if message.step_id != step_id:
+            continue
+        return _unanswered(message.decision, results)
+    return None
+
+
+def _unanswered(
+    decision: TurnDecision | None, results: Mapping[str, OperationMessage]
+) -> Rest | None:
+    if decision is None or decision.refused_by_itself:
+        return None
+    rest = tuple(action for action in decision.actions if action.call_id not in results)
+    if not rest:
+        return None
+    found = [results[a.call_id].result.outcome for a in decision.actions if a.call_id in results]
+    return Rest(decision, rest, next((_SKIPS[o] for o in found if o in _SKIPS), ""))
+
+
+def decisions_of(state: AgentState) -> list[TurnDecision]:
+    """The decisions of the running turn, steps of plans left out."""
+    if state.turn is None:
+        return []
+    return [
+        message.decision
+        for message in state.messages[turn_start(state, state.turn) :]
+        if isinstance(message, AssistantMessage)
+        and message.decision is not None
+        and not message.step_id
+        and not message.aside
+    ]
+
+
+def turn_start(state: AgentState, turn: TurnInfo) -> int:
+    """Where the turn's messages begin: behind the one it works on, and behind the last turn."""
+    last = state.last_turn.messages if state.last_turn is not None else 0
+    for index in range(len(state.messages) - 1, last - 1, -1):
+        message = state.messages[index]
+        if isinstance(message, UserMessage) and message.message_id == turn.message_id:
+            return index + 1
+    return last
+
+
+def unanswered_message(state: AgentState) -> UserMessage | None:
+    """A message of the user that no turn was begun for."""
+    if state.turn is not None:
+        return None
+    since = state.last_turn.messages if state.last_turn is not None else 0
+    return next(
+        (
+            message
+            for message in reversed(state.messages[since:])
+            if isinstance(message, UserMessage) and not message.aside and not message.step_id
+        ),
+        None,
+    )
+
+
+def turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
+    """The message that a turn works on; an empty one where its record was lost."""
+    for message in reversed(state.messages):
+        if isinstance(message, UserMessage) and message.message_id == turn.message_id:
+            return message
+    return UserMessage(message_id=turn.message_id, text="", at=turn.started_at)
+
+
+def interrupted_at(state: AgentState, step_id: str) -> Interrupted | None:
+    """What was interrupted, where it was the work on this step."""
+    found = state.interrupted
+    at = found is not None and found.work is not None and found.work.step_id == step_id
+    return found if at else None
+
+
+def step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
+    """The calls of the run of a step that is taken up."""
+    found: list[OperationMessage] = []
+    for message in reversed(state.messages):
+        if isinstance(message, ReportMessage) and message.report.step_id == step_id:
+            break
+        if isinstance(message, OperationMessage) and message.step_id == step_id:
+            found.append(message)
+    return found[::-1]
+
+
+def task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
+    """What the tasks of a list brought that are done, by task id."""
+    texts = {message.call_id: message.result.text for message in log}
+    return {
+        task.task_id: texts.get(task.call_id, "")
+        for task in step.task_list
+        if task.status is WorkStatus.COMPLETED
+    }
+
+
+def cut_task(step: Step) -> str:
+    """What kept the newest task of a list from its end, or nothing."""
+    cut = [t for t in step.task_list if t.status is WorkStatus.CANCELLED and t.result == CUT]
+    return f"{cut[-1].operation}: {CUT}; what it did is not known" if cut else ""

@@ -1,0 +1,282 @@
+"""What of a loop's operations is progress, what is a repeat, and when the work stands still.
+
+A repeat counts only in a loop without progress. What the user refused, and what was denied,
+skipped or stopped, counts nowhere (R20).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from duckflow_tui.pacing.codes import ConsultCause, ProgressKind
+from duckflow_tui.state.base import canonical_json, digest, one_line
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.pace import Reason
+
+STUCK_AT: Final = 4  # times of the same action or result without progress
+RETURNS: Final = 3  # changes in a row back to earlier content: caught at the fourth turn
+
+_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)
+_TARGETS: Final = (
+    "path",
+    "source",
+    "command",
+    "pattern",
+    "glob",
+    "query",
+    "url",
+    "step_id",
+    "goal",
+)
+_TARGET: Final = 80  # characters of what a call was about
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Something moved; ``what`` is a path, a command or the name of a step."""
+
+    kind: ProgressKind
+    what: str
+    refs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The same again, for the ``times``-th time."""
+
+    operation: str
+    what: str
+    times: int
+    refs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSigns:
+    """What one loop showed. ``outcomes`` are those that tell of the plan, oldest first."""
+
+    progress: tuple[Progress, ...] = ()
+    repeat: Repeat | None = None
+    outcomes: tuple[bool, ...] = ()
+    stuck: Reason | None = None  # a cause of a consultation
+    refs: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Loop:
+    """Gathered over one loop."""
+
+    progress: list[Progress] = field(default_factory=list[Progress])
+    repeats: list[OperationMessage] = field(default_factory=list[OperationMessage])
+    outcomes: list[bool] = field(default_factory=list[bool])
+    ran: list[OperationMessage] = field(default_factory=list[OperationMessage])
+    returned: set[str] = field(default_factory=set[str])
+
+
+class ProgressWatch:
+    """Belongs to one thread of work: a turn's conversation, or one run of a step.
+
+    ``reads`` tells of an operation's name whether it only reads.
+    """
+
+    def __init__(self, reads: Callable[[str], bool]) -> None:
+        self._reads = reads
+        self._lines: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+        self._answered: set[str] = set()  # call and result, as they were
+        self._contents: defaultdict[str, set[str]] = defaultdict(set)
+        self._now: dict[str, str] = {}
+        self._unverified: set[str] = set()  # paths changed and not read since
+        self._green: dict[str, bool] = {}  # command → whether it went well when last run
+        self._back = False  # the newest change went back to earlier content
+        self._calls: Counter[str] = Counter()  # since the last progress, as the next two
+        self._results: Counter[str] = Counter()
+        self._returns: Counter[str] = Counter()
+        self._steps_done: int | None = None
+
+    def loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
+        """What the loop that ran these calls showed. ``steps_done``: of the plan, by now."""
+        loop = _Loop()
+        for message in messages:
+            if message.by_user or message.for_requirement or message.result.outcome not in _RAN:
+                continue
+            loop.ran.append(message)
+            self._judge(message, loop)
+        if self._steps_done is not None and steps_done > self._steps_done:
+            refs = tuple(message.call_id for message in loop.ran[-1:])
+            loop.progress.append(Progress(ProgressKind.STEP, str(steps_done), refs))
+        self._steps_done = steps_done
+        self._count(loop)
+        return LoopSigns(
+            progress=tuple(loop.progress),
+            repeat=None if loop.progress else self._repeat(loop),
+            outcomes=tuple(loop.outcomes),
+            stuck=None if loop.progress else self._stuck(loop),
+            refs=tuple(message.call_id for message in loop.ran),
+        )
+
+    def forgive(self) -> None:
+        """Count repeats anew: the user said how to go on, or a requirement was met further."""
+        self._calls.clear()
+        self._results.clear()
+        self._returns.clear()
+
+    # --- one call ----------------------------------------------------------------------------
+
+    def _judge(self, message: OperationMessage, loop: _Loop) -> None:
+        result = message.result
+        if result.outcome is not Outcome.OK:
+            loop.outcomes.append(False)
+            self._again(message, loop)
+        elif result.changes:
+            loop.outcomes.append(True)
+            self._changed(message, loop)
+        elif result.exit_code is not None:
+            self._checked(message, loop)
+        elif self._reads(message.operation):
+            loop.outcomes.append(True)
+            self._read(message, loop)
+        else:
+            loop.outcomes.append(True)
+            self._again(message, loop)
+
+    def _again(self, message: OperationMessage, loop: _Loop) -> None:
+        """Neither reads nor changes: only the same call with the same result tells anything."""
+        if not self._new_answer(message):
+            loop.repeats.append(message)
+
+    def _new_answer(self, message: OperationMessage) -> bool:
+        answer = digest(f"{_call(message)} {message.result.text}")
+        if answer in self._answered:
+            return False
+        self._answered.add(answer)
+        return True
+
+    def _changed(self, message: OperationMessage, loop: _Loop) -> None:
+        new: list[str] = []
+        for path, before, after in _contents(message):
+            known = self._contents[path]
+            known.add(before)
+            if after not in known:
+                new.append(path)
+            else:
+                loop.returned.add(path)
+            known.add(after)
+            self._now[path] = after
+            self._unverified.add(path)
+        self._back = not new
+        if new:
+            loop.progress.append(Progress(ProgressKind.DIFF, new[0], (message.call_id,)))
+        else:
+            loop.repeats.append(message)
+
+    def _checked(self, message: OperationMessage, loop: _Loop) -> None:
+        """A check that fails is information, unless it was green before. One that turns green
+        because a change was taken back shows nothing new.
+        """
+        command, good = _call(message), message.result.went_well
+        was_green = self._green.get(command)
+        if good:
+            loop.outcomes.append(True)
+            if was_green is False and not self._back:
+                what = target(message)
+                loop.progress.append(Progress(ProgressKind.CHECK, what, (message.call_id,)))
+        elif was_green:
+            loop.outcomes.append(False)
+        self._green[command] = good
+        answer = digest(canonical_json([command, sorted(self._now.items()), good]))
+        if answer in self._answered:
+            loop.repeats.append(message)
+        self._answered.add(answer)
+
+    def _read(self, message: OperationMessage, loop: _Loop) -> None:
+        path = message.args.get("path")
+        path = path if isinstance(path, str) else ""
+        place = message.operation, path
+        first = place not in self._lines
+        known = self._lines[place]
+        shown = {hash(line) for line in message.result.text.splitlines() if line[:1] != "["}
+        fresh = bool(shown - known)
+        known |= shown
+        new_answer = self._new_answer(message)
+        verifies = path in self._unverified
+        self._unverified.discard(path)
+        if fresh or (first and new_answer):
+            what = target(message)
+            loop.progress.append(Progress(ProgressKind.READ, what, (message.call_id,)))
+        elif not verifies and (path or not new_answer):
+            loop.repeats.append(message)
+
+    # --- the whole loop ----------------------------------------------------------------------
+
+    def _count(self, loop: _Loop) -> None:
+        calls = Counter(_call(message) for message in loop.ran)
+        results = Counter(
+            _result(message)
+            for message in loop.ran
+            if not message.result.went_well or self._reads(message.operation)
+        )
+        if loop.progress:
+            self._calls = Counter(dict.fromkeys(calls, 1))
+            self._results = Counter(dict.fromkeys(results, 1))
+            self._returns.clear()
+        else:
+            self._calls += calls
+            self._results += results
+            self._returns += Counter(loop.returned)
+
+    def _repeat(self, loop: _Loop) -> Repeat | None:
+        if not loop.repeats:
+            return None
+        most = max(loop.repeats, key=lambda message: self._calls[_call(message)])
+        refs = tuple(message.call_id for message in loop.repeats)
+        return Repeat(most.operation, target(most), self._calls[_call(most)], refs)
+
+    def _stuck(self, loop: _Loop) -> Reason | None:
+        for path in sorted(loop.returned):
+            if (times := self._returns[path]) >= RETURNS:
+                return _cause(ConsultCause.BACK_AND_FORTH, path=path, times=str(times))
+        for message in loop.ran:
+            if (times := self._calls[_call(message)]) >= STUCK_AT:
+                return same_action(message.operation, target(message), times)
+        for message in loop.ran:
+            if (times := self._results[_result(message)]) >= STUCK_AT:
+                operation = message.operation
+                return _cause(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
+        return None
+
+
+def target(message: OperationMessage) -> str:
+    """What a call was about, on one line; empty where its arguments name nothing."""
+    named = (message.args.get(name) for name in _TARGETS)
+    found = next((value for value in named if isinstance(value, str) and value), "")
+    return one_line(found, _TARGET)
+
+
+def same_action(operation: str, what: str, times: int) -> Reason:
+    """The same call came again without getting further."""
+    return _cause(ConsultCause.SAME_ACTION, operation=operation, what=what, times=str(times))
+
+
+def _cause(code: ConsultCause, **params: str) -> Reason:
+    return Reason(code=code.value, params=params)
+
+
+def _call(message: OperationMessage) -> str:
+    return digest(canonical_json([message.operation, message.args]))
+
+
+def _result(message: OperationMessage) -> str:
+    return digest(canonical_json([message.operation, message.result.text]))
+
+
+def _contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
+    """Path, content before and content after; a move empties one place and fills the other."""
+    for change in message.result.changes:
+        if change.target:
+            yield change.path, change.before, ""
+            yield change.target, "", change.after
+        else:
+            yield change.path, change.before, change.after

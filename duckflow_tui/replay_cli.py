@@ -1,0 +1,113 @@
+"""``duckflow-tui replay``: a session is found, by its id or as a file, and shown again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.glance import LANGUAGES, THEMES
+from duckflow_tui.places import Places
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.folders import find, places
+from duckflow_tui.session.replay import Tape, load_tape
+from duckflow_tui.state.base import one_line
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.session_words import fault_words, full_time
+
+USAGE_ERROR: Final = 2  # also what cannot be replayed
+SLOWEST: Final = 0.25
+FASTEST: Final = 16.0
+
+_LISTED: Final = 10  # sessions that are named where none, or several, were meant
+
+
+def run(arguments: Sequence[str], places: Places, language: str) -> int:
+    """What stands behind ``replay`` on the command line; returns the exit status."""
+    say = Catalogue(language)
+    args = _parser(say).parse_args(arguments)
+    speed = _speed(args.speed)
+    if speed is None:
+        return _refuse(say("replay.cli.bad_speed", given=one_line(args.speed, 40)))
+    path = _path(args.session, places.state, say)
+    if path is None:
+        return USAGE_ERROR
+    try:
+        tape = load_tape(path)
+    except SessionFault as fault:
+        return _refuse(fault_words(fault, say))
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return _refuse(say("cli.no_terminal"))
+    return _show(tape, speed, args, places, language)
+
+
+def _parser(say: Catalogue) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="duckflow-tui replay",
+        description=say("replay.cli.description"),
+        add_help=False,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("-h", "--help", action="help", help=say("cli.help.help"))
+    add("session", metavar="ID|FILE", help=say("replay.cli.session"))
+    add("--speed", metavar="X", default="1", help=say("replay.cli.speed"))
+    add("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
+    add("--theme", choices=THEMES, help=say("cli.help.theme"))
+    add("--no-animation", action="store_true", help=say("cli.help.no_animation"))
+    return made
+
+
+def _speed(text: str) -> float | None:
+    """Times as fast as it happened, ``SLOWEST`` to ``FASTEST``; ``4x`` is 4."""
+    try:
+        speed = float(text.lower().removesuffix("x").removesuffix("×"))
+    except ValueError:
+        return None
+    return speed if SLOWEST <= speed <= FASTEST else None
+
+
+def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
+    """The file or the session's folder; None, once it is said why, where there is not one."""
+    named = Path(given).expanduser()
+    found = [*find(state_dir, given), *find(state_dir, given, trash=True)]
+    if len(found) == 1:
+        return found[0].path
+    if not found and (named.exists() or named.is_symlink() or "/" in given):
+        return named
+    key = "replay.cli.several" if found else "replay.cli.unknown"
+    _refuse(say(key, given=visible_line(one_line(given, 80))))
+    for place in (found or places(state_dir))[:_LISTED]:
+        print(f"  {visible_line(place.session_id)}  {full_time(place.changed_at)}", file=sys.stderr)
+    return None
+
+
+def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, language: str) -> int:
+    from duckflow_tui.settings import load
+    from duckflow_tui.ui.replay import ReplayApp
+    from duckflow_tui.ui.session_host import AppOptions
+
+    ui = load(places).settings.ui
+    session = tape.state_at(len(tape)).session
+    options = AppOptions(
+        language=language,
+        theme=args.theme or ui.theme,
+        vitals=ui.vitals,
+        animation=ui.animation and not args.no_animation,
+        notifications=False,
+        title=session.title,
+        settings_path=str(places.settings_file),
+        demo=session.demo,
+    )
+    status = ReplayApp(tape, options, speed=speed).run_to_end()
+    if tape.lost:
+        print(Catalogue(language)("replay.cli.lost", count=tape.lost))
+    return status
+
+
+def _refuse(message: str) -> int:
+    print(f"duckflow-tui: {visible(message)}", file=sys.stderr)
+    return USAGE_ERROR

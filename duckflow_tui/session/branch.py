@@ -1,0 +1,43 @@
+"""The branch a workspace is on, read as a file: git itself is not called before trust (R12)."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final
+
+_LONGEST: Final = 1024  # bytes of HEAD
+_BRANCH: Final = re.compile(r"ref: refs/heads/(\S.*)")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
+_SHORT: Final = 8  # digits of a commit
+
+
+def branch_of(workspace: Path) -> str:
+    """Its name, the first digits of a commit that no branch is on, or nothing.
+
+    Follows no link and leaves the folder for nothing: of a worktree, whose ``.git`` is a file that
+    points elsewhere, it knows nothing.
+    """
+    try:
+        folder = os.open(workspace / ".git", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return ""
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.open("HEAD", flags, dir_fd=folder)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                return ""
+            head = os.read(file, _LONGEST)
+        finally:
+            os.close(file)
+    except OSError:
+        return ""
+    finally:
+        os.close(folder)
+    line = head.decode("utf-8", "replace").strip()
+    if branch := _BRANCH.fullmatch(line):
+        return branch[1]
+    return line[:_SHORT] if _COMMIT.fullmatch(line) else ""

@@ -1,0 +1,246 @@
+"""All sessions of all workspaces: what they are, what was said in them, and what is done to them.
+
+Every method may wait for the disk, so that a screen calls them in a thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.session import trash
+from duckflow_tui.session.facts import (
+    Piece,
+    SessionFacts,
+    facts_of,
+    facts_of_unreadable,
+    pieces_of,
+)
+from duckflow_tui.session.faults import NotASession, SessionFault, SessionUnreadable
+from duckflow_tui.session.folders import SessionPlace, find, is_written, places, size_of
+from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
+from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.session.payload import Redact
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.clock import Clock, SystemClock
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.title_events import MAX_NAME, SessionPinned, SessionTitled
+
+AT_ONCE: Final = 0.2  # seconds of reading after which a list is worth showing
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A session that holds what was searched for."""
+
+    facts: SessionFacts
+    match: Match
+
+
+class Catalog:
+    """The sessions under one state folder. The index beside them can be deleted at any time."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        redact: Redact | None = None,
+        clock: Clock | None = None,
+        index: SessionIndex | None = None,
+        measure: Callable[[Path], int] = size_of,
+    ) -> None:
+        self.state_dir = state_dir
+        self.redact = redact
+        self._clock = clock or SystemClock()
+        self._measure = measure
+        self._index = index or SessionIndex(state_dir / FILE_NAME)
+        self._broken: dict[bytes, tuple[str, SessionFacts]] = {}  # what could not be read
+
+    # --- what there is ------------------------------------------------------------------------
+
+    def refresh(self, within: float | None = None, *, again: bool = False) -> bool:
+        """Read the sessions that changed since they were last read, the newest first.
+
+        Stops after ``within`` seconds, but not before one was read; returns whether there is more.
+        ``again``: also try what could not be read before.
+        """
+        if again:
+            self._broken.clear()
+        stamps = self._index.stamps()
+        there = [*places(self.state_dir), *places(self.state_dir, trash=True)]
+        self._index.drop(stamps.keys() - {place.key for place in there})
+        until: float | None = None
+        for place in there:
+            tried = self._broken.get(place.key)
+            if stamps.get(place.key) == place.stamp or (tried and tried[0] == place.stamp):
+                continue
+            if until is not None and time.monotonic() > until:
+                return True
+            if within is not None and until is None:
+                until = time.monotonic() + within
+            self._read(place)
+        return False
+
+    def known(
+        self, workspace: Path | str | None = None, *, trash_too: bool = False
+    ) -> list[SessionFacts]:
+        """What was read so far, of one workspace or of all: pinned ones first, then the newest.
+
+        Sessions in which nothing was said are left out. ``trash_too``: with the deleted ones.
+        """
+        found = [
+            self._now(place, facts)
+            for place, facts in self._facts(workspace, trash_too=trash_too)
+            if not facts.is_blank
+        ]
+        return sorted(found, key=lambda facts: (not facts.pinned, -facts.last_at))
+
+    def list(
+        self, workspace: Path | str | None = None, *, trash_too: bool = False
+    ) -> list[SessionFacts]:
+        """The same, all of it read."""
+        self.refresh()
+        return self.known(workspace, trash_too=trash_too)
+
+    def search(
+        self, query: str, workspace: Path | str | None = None, *, trash_too: bool = False
+    ) -> list[Found]:
+        """The sessions in which every word of the query stands, in the order of ``known``."""
+        matches = self._index.search(query.split())
+        found = self.known(workspace, trash_too=trash_too)
+        return [
+            Found(facts, matches[key])
+            for facts in found
+            if (key := facts.key.encode("utf-8", "surrogateescape")) in matches
+        ]
+
+    def pieces(self, facts: SessionFacts, count: int, around: int | None = None) -> list[Piece]:
+        """The end of its conversation, or what stands about a place that a search found."""
+        return self._index.pieces(_key(facts), count, around)
+
+    def path_of(self, facts: SessionFacts) -> Path:
+        """Its folder."""
+        return self.state_dir / facts.key
+
+    def find(
+        self, prefix: str, workspace: Path | str | None = None, *, trashed: bool = False
+    ) -> list[SessionPlace]:
+        """The sessions whose id begins so, those of the workspace alone where it has some."""
+        here = find(self.state_dir, prefix, workspace, trash=trashed) if workspace else []
+        return here or find(self.state_dir, prefix, trash=trashed)
+
+    def facts_at(self, place: SessionPlace) -> SessionFacts:
+        """What one session is, read now."""
+        self._read(place)
+        if place.key in self._broken:
+            return self._now(place, self._broken[place.key][1])
+        return self._now(place, self._index.all()[place.key])
+
+    def disk_use(self, facts: Iterable[SessionFacts]) -> int:
+        """Bytes that these take."""
+        return sum(one.size for one in facts)
+
+    # --- what is done to them -----------------------------------------------------------------
+
+    def rename(self, facts: SessionFacts, name: str) -> None:
+        """Name a session that nobody has open; raises SessionFault."""
+        self._amend(facts, SessionTitled(name=one_line(name, MAX_NAME)))
+
+    def pin(self, facts: SessionFacts, pinned: bool) -> None:
+        """Put a session that nobody has open at the top; raises SessionFault."""
+        self._amend(facts, SessionPinned(pinned=pinned))
+
+    def delete(self, facts: SessionFacts) -> SessionFacts:
+        """Move a session to the trash; raises SessionFault."""
+        return self._moved(facts, trash.put_away(self.state_dir, self._place(facts)))
+
+    def restore(self, facts: SessionFacts) -> SessionFacts:
+        """Fetch a session back from the trash; raises SessionFault."""
+        return self._moved(facts, trash.fetch_back(self.state_dir, self._place(facts)))
+
+    def prune(self, facts: SessionFacts) -> None:
+        """Remove a session of the trash for good; raises SessionFault."""
+        trash.prune(self._place(facts))
+        self._index.drop([_key(facts)])
+
+    def close(self) -> None:
+        """Give the index back."""
+        self._index.close()
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _facts(
+        self, workspace: Path | str | None, *, trash_too: bool
+    ) -> list[tuple[SessionPlace, SessionFacts]]:
+        indexed = self._index.all()
+        there = places(self.state_dir, workspace)
+        if trash_too:
+            there += places(self.state_dir, workspace, trash=True)
+        found: list[tuple[SessionPlace, SessionFacts]] = []
+        for place in there:
+            broken = self._broken.get(place.key)
+            facts = broken[1] if broken else indexed.get(place.key)
+            if facts is not None:
+                found.append((place, facts))
+        return found
+
+    def _now(self, place: SessionPlace, facts: SessionFacts) -> SessionFacts:
+        """With what no journal says."""
+        return facts.model_copy(
+            update={
+                "key": place.key.decode("utf-8", "surrogateescape"),
+                "in_use": is_written(place.path),
+                "trashed_at": trash.trashed_at(place) if place.in_trash else None,
+            }
+        )
+
+    def _read(self, place: SessionPlace) -> None:
+        """Read a journal and put what it says into the index."""
+        size = self._measure(place.path)
+        try:
+            found = open_to_read(place.path)
+        except SessionFault as fault:
+            facts = facts_of_unreadable(place.session_id, fault)
+            update = {"size": size, "last_at": place.changed_at}
+            self._broken[place.key] = place.stamp, facts.model_copy(update=update)
+            self._index.drop([place.key])
+            return
+        self._broken.pop(place.key, None)
+        facts = facts_of(place.session_id, found).model_copy(update={"size": size})
+        self._index.put(place.key, place.stamp, facts, pieces_of(found.state))
+
+    def _place(self, facts: SessionFacts) -> SessionPlace:
+        path = self.path_of(facts)
+        return SessionPlace(path, _key(facts), "", facts.last_at)
+
+    def _moved(self, facts: SessionFacts, target: Path) -> SessionFacts:
+        old, new = _key(facts), str(target.relative_to(self.state_dir))
+        self._index.move(old, new.encode("utf-8", "surrogateescape"))
+        if old in self._broken:
+            self._broken[new.encode("utf-8", "surrogateescape")] = self._broken.pop(old)
+        return facts.model_copy(update={"key": new})
+
+    def _amend(self, facts: SessionFacts, event: Event) -> None:
+        """Write one event into the journal of a session that is not open."""
+        path = self.path_of(facts)
+        if facts.trashed_at is not None:
+            raise NotASession("missing", path)
+        resumed = resume_journal(path, self._clock.now(), redact=self.redact)
+        try:
+            restored = resumed.restored
+            store = Store(restored.state, self._clock, resumed.journal, last_seq=restored.last_seq)
+            store.dispatch(event)
+        finally:
+            health = resumed.journal.close_now()
+        if health.reason is not None or health.durable <= restored.last_seq:
+            raise SessionUnreadable(path, OSError(health.detail))
+        place = next(p for p in find(self.state_dir, path.name) if p.path == path)
+        self._read(place)
+
+
+def _key(facts: SessionFacts) -> bytes:
+    return facts.key.encode("utf-8", "surrogateescape")

@@ -1,0 +1,283 @@
+"""A session as Markdown, to be read by people: what was asked, done, changed, judged and paid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal, Protocol, get_args
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.export_files import json_lines
+from duckflow_tui.session.facts import SessionFacts, facts_of
+from duckflow_tui.session.journals import open_to_read
+from duckflow_tui.session.payload import Redact
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import ELLIPSIS, one_line
+from duckflow_tui.state.messages import (
+    AssistantMessage,
+    AttemptMessage,
+    CardMessage,
+    CompactionMessage,
+    Message,
+    NoticeMessage,
+    OperationMessage,
+    ReportMessage,
+    ReviewMessage,
+    UserMessage,
+)
+from duckflow_tui.state.objective import Evidence, RequirementItem, RequirementState
+from duckflow_tui.state.operations import FileChange
+from duckflow_tui.state.work import Plan, WorkStatus
+
+Format = Literal["markdown", "json"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+
+_HEAD: Final = 30  # lines of a result that are written, and of its end
+_TAIL: Final = 10
+_WIDEST: Final = 400  # characters of such a line
+_NAMING: Final = ("path", "source", "command", "pattern", "query")
+
+_REQUIREMENT: Final = {
+    RequirementState.OPEN: "○",
+    RequirementState.MET: "✓",
+    RequirementState.PARTLY: "◐",
+    RequirementState.REFUTED: "✗",
+    RequirementState.WAIVED: "–",
+}
+_STEP: Final = {
+    WorkStatus.PENDING: "○",
+    WorkStatus.IN_PROGRESS: "▶",
+    WorkStatus.COMPLETED: "✓",
+    WorkStatus.FAILED: "✗",
+    WorkStatus.BLOCKED: "■",
+    WorkStatus.SKIPPED: "–",
+    WorkStatus.CANCELLED: "–",
+}
+
+
+class Words(Protocol):
+    """The catalogue of the user's language."""
+
+    def __call__(self, key: str, /, **params: object) -> str:
+        """The entry with its params filled in."""
+        ...
+
+
+def export_lines(path: Path, kind: Format, words: Words, redact: Redact) -> Iterator[str]:
+    """The session in this folder as the lines of a file; raises SessionFault."""
+    if kind == "json":
+        yield from json_lines(path, redact)
+    else:
+        found = open_to_read(path)
+        text = markdown(found.state, facts_of(path.name, found), words, redact)
+        yield from text.splitlines()
+
+
+def exported_name(session_id: str, kind: Format) -> str:
+    """The name of the file where none was given."""
+    return f"duckflow-{session_id}.{'json' if kind == 'json' else 'md'}"
+
+
+def format_of(name: str) -> Format:
+    """The format that a file of this name has."""
+    return "json" if name.lower().endswith(".json") else "markdown"
+
+
+def markdown(state: AgentState, facts: SessionFacts, words: Words, redact: Redact) -> str:
+    """The whole document, without secrets and without a character that could act."""
+    paper = _Paper(words)
+    paper.begin(facts)
+    if state.objective is not None:
+        paper.requirements(state.objective.extracted_requirements)
+    for plan in state.plans:
+        paper.plan(plan)
+    paper.changes(state)
+    paper.add(f"## {words('export.conversation')}")
+    for message in state.messages:
+        paper.message(message)
+    return redact(visible("\n\n".join(paper.blocks))) + "\n"
+
+
+class _Paper:
+    def __init__(self, words: Words) -> None:
+        self.blocks: list[str] = []  # each a paragraph, a list, a table or a fenced text
+        self._words = words
+
+    def add(self, block: str) -> None:
+        if block.strip():
+            self.blocks.append(block.rstrip())
+
+    def begin(self, facts: SessionFacts) -> None:
+        words = self._words
+        self.add(f"# {_inline(facts.title)}")
+        spent = words("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
+        if facts.cost is not None:
+            spent = f"{spent} · ${facts.cost:.4f}"
+        rows = [
+            ("session", f"`{facts.session_id}`"),
+            ("workspace", f"`{facts.workspace}`" if facts.workspace else ""),
+            ("branch", _inline(facts.branch)),
+            ("model", _inline(facts.model)),
+            ("started", _time(facts.started_at)),
+            ("ended", _time(facts.last_at)),
+            ("state", words(f"sessions.state.{facts.state}")),
+            ("spent", spent),
+        ]
+        if facts.missing:
+            rows.append(("missing", words("sessions.missing", count=facts.missing)))
+        self.add(
+            "\n".join(f"- {words(f'export.fact.{name}')}: {said}" for name, said in rows if said)
+        )
+
+    def requirements(self, items: Iterable[RequirementItem]) -> None:
+        lines: list[str] = []
+        for item in items:
+            state = self._words(f"ledger.state.{item.state.value}")
+            because = f" · {_inline(item.waived_because)}" if item.waived_because else ""
+            lines.append(
+                f"- {_REQUIREMENT[item.state]} P{item.priority} {_inline(item.requirement)} — "
+                f"{state}{because}"
+            )
+            lines += [f"  - {self._evidence(evidence)}" for evidence in item.evidence]
+        if lines:
+            self.add(f"## {self._words('export.requirements')}")
+            self.add("\n".join(lines))
+
+    def plan(self, plan: Plan) -> None:
+        done, steps = plan.progress
+        name = _inline(plan.name)
+        self.add(f"## {self._words('export.plan', name=name, done=done, steps=steps)}")
+        self.add(_inline(plan.goal))
+        lines: list[str] = []
+        for number, step in enumerate(plan.steps, 1):
+            note = f" — {_inline(step.note)}" if step.note else ""
+            lines.append(f"{number}. {_STEP[step.status]} {_inline(step.name)}{note}")
+        self.add("\n".join(lines))
+
+    def changes(self, state: AgentState) -> None:
+        found = {
+            message.call_id: message.result.changes
+            for message in state.messages
+            if isinstance(message, OperationMessage) and message.result.changes
+        }
+        if not found:
+            return
+        self.add(f"## {self._words('export.changes')}")
+        lines: list[str] = []
+        for call_id, changes in found.items():
+            taken_back = call_id in state.undone_calls
+            for change in changes:
+                undone = f" · {self._words('export.undone')}" if taken_back else ""
+                lines.append(f"- {_changed(change)}{undone}")
+        self.add("\n".join(lines))
+
+    def message(self, message: Message) -> None:
+        words = self._words
+        match message:
+            case UserMessage():
+                self._said("export.you", message.at)
+                self.add("\n".join(f"> {line}".rstrip() for line in message.text.splitlines()))
+            case AssistantMessage():
+                self._said("export.ai", message.at)
+                self.add(message.text)
+                if not message.complete:
+                    self.add(f"*{words('transcript.cut_off')}*")
+            case OperationMessage():
+                self._operation(message)
+            case NoticeMessage():
+                self.add(f"*{_inline(words(message.key, **message.params))}*")
+            case CardMessage():
+                kind = words(f"card.kind.{message.card.kind}")
+                answer = _inline(f"{message.answer.action} {message.answer.text}")
+                self.add(f"**{kind}** → {answer}")
+            case ReportMessage():
+                report = message.report
+                sign = "✓" if report.status == "completed" else "✗"
+                self.add(f"**{sign} {_inline(report.step_name)}**: {_inline(report.summary)}")
+                self.add(_inline(report.cause))
+            case ReviewMessage():
+                self._review(message)
+            case AttemptMessage():
+                number, limit = message.attempt, message.max_attempts
+                said = words("review.attempt", number=number, limit=limit)
+                self.add(f"**{said}** {_inline(message.plan.strategy)}")
+            case CompactionMessage(compaction=found):
+                before, after = f"{found.tokens_before:,}", f"{found.tokens_after:,}"
+                self.add(f"**{words('compaction.title')}**: {before} → {after}")
+                self.add(_inline(found.digest))
+
+    def _said(self, key: str, at: float) -> None:
+        self.add(f"### {self._words(key)} · {_time(at)}")
+
+    def _operation(self, message: OperationMessage) -> None:
+        words, result = self._words, message.result
+        named = (message.args.get(name) for name in _NAMING)
+        target = one_line(next((str(value) for value in named if value), ""), 200)
+        outcome = words(f"transcript.outcome.{result.outcome}")
+        parts = [f"`{message.operation}`", _code(target), outcome, _inline(result.summary)]
+        if message.answer is not None:
+            parts.append(words(f"transcript.answer.{message.answer.choice}"))
+            parts.append(_inline(message.answer.reason))
+        self.add(f"- {' · '.join(filter(None, parts))}")
+        self.add(_fenced(_cut(result.text, words)))
+
+    def _review(self, message: ReviewMessage) -> None:
+        review, words = message.review, self._words
+        met = sum(item.state is RequirementState.MET for item in review.items if item.counts)
+        counted = sum(item.counts for item in review.items)
+        said = words("export.review", score=f"{review.score:.2f}", met=met, counted=counted)
+        self.add(f"**{words('review.title')}**: {said}")
+        lines = [
+            f"- {_REQUIREMENT[item.state]} {_inline(item.requirement)}" for item in review.items
+        ]
+        self.add("\n".join(lines))
+
+    def _evidence(self, evidence: Evidence) -> str:
+        sign = "✓" if evidence.supports else "✗"
+        exit_code = "" if evidence.exit_code is None else f"exit {evidence.exit_code}"
+        parts = [_code(evidence.source), exit_code, _inline(one_line(evidence.text, 200))]
+        return f"{sign} {' · '.join(filter(None, parts))}"
+
+
+def _changed(change: FileChange) -> str:
+    target = f" → {_code(change.target)}" if change.target else ""
+    return f"{change.kind} {_code(change.path)}{target} +{change.added} −{change.removed}"
+
+
+def _cut(text: str, words: Words) -> str:
+    """Its first and last lines, with the count of those between."""
+    lines = [
+        line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS for line in text.splitlines()
+    ]
+    hidden = len(lines) - _HEAD - _TAIL
+    if hidden > 1:
+        lines[_HEAD:-_TAIL] = [words("transcript.more_lines", count=hidden)]
+    return "\n".join(lines)
+
+
+def _fenced(text: str) -> str:
+    """As code, behind a fence longer than any in it."""
+    if not text.strip():
+        return ""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _code(text: str) -> str:
+    """As code in a line; what holds a backtick is quoted as it is."""
+    line = visible_line(text)
+    if not line:
+        return ""
+    return _inline(line) if "`" in line else f"`{line}`"
+
+
+def _inline(text: str) -> str:
+    """On one line, so that it can neither begin a list nor end a heading."""
+    return " ".join(text.split())
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at else ""

@@ -1,0 +1,225 @@
+"""What a list says of a session, and the pieces of text that a search looks through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.restore import Restored
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Frozen, one_line
+from duckflow_tui.state.messages import (
+    AssistantMessage,
+    CardMessage,
+    Message,
+    OperationMessage,
+    ReportMessage,
+    ReviewMessage,
+    UserMessage,
+)
+
+LastState = Literal[
+    "new",  # nothing was asked yet
+    "gate",
+    "card",
+    "paused",
+    "interrupted",  # it ended in the middle of a turn
+    "done",
+    "partial",
+    "denied",
+    "failed",
+    "limit",
+    "stopped",
+    "unreadable",
+]
+Who = Literal["title", "user", "ai", "tool", "report"]
+
+_TITLE: Final = 200  # characters of a heading and of a last message
+_SAID: Final = 20_000  # characters of a message that are searched
+_RESULT: Final = 4_000  # of a result
+_NAMING: Final = ("path", "source", "command", "pattern", "query")  # arguments that say on what
+
+
+class SessionFacts(Frozen):
+    """One session in a list. All text in it is safe to show.
+
+    ``cost`` is in US dollars, None without a price; times are seconds since the epoch, ``size``
+    is in bytes.
+    """
+
+    key: str = ""  # its folder, from the state folder on
+    session_id: str
+    workspace: str = ""  # absolute path
+    folder: str = ""  # the workspace's own name
+    name: str = ""  # the user's
+    request: str = ""  # the first one, on one line
+    branch: str = ""
+    model: str = ""
+    plan: str = ""
+    plan_done: int = 0
+    plan_steps: int = 0
+    met: int = 0
+    requirements: int = 0  # that count
+    calls: int = 0
+    cost: float | None = None
+    tokens: int = 0
+    state: LastState = "new"
+    last: str = ""  # the last message, on one line
+    messages: int = 0
+    waiting: int = 0  # messages in the queue
+    draft: str = ""  # of the composer, on one line
+    started_at: float = 0.0
+    last_at: float = 0.0
+    size: int = 0
+    pinned: bool = False
+    demo: bool = False
+    headless: bool = False
+    missing: int = 0  # records that could not be read
+    problem: str = ""  # why it cannot be opened: a code of ``faults``
+    detail: str = ""  # the same as a sentence, in English
+    in_use: bool = False  # some process writes it now
+    trashed_at: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The user's name for it, else the first request, else its id."""
+        return self.name or self.request or self.draft or self.session_id
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was ever said in it."""
+        said = self.messages or self.waiting or self.draft
+        return not (said or self.problem or self.name or self.pinned)
+
+
+class Piece(Frozen):
+    """A text of a session: who said it, when, and what. Safe to show."""
+
+    who: Who
+    at: float = 0.0
+    text: str
+
+
+def facts_of(session_id: str, found: Restored) -> SessionFacts:
+    """What the state of a session says; key, size and use are the list's to add."""
+    state = found.state
+    session, header = state.session, found.read.header
+    plan = state.active_plan or (state.plans[-1] if state.plans else None)
+    done, steps = plan.progress if plan else (0, 0)
+    met, counted = state.objective.met if state.objective else (0, 0)
+    workspace = session.workspace or (header.workspace if header else "")
+    started = session.started_at or (header.created_at if header else 0.0)
+    return SessionFacts(
+        session_id=visible_line(session_id),
+        workspace=visible_line(workspace),
+        folder=visible_line(session.title),
+        name=_line(session.name),
+        request=_line(_first_request(state)),
+        branch=_line(session.branch),
+        model=_line(session.model),
+        plan=_line(plan.name) if plan else "",
+        plan_done=done,
+        plan_steps=steps,
+        met=met,
+        requirements=counted,
+        calls=state.usage.calls,
+        cost=state.usage.cost,
+        tokens=state.usage.tokens_in + state.usage.tokens_out,
+        state=_last_state(state),
+        last=_line(_last_said(state)),
+        messages=sum(isinstance(m, (UserMessage, AssistantMessage)) for m in state.messages),
+        waiting=len(state.queue),
+        draft=_line(state.draft),
+        started_at=started,
+        last_at=max((m.at for m in state.messages[-20:]), default=started),
+        pinned=session.pinned,
+        demo=session.demo,
+        headless=session.headless,
+        missing=found.missing,
+    )
+
+
+def facts_of_unreadable(session_id: str, fault: SessionFault) -> SessionFacts:
+    """A session that cannot be opened, and why."""
+    return SessionFacts(
+        session_id=visible_line(session_id),
+        state="unreadable",
+        problem=fault.code,
+        detail=visible_line(str(fault)),
+    )
+
+
+def pieces_of(state: AgentState) -> Iterator[Piece]:
+    """What was said and done, in its order, behind a piece of all that names the session."""
+    session = state.session
+    named = [session.name, session.workspace, session.branch, state.draft]
+    for plan in state.plans:
+        named += [plan.name, plan.goal, *(step.name for step in plan.steps)]
+    if state.objective is not None:
+        named += [item.requirement for item in state.objective.extracted_requirements]
+    yield Piece(who="title", text=visible("\n".join(filter(None, named))[:_SAID]))
+    for message in state.messages:
+        piece = _piece(message)
+        if piece is not None and piece.text:
+            yield piece
+    for message in state.queue:
+        yield Piece(who="user", at=message.at, text=visible(message.text[:_SAID]))
+
+
+def _piece(message: Message) -> Piece | None:
+    match message:
+        case UserMessage():
+            return Piece(who="user", at=message.at, text=visible(message.text[:_SAID]))
+        case AssistantMessage():
+            return Piece(who="ai", at=message.at, text=visible(message.text[:_SAID]))
+        case OperationMessage():
+            head = f"{message.operation} {_target(message)} · {message.result.summary}".rstrip(" ·")
+            text = f"{one_line(head, _TITLE)}\n{message.result.text[:_RESULT]}".rstrip()
+            return Piece(who="tool", at=message.at, text=visible(text))
+        case ReportMessage():
+            report = message.report
+            said = f"{report.step_name}: {report.summary} {report.cause}".rstrip()
+            return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
+        case ReviewMessage():
+            said = "\n".join(
+                f"{item.requirement}: {item.state.value}" for item in message.review.items
+            )
+            return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
+        case CardMessage():
+            return Piece(who="user", at=message.at, text=visible(message.answer.text[:_SAID]))
+        case _:  # notices are the app's own words, in whatever language it speaks
+            return None
+
+
+def _target(message: OperationMessage) -> str:
+    named = (message.args.get(name) for name in _NAMING)
+    return one_line(next((str(value) for value in named if value), ""), _TITLE)
+
+
+def _first_request(state: AgentState) -> str:
+    texts = (m.text for m in state.messages if isinstance(m, UserMessage) and m.text.strip())
+    return next(texts, state.queue[0].text if state.queue else "")
+
+
+def _last_said(state: AgentState) -> str:
+    for message in reversed(state.messages):
+        if isinstance(message, (UserMessage, AssistantMessage)) and message.text.strip():
+            return message.text
+    return ""
+
+
+def _last_state(state: AgentState) -> LastState:
+    if state.gates:
+        return "gate"
+    if state.cards:
+        return "card"
+    if state.turn is not None:
+        cut = state.interrupted is not None or state.turn.pause != "paused"
+        return "interrupted" if cut else "paused"
+    return state.last_turn.outcome if state.last_turn is not None else "new"
+
+
+def _line(text: str) -> str:
+    return visible_line(one_line(text, _TITLE))

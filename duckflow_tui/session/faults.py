@@ -1,0 +1,138 @@
+"""What can be wrong with a session's files, as types and codes that the screen has words for."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from duckflow_tui.state.base import brief
+
+FaultCode = Literal[
+    "in_use",
+    "newer",
+    "missing",
+    "empty",
+    "foreign",
+    "bad_id",
+    "link",
+    "no_space",
+    "read_only",
+    "no_permission",
+    "io_error",
+]
+
+Mode = Literal["disk", "memory", "closed"]
+
+_CODES: Final[dict[int, FaultCode]] = {
+    errno.ENOENT: "missing",
+    errno.ENOSPC: "no_space",
+    errno.EDQUOT: "no_space",
+    errno.EFBIG: "no_space",
+    errno.EROFS: "read_only",
+    errno.EACCES: "no_permission",
+    errno.EPERM: "no_permission",
+    errno.ELOOP: "link",
+}
+
+
+class SessionFault(Exception):
+    """A session that cannot be opened; its files are as they were. ``str()`` is a sentence."""
+
+    def __init__(self, code: FaultCode, path: Path, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code: FaultCode = code
+        self.path = path
+
+
+class SessionInUse(SessionFault):
+    """Another process writes this session; ``pid`` is 0 where it is not known."""
+
+    def __init__(self, path: Path, pid: int) -> None:
+        by = f" by process {pid}" if pid else ""
+        super().__init__("in_use", path, f"The session {brief(path.name)} is open already{by}.")
+        self.pid = pid
+
+
+class NewerSession(SessionFault):
+    """A later program wrote it; ``version`` is that of its records, 0 where it is not known."""
+
+    def __init__(self, path: Path, version: int, app: str = "") -> None:
+        by = f" ({brief(app)})" if app else ""
+        super().__init__(
+            "newer",
+            path,
+            f"The session {brief(path.name)} was written by a later version of this program{by}. "
+            "Nothing in it was changed; that version opens it.",
+        )
+        self.version = version
+        self.app = app
+
+
+class NotASession(SessionFault):
+    """There is nothing in it that could be read: not there, empty, or something else."""
+
+    _SAID: Final[dict[FaultCode, str]] = {
+        "missing": "There is no session {name}.",
+        "empty": "The session {name} is empty: it ended before anything was written.",
+        "foreign": "{name} is no session of this program. It was left as it is.",
+        "bad_id": "{name} is no name of a session.",
+        "link": "{name} is a link, where the program has a folder or file of its own.",
+    }
+
+    def __init__(self, code: FaultCode, path: Path) -> None:
+        super().__init__(code, path, self._SAID[code].format(name=brief(path.name)))
+
+
+class SessionUnreadable(SessionFault):
+    """The system refused; ``errno`` is its number."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        number = error.errno or errno.EIO
+        super().__init__(
+            code_of(error), path, f"Cannot open the session {brief(path.name)}: {reason(error)}."
+        )
+        self.errno = number
+
+
+def code_of(error: OSError) -> FaultCode:
+    """The code of a system error."""
+    return _CODES.get(error.errno or errno.EIO, "io_error")
+
+
+def reason(error: OSError | SessionFault) -> str:
+    """The system's own words, or the sentence of a fault."""
+    if isinstance(error, SessionFault):
+        return str(error)
+    return os.strerror(error.errno or errno.EIO)
+
+
+def opening(path: Path, error: OSError) -> SessionFault:
+    """What a system error means while a session is being opened."""
+    match code_of(error):
+        case "missing" | "link" as code:
+            return NotASession(code, path)
+        case _:
+            return SessionUnreadable(path, error)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHealth:
+    """How safe the session is. In mode ``memory`` it lives in this process only.
+
+    ``reason`` and ``detail`` say why; ``durable`` is the last sequence number that survives a
+    power loss. ``gone_wrong`` counts segments that had to be left, ``unwritable`` events that have
+    no JSON.
+    """
+
+    mode: Mode = "disk"
+    reason: FaultCode | None = None
+    detail: str = ""  # the system's words
+    path: Path | None = None  # what could not be written
+    segment: int = 0
+    written: int = 0
+    durable: int = 0
+    gone_wrong: int = 0
+    unwritable: int = 0

@@ -1,0 +1,275 @@
+"""An index of all sessions in SQLite, so that lists and searches read no journal.
+
+It holds nothing that the journals do not say: missing, damaged or of another version it begins
+anew, and where it cannot be written it lives in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from duckflow_tui import __version__
+from duckflow_tui.session.facts import Piece, SessionFacts
+from duckflow_tui.session.migrations import SCHEMA
+from duckflow_tui.session.payload import as_bytes
+
+FILE_NAME: Final = "sessions-index.sqlite3"
+
+_VERSION: Final = 1  # of the tables and of what is put in them
+_MADE_BY: Final = f"{__version__} {SCHEMA} {_VERSION}"
+_TRIGRAM: Final = 3  # characters of the shortest word that the index finds
+_BUSY_S: Final = 2.0  # seconds that another process may write
+
+_TABLES: Final = """
+CREATE TABLE made (program TEXT);
+CREATE TABLE sessions (id INTEGER PRIMARY KEY, key BLOB UNIQUE, stamp TEXT, facts TEXT);
+CREATE TABLE pieces (id INTEGER PRIMARY KEY, session INTEGER, who TEXT, at REAL, text TEXT);
+CREATE INDEX pieces_of ON pieces (session, id);
+"""
+_WORDS: Final = """
+CREATE VIRTUAL TABLE words USING fts5(
+    text, content='pieces', content_rowid='id', tokenize='trigram'
+);
+"""
+
+#: Whether this SQLite knows the tokenizer; without it every search reads every text.
+TRIGRAMS: Final = sqlite3.sqlite_version_info >= (3, 34)
+
+#: The file is no database, not whole, or not ours.
+_BROKEN: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+T = TypeVar("T")
+
+log = logging.getLogger("duckflow.sessions")
+
+
+class _Outdated(Exception):
+    """Another version made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a search found something in a session: how often, and the newest place."""
+
+    count: int
+    at: int  # the place of ``piece`` in its session, for ``SessionIndex.pieces``
+    piece: Piece
+
+
+class SessionIndex:
+    """Every method may wait for the disk; threads may share it. None of them raises."""
+
+    def __init__(self, path: Path, *, trigrams: bool = TRIGRAMS) -> None:
+        self._path = path
+        self._trigrams = trigrams
+        self._lock = threading.Lock()
+        self._open: sqlite3.Connection | None = None
+
+    def stamps(self) -> dict[bytes, str]:
+        """What each session was like when it was put here."""
+        return dict(self._do(lambda db: db.execute("SELECT key, stamp FROM sessions").fetchall()))
+
+    def all(self) -> dict[bytes, SessionFacts]:
+        """The facts of all sessions by key."""
+        rows = self._do(lambda db: db.execute("SELECT key, facts FROM sessions").fetchall())
+        found: dict[bytes, SessionFacts] = {}
+        for key, facts in rows:
+            with contextlib.suppress(ValidationError, ValueError):
+                found[key] = SessionFacts.model_validate(json.loads(facts))
+        return found
+
+    def put(self, key: bytes, stamp: str, facts: SessionFacts, pieces: Iterable[Piece]) -> None:
+        """Say anew what a session is."""
+        said = as_bytes(facts.model_dump()).decode("ascii")
+        rows = [(p.who, p.at, p.text) for p in pieces]
+
+        def write(db: sqlite3.Connection) -> None:
+            self._drop(db, key)
+            insert = "INSERT INTO sessions (key, stamp, facts) VALUES (?, ?, ?)"
+            number = db.execute(insert, (key, stamp, said)).lastrowid
+            insert = "INSERT INTO pieces (session, who, at, text) VALUES (?, ?, ?, ?)"
+            db.executemany(insert, ((number, *row) for row in rows))
+            if self._trigrams:
+                db.execute(
+                    "INSERT INTO words (rowid, text) SELECT id, text FROM pieces WHERE session = ?",
+                    (number,),
+                )
+
+        self._do(write)
+
+    def move(self, old: bytes, new: bytes) -> None:
+        """The session lies elsewhere now."""
+
+        def write(db: sqlite3.Connection) -> None:
+            self._drop(db, new)
+            db.execute("UPDATE sessions SET key = ? WHERE key = ?", (new, old))
+
+        self._do(write)
+
+    def drop(self, keys: Iterable[bytes]) -> None:
+        """Forget these sessions."""
+        gone = list(keys)
+        if gone:
+            self._do(lambda db: [self._drop(db, key) for key in gone])
+
+    def search(self, words: Iterable[str]) -> dict[bytes, Match]:
+        """The sessions that hold every word somewhere, whatever its case."""
+        wanted = [word for word in words if word]
+        if not wanted:
+            return {}
+        return self._do(lambda db: _search(db, wanted, self._trigrams))
+
+    def pieces(self, key: bytes, count: int, around: int | None = None) -> list[Piece]:
+        """The last texts of a session in their order, or those about one that a search found."""
+        select = (
+            "SELECT who, at, text FROM pieces WHERE who != 'title' AND session = "
+            "(SELECT id FROM sessions WHERE key = ?)"
+        )
+        by = " ORDER BY id DESC LIMIT ?"
+
+        def read(db: sqlite3.Connection) -> list[Any]:
+            if around is None:
+                return db.execute(select + by, (key, count)).fetchall()
+            after = db.execute(
+                f"{select} AND id > ? ORDER BY id LIMIT ?", (key, around, count // 2)
+            ).fetchall()
+            until = db.execute(f"{select} AND id <= ?{by}", (key, around, count)).fetchall()
+            return [*reversed(after), *until]
+
+        rows = self._do(read)
+        return [Piece(who=who, at=at, text=text) for who, at, text in reversed(rows)]
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self._lock:
+            self._close()
+
+    # --- the file -----------------------------------------------------------------------------
+
+    def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Do it in a transaction; where the file is broken anew, where it fails in memory."""
+        with self._lock:
+            for begin in (self._on_disk, self._anew, self._in_memory):
+                try:
+                    if self._open is None:
+                        self._open = begin()
+                    with self._open:
+                        return act(self._open)
+                except (_Outdated, sqlite3.DatabaseError, OSError) as error:
+                    log.info("the index of sessions begins anew: %s", error)
+                    self._close()
+                    broken = isinstance(error, _Outdated) or _is_broken(error)
+                    if begin == self._on_disk and not broken:
+                        self._open = self._in_memory()
+            raise sqlite3.DatabaseError("no index of sessions, not even in memory")
+
+    def _on_disk(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        os.close(os.open(self._path, flags, 0o600))
+        os.chmod(self._path, 0o600)
+        db = sqlite3.connect(self._path, timeout=_BUSY_S, check_same_thread=False)
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=OFF")  # it can be made again
+            self._check(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _anew(self) -> sqlite3.Connection:
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._path}{end}")
+        return self._on_disk()
+
+    def _in_memory(self) -> sqlite3.Connection:
+        db = sqlite3.connect(":memory:", check_same_thread=False)
+        self._check(db)
+        return db
+
+    def _check(self, db: sqlite3.Connection) -> None:
+        """Make the tables where there are none; raises _Outdated for those of another version."""
+        program = f"{_MADE_BY} {self._trigrams}"
+        if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            with db:
+                db.executescript(_TABLES + (_WORDS if self._trigrams else ""))
+                db.execute("INSERT INTO made VALUES (?)", (program,))
+        elif db.execute("SELECT program FROM made").fetchone() != (program,):
+            raise _Outdated("another version made it")
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _drop(self, db: sqlite3.Connection, key: bytes) -> None:
+        found = db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
+        if found is None:
+            return
+        if self._trigrams:
+            db.execute(
+                "INSERT INTO words (words, rowid, text) "
+                "SELECT 'delete', id, text FROM pieces WHERE session = ?",
+                found,
+            )
+        db.execute("DELETE FROM pieces WHERE session = ?", found)
+        db.execute("DELETE FROM sessions WHERE id = ?", found)
+
+
+def _is_broken(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(code, int) and code & 0xFF in _BROKEN
+
+
+def _search(db: sqlite3.Connection, words: list[str], trigrams: bool) -> dict[bytes, Match]:
+    sets = [_with_word(db, word, trigrams) for word in words]
+    together = sets[0].intersection(*sets[1:])  # pieces that hold all the words
+    best = _newest(together)
+    if len(sets) > 1:
+        sessions = {session for _, session in sets[0]}
+        for found in sets[1:]:
+            sessions &= {session for _, session in found}
+        apart = _newest(sets[0].union(*sets[1:]))
+        best = {session: best.get(session) or apart[session] for session in sessions}
+    matches: dict[bytes, Match] = {}
+    for session, (count, newest) in best.items():
+        key, who, at, text = db.execute(
+            "SELECT key, who, at, text FROM pieces p JOIN sessions s ON s.id = p.session "
+            "WHERE s.id = ? AND p.id = ?",
+            (session, newest),
+        ).fetchone()
+        matches[key] = Match(count, newest, Piece(who=who, at=at, text=text))
+    return matches
+
+
+def _newest(found: set[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """By session: how many pieces, and the newest of them."""
+    best: dict[int, tuple[int, int]] = {}
+    for piece, session in found:
+        count, newest = best.get(session, (0, 0))
+        best[session] = count + 1, piece if piece > newest else newest
+    return best
+
+
+def _with_word(db: sqlite3.Connection, word: str, trigrams: bool) -> set[tuple[int, int]]:
+    """Pieces that hold the word, each with its session."""
+    if trigrams and len(word) >= _TRIGRAM:
+        quoted = '"' + word.replace('"', '""') + '"'
+        select = "SELECT p.id, p.session FROM words JOIN pieces p ON p.id = words.rowid"
+        return set(db.execute(f"{select} WHERE words MATCH ?", (quoted,)).fetchall())
+    plain = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    select = "SELECT id, session FROM pieces WHERE text LIKE ? ESCAPE '\\'"
+    return set(db.execute(select, (f"%{plain}%",)).fetchall())

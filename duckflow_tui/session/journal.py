@@ -1,0 +1,373 @@
+"""The journal: a Recorder that writes each event to disk in a thread of its own.
+
+The loop only hands records over. The thread writes what is there, then syncs once for all who
+wait (group commit); what nobody waits for is synced within ``LAZY`` seconds. A disk that fails
+ends the segment: everything since the last sync goes into a new one. Where that fails too the
+session lives in memory, which ``JournalHealth`` says, and the disk is tried again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from duckflow_tui.session.backlog import FIRST_WAIT, Backlog, Pending
+from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, reason
+from duckflow_tui.session.framing import encode
+from duckflow_tui.session.journal_disk import JournalDisk
+from duckflow_tui.session.payload import body_of, shelved, unwritable
+from duckflow_tui.session.snapshots import Place
+from duckflow_tui.session.state_image import Image, capture
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.store import Record, Store, Unsubscribe
+
+LAZY: Final = 1.0  # seconds until what nobody waits for is synced
+CLOSE_WITHIN: Final = 2.0  # seconds that the last sync may take
+SNAPSHOT_EVERY: Final = 1_000_000  # bytes of records, or a quarter of what the last one took
+BATCH: Final = 100  # records written between two looks at who waits
+AT_ONCE: Final = (0.005, 0.02)  # seconds, least and most, of work on a snapshot between batches
+
+log = logging.getLogger("duckflow.journal")
+
+OnHealth = Callable[[JournalHealth], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """A snapshot is wanted of the state as it was after this record."""
+
+    seq: int
+    image: Image
+
+
+_Signal = Literal["sync", "stop"]
+_Item = Record | _Draw | _Signal
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    seq: int
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[None]
+
+    def wake(self) -> None:
+        try:
+            self.loop.call_soon_threadsafe(_settle, self.future)
+        except RuntimeError:
+            return  # the loop has ended, and with it who waited
+
+
+class Journal:
+    """Writes records to a ``JournalDisk``. ``on_health`` is called on the loop that appends.
+
+    A session that goes on says which was its ``last_seq`` and how many bytes of records there are
+    ``behind`` its last snapshot.
+    """
+
+    def __init__(
+        self,
+        disk: JournalDisk,
+        *,
+        on_health: OnHealth | None = None,
+        last_seq: int = 0,
+        behind: int = 0,
+        snapshot_every: int = SNAPSHOT_EVERY,
+        retry_s: float = FIRST_WAIT,
+    ) -> None:
+        self._disk = disk
+        self._on_health = on_health
+        self._snapshot_every = snapshot_every
+        self._health = JournalHealth(written=last_seq, durable=last_seq)
+        self._items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._guard = threading.Lock()  # of the two below
+        self._waiters: list[_Waiter] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._backlog = Backlog(retry_s)
+        self._last: Place | None = None  # of the newest record
+        self._since_snapshot = behind
+        self._snapshot_size = 0
+        self._snapshot_due = False
+        self._drawing: Generator[int, None, None] | None = None
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    # the loop's side
+
+    @property
+    def health(self) -> JournalHealth:
+        """How safe the session is now."""
+        return self._health
+
+    @property
+    def drawing(self) -> bool:
+        """Whether a snapshot is being written."""
+        return self._drawing is not None
+
+    def append(self, record: Record) -> None:
+        """Hand a record over; never waits. Transient ones, and any after the end, are left out."""
+        if record.seq is None or not self._thread.is_alive():
+            return
+        self._items.put(record)
+        if self._loop is None:
+            self._loop = _running_loop()
+            if self._health.mode == "memory":
+                self._say()
+
+    async def flushed(self, seq: int) -> None:
+        """Return once every record up to ``seq`` survives a power loss, or cannot: see health."""
+        with self._guard:
+            if self._settled(seq):
+                return
+            loop = asyncio.get_running_loop()
+            waiter = _Waiter(seq, loop, loop.create_future())
+            self._waiters.append(waiter)
+        self._items.put("sync")
+        await waiter.future
+
+    def follow(self, store: Store) -> Unsubscribe:
+        """Take a snapshot of this Store's state every so often, so that it opens fast again."""
+        return store.watch(self._follow)
+
+    async def close(self, within: float = CLOSE_WITHIN) -> JournalHealth:
+        """Write and sync what is left, let the lock go; returns how it ended."""
+        self._items.put("stop")
+        await asyncio.to_thread(self._thread.join, within)
+        return self._health
+
+    def close_now(self, within: float = CLOSE_WITHIN) -> JournalHealth:
+        """``close`` where no loop runs any more: after a signal, at the end of the process."""
+        self._items.put("stop")
+        self._thread.join(within)
+        return self._health
+
+    def _follow(self, state: AgentState, record: Record) -> None:
+        if self._snapshot_due and record.seq is not None:
+            self._snapshot_due = False
+            self._items.put(_Draw(record.seq, capture(state)))
+
+    # the thread's side
+
+    def _run(self) -> None:
+        mode: Mode = "closed"
+        try:
+            self._begin()
+            while self._go_on():
+                pass
+            self._sync()
+        except Exception:
+            log.exception("the journal's writer failed")
+            mode = "memory"
+        finally:
+            self._leave_snapshot()
+            self._disk.close()
+            self._tell(mode=mode)
+            self._wake()
+
+    def _begin(self) -> None:
+        try:
+            try:
+                self._disk.begin()
+            except OSError as error:
+                log.warning("the journal begins once more: %s", reason(error))
+                self._disk.begin()
+        except (OSError, SessionFault) as error:
+            self._to_memory(error)
+        else:
+            self._tell(segment=self._disk.segment)
+
+    def _go_on(self) -> bool:
+        """Do what was handed over, then one piece of a snapshot; False at the end."""
+        batch = self._take()
+        since = time.monotonic()
+        for item in batch:
+            match item:
+                case Record():
+                    self._write(item)
+                case _Draw():
+                    self._start_snapshot(item)
+                case _:
+                    pass
+        if "stop" in batch:
+            return False
+        if not batch or self._awaited() or self._backlog.is_large:
+            self._sync()
+        if self._drawing is not None:
+            least, most = AT_ONCE
+            self._draw(min(max(time.monotonic() - since, least), most))
+        return True
+
+    def _take(self) -> list[_Item]:
+        """All there is; waits for it, but not longer than what was written may stay unsynced."""
+        batch: list[_Item] = []
+        try:
+            if self._drawing is not None:
+                batch.append(self._items.get_nowait())
+            else:
+                unsynced = self._health.mode == "disk" and bool(self._backlog)
+                batch.append(self._items.get(timeout=LAZY if unsynced else None))
+            while len(batch) < BATCH:
+                batch.append(self._items.get_nowait())
+        except queue.Empty:
+            pass
+        return batch
+
+    def _write(self, record: Record) -> None:
+        seq = record.seq
+        if seq is None:
+            return
+        try:
+            body = body_of(record, self._disk.redact)
+        except (TypeError, ValueError, RecursionError) as error:
+            log.exception("an event has no JSON: %s", record.event.kind)
+            body = unwritable(record, error)
+            self._tell(unwritable=self._health.unwritable + 1)
+        pending = Pending(seq, body, record.event.kind, record.at)
+        self._backlog.add(pending)
+        if self._health.mode != "disk":
+            self._try_again()
+            return
+        try:
+            self._put(pending)
+        except OSError as error:
+            self._next_segment(error)
+
+    def _put(self, pending: Pending) -> None:
+        body = shelved(pending.body, pending.kind, pending.at, self._disk.blobs)
+        line = encode(pending.seq, body)
+        position = self._disk.segments.write(line)
+        self._last = Place.of(pending.seq, position, line)
+        self._since_snapshot += len(line)
+        if self._since_snapshot > max(self._snapshot_every, self._snapshot_size // 4):
+            self._snapshot_due = self._drawing is None
+        self._health = replace(self._health, written=pending.seq)
+
+    def _sync(self) -> None:
+        if self._health.mode != "disk":
+            self._wake()
+            return
+        if self._backlog:
+            try:
+                self._disk.segments.sync()
+            except OSError as error:
+                self._next_segment(error)
+                return
+        self._synced()
+
+    def _synced(self) -> None:
+        self._backlog.clear()
+        self._health = replace(self._health, durable=self._health.written)
+        self._wake()
+
+    def _next_segment(self, error: OSError) -> None:
+        """The file cannot be trusted from here on: all that is not synced goes into another."""
+        log.warning("segment %d of the journal ends: %s", self._disk.segment, reason(error))
+        self._tell(gone_wrong=self._health.gone_wrong + 1)
+        try:
+            self._rewrite()
+        except (OSError, SessionFault) as again:
+            self._to_memory(again)
+
+    def _rewrite(self) -> None:
+        self._disk.next_segment()
+        for pending in self._backlog:
+            self._put(pending)
+        self._disk.segments.sync()
+        self._tell(mode="disk", reason=None, detail="", path=None, segment=self._disk.segment)
+        self._synced()
+
+    def _to_memory(self, error: OSError | SessionFault) -> None:
+        log.warning("the session lives in memory only: %s", reason(error))
+        self._leave_snapshot()
+        self._backlog.wait_longer()
+        code = error.code if isinstance(error, SessionFault) else code_of(error)
+        self._tell(mode="memory", reason=code, detail=reason(error), path=self._disk.path)
+        self._wake()
+
+    def _try_again(self) -> None:
+        """A full disk may have room again."""
+        if not self._backlog.may_try:
+            return
+        try:
+            self._rewrite()
+        except (OSError, SessionFault) as error:
+            log.info("the journal still cannot be written: %s", reason(error))
+            self._backlog.wait_longer()
+
+    # snapshots
+
+    def _start_snapshot(self, wanted: _Draw) -> None:
+        self._sync()
+        last = self._last
+        if self._health.mode != "disk" or last is None or last.seq != wanted.seq:
+            return
+        self._leave_snapshot()
+        self._since_snapshot = 0
+        self._snapshot_size = 0
+        self._drawing = self._disk.snapshot(last, wanted.image)
+
+    def _draw(self, seconds: float) -> None:
+        """Some pieces, so that nobody waits for the whole."""
+        drawing = self._drawing
+        if drawing is None:
+            return
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until:
+                self._snapshot_size += next(drawing)
+        except StopIteration:
+            self._drawing = None
+        except (OSError, TypeError, ValueError, RecursionError) as error:
+            log.warning("no snapshot of the session: %s", error)
+            self._drawing = None
+
+    def _leave_snapshot(self) -> None:
+        if self._drawing is not None:
+            self._drawing.close()
+            self._drawing = None
+
+    # what both sides see
+
+    def _settled(self, seq: int) -> bool:
+        return self._health.mode != "disk" or self._health.durable >= seq
+
+    def _awaited(self) -> bool:
+        with self._guard:
+            return bool(self._waiters)
+
+    def _wake(self) -> None:
+        """Let go who waits for what is settled now."""
+        with self._guard:
+            ready = [w for w in self._waiters if self._settled(w.seq)]
+            self._waiters = [w for w in self._waiters if not self._settled(w.seq)]
+        for waiter in ready:
+            waiter.wake()
+
+    def _tell(self, **changes: Any) -> None:
+        self._health = replace(self._health, **changes)
+        self._say()
+
+    def _say(self) -> None:
+        if self._on_health is None or self._loop is None or self._health.mode == "closed":
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._on_health, self._health)
+        except RuntimeError:
+            return  # the loop has ended
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,283 @@
+"""A recorded session to be watched again: its events, the states between them, the turning points.
+
+Nothing here writes, locks or asks a model; what could not be read is counted and left out.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from pydantic import ValidationError
+
+from duckflow_tui.session.export_files import read_bytes, read_export
+from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.reader import Entry, SessionRead, Unread, read_session
+from duckflow_tui.session.session_files import SessionFolder
+from duckflow_tui.session.state_image import IN_FLIGHT, Image, capture
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.events import (
+    AssistantReplied,
+    CardOpened,
+    Event,
+    GateOpened,
+    LlmCallFinished,
+    NoticeAdded,
+    ObjectiveReviewed,
+    OperationFinished,
+    ReportAdded,
+    StateError,
+    TurnFinished,
+    event_from_json,
+)
+from duckflow_tui.state.messages import AssistantMessage, Level
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.usage import LlmCall
+
+EVERY: Final = 250  # events between two states that are kept
+
+MarkKind = Literal["gate", "failure", "consultation", "review"]
+
+_STUCK: Final = frozenset({CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET})
+_FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID, Outcome.DENIED})
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """An event that changed the state, and when: seconds since the epoch."""
+
+    at: float
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A turning point: ``position`` is the number of events after which it is on the screen."""
+
+    position: int
+    kind: MarkKind
+
+
+class Tape:
+    """The events of a session. A position counts those that have happened, 0 is before all."""
+
+    def __init__(self, entries: Iterable[Entry], lost: int = 0, *, every: int = EVERY) -> None:
+        """``lost`` events are known to be missing; those that fit no state are added to it. A state
+        is kept of each position that ``every`` divides.
+        """
+        self._every = every
+        self.beats: list[Beat] = []
+        self.marks: list[Mark] = []
+        self.lost = lost
+        self._stops: list[int] = []  # positions after which the screen shows something new
+        self._images: list[Image] = []
+        self._replies: dict[str, AssistantMessage] = {}
+        self._asked: list[GateOpened | CardOpened] = []
+        self._asked_at: list[int] = []
+        self._read(entries)
+        self._marked = [mark.position for mark in self.marks]
+
+    def __len__(self) -> int:
+        return len(self.beats)
+
+    def time(self, position: int) -> float:
+        """When the event before this position was recorded; before the first, when that was."""
+        return self.beats[max(0, position - 1)].at
+
+    def state_at(self, position: int) -> AgentState:
+        """A state of its own as it was there, from the nearest one that is kept."""
+        kept = min(position // self._every, len(self._images) - 1)
+        state = _again(self._images[kept])
+        for beat in self.beats[kept * self._every : position]:
+            beat.event.apply(state)
+        return state
+
+    def stop_after(self, position: int) -> int:
+        """The next position where something new is seen, or the end."""
+        at = bisect_right(self._stops, position)
+        return self._stops[at] if at < len(self._stops) else len(self)
+
+    def stop_before(self, position: int) -> int:
+        """The last position before this one where something new is seen, or the start."""
+        at = bisect_left(self._stops, position)
+        return self._stops[at - 1] if at else 0
+
+    def mark_after(self, position: int) -> Mark | None:
+        """The next turning point."""
+        at = bisect_right(self._marked, position)
+        return self.marks[at] if at < len(self.marks) else None
+
+    def mark_before(self, position: int) -> Mark | None:
+        """The turning point before this position."""
+        at = bisect_left(self._marked, position)
+        return self.marks[at - 1] if at else None
+
+    def question_before(self, position: int) -> GateOpened | CardOpened | None:
+        """The question that opened last at this position, whether or not it is open there."""
+        at = bisect_right(self._asked_at, position)
+        return self._asked[at - 1] if at else None
+
+    def call_at(self, position: int) -> LlmCall | None:
+        """The model's call that the event behind this position ends, if its reply is known."""
+        event = self.beats[position].event
+        if not isinstance(event, LlmCallFinished):
+            return None
+        call = event.call
+        spoken = call.purpose in ("main", "task")
+        return call if spoken and call.llm_id in self._replies else None
+
+    def reply_to(self, call: LlmCall) -> AssistantMessage:
+        """What the model replied in it."""
+        return self._replies[call.llm_id]
+
+    def _read(self, entries: Iterable[Entry]) -> None:
+        state = AgentState()
+        self._images.append(capture(state))
+        seen = _shown(state)
+        for entry in entries:
+            try:
+                event = event_from_json(entry.fields)
+                event.apply(state)
+            except (ValidationError, StateError):
+                self.lost += 1
+                continue
+            self.beats.append(Beat(entry.at, event))
+            if isinstance(event, AssistantReplied):
+                self._replies[event.message.llm_id] = event.message
+            position = len(self.beats)
+            if isinstance(event, GateOpened | CardOpened):
+                self._asked.append(event)
+                self._asked_at.append(position)
+            kind = _mark(event)
+            if kind is not None:
+                self.marks.append(Mark(position, kind))
+            before, seen = seen, _shown(state)
+            if kind is not None or not all(map(_same, before, seen)):
+                self._stops.append(position)
+            if position % self._every == 0:
+                self._images.append(capture(state))
+
+
+def load_tape(path: Path) -> Tape:
+    """The session in this folder, or in this file: an export, or the lines of ``--json``.
+
+    Raises NotASession, NewerSession or SessionUnreadable; then nothing was changed.
+    """
+    if path.is_dir():
+        folder = SessionFolder.open(path)
+        try:
+            read = read_session(folder)
+        finally:
+            folder.close()
+    else:
+        return _file(path)
+    return _tape(read, read.lost(), path)
+
+
+def _tape(read: SessionRead, lost: int, path: Path) -> Tape:
+    tape = Tape(read.entries, lost)
+    if not len(tape):
+        raise NotASession("foreign" if tape.lost else "empty", path)
+    return tape
+
+
+def _file(path: Path) -> Tape:
+    try:
+        read = read_export(path)
+        return _tape(read, read.lost(), path)
+    except NotASession as fault:
+        if fault.code != "foreign":
+            raise
+        data = read_bytes(path)
+        if not data.strip():
+            raise NotASession("empty", path) from None
+        read = _lines(data)
+        if not read.entries:
+            raise
+        return _tape(read, len(read.unread), path)
+
+
+def _lines(data: bytes) -> SessionRead:
+    """What ``--json`` printed: a record a line. Lines that are none are left out."""
+    read = SessionRead()
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            value: object = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError):
+            value = line
+        if not isinstance(value, dict):
+            if value is not None:
+                read.unread.append(Unread(0, number, "no_event"))
+            continue
+        fields = cast("dict[str, Any]", value)
+        if (
+            fields.get("seq", 0) is None and "kind" in fields
+        ):  # of ``--stream``: shown once, and no record
+            continue
+        try:
+            entry = Entry(int(fields.pop("seq")), float(fields["at"]), _own(fields))
+        except (TypeError, ValueError, KeyError):
+            entry = None
+        if entry is None or entry.seq <= read.last_seq:
+            read.unread.append(Unread(0, number, "no_event"))
+        else:
+            read.last_seq = entry.seq
+            read.entries.append(entry)
+    return read
+
+
+def _own(fields: dict[str, Any]) -> dict[str, Any]:
+    """An event's fields without the record's time, where it has none of its own."""
+    try:
+        event_from_json(fields)
+    except ValidationError:
+        return {name: value for name, value in fields.items() if name != "at"}
+    return fields
+
+
+def _mark(event: Event) -> MarkKind | None:
+    match event:
+        case GateOpened():
+            return "gate"
+        case CardOpened():
+            return "consultation" if event.card.kind in _STUCK else "gate"
+        case OperationFinished() if event.message.result.outcome in _FAILED:
+            return "failure"
+        case NoticeAdded() if event.message.level is Level.ERROR:
+            return "failure"
+        case ReportAdded() if event.message.report.status == "failed":
+            return "failure"
+        case TurnFinished() if event.outcome == "failed":
+            return "failure"
+        case ObjectiveReviewed():
+            return "review"
+        case _:
+            return None
+
+
+def _shown(state: AgentState) -> tuple[object, ...]:
+    """What a viewer sees change, without the gauges and figures beside it."""
+    return (
+        *(len(state.messages), len(state.turns), state.queue, state.gates, state.cards),
+        *(state.plans, state.running, state.objective, state.undone_calls, state.mode),
+        state.turn.pause if state.turn is not None else "",
+    )
+
+
+def _same(old: object, new: object) -> bool:
+    return old is new or (isinstance(old, int | str) and old == new)
+
+
+def _again(image: Image) -> AgentState:
+    """A state from an image: values are shared, because they never change, containers are not."""
+    state = AgentState()
+    for name, value in image.items():
+        assert name not in IN_FLIGHT
+        setattr(state, name, copy.copy(value))
+    return state

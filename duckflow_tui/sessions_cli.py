@@ -1,0 +1,230 @@
+"""``duckflow-tui sessions``: list, show, export, delete, fetch back and prune, without a screen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+
+from duckflow_tui.glance import LANGUAGES
+from duckflow_tui.places import Places
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.session.export import FORMATS, export_lines, exported_name, format_of
+from duckflow_tui.session.export_files import write_file
+from duckflow_tui.session.facts import SessionFacts
+from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.folders import SessionPlace
+from duckflow_tui.session.payload import Redact
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.session_words import (
+    described,
+    fault_words,
+    full_time,
+    size_text,
+    state_words,
+)
+
+ACTIONS: Final = ("list", "show", "export", "delete", "restore", "prune")
+
+FAILED: Final = 1
+USAGE_ERROR: Final = 2
+
+_WIDE: Final = 120  # columns where the output is no terminal
+_ENDING: Final = 12  # texts of a conversation that ``show`` prints
+
+
+def run(arguments: Sequence[str], places: Places, redact: Redact, language: str) -> int:
+    """What stands behind ``sessions`` on the command line; returns the exit status."""
+    say = Catalogue(language)
+    args = parser(say).parse_args(arguments)
+    catalog = Catalog(places.state, redact=redact)
+    try:
+        return _Sessions(catalog, args, say).run()
+    except SessionFault as fault:
+        return _refuse(fault_words(fault, say), FAILED)
+    except OSError as error:
+        return _refuse(visible(str(error)), FAILED)
+    finally:
+        catalog.close()
+
+
+def parser(say: Catalogue) -> argparse.ArgumentParser:
+    """The command line behind ``sessions``."""
+    made = argparse.ArgumentParser(
+        prog="duckflow-tui sessions",
+        description=say("sessions.cli.description"),
+        add_help=False,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("-h", "--help", action="help", help=say("cli.help.help"))
+    add("action", nargs="?", choices=ACTIONS, default="list", help=say("sessions.cli.action"))
+    add("id", nargs="?", default="", metavar="ID", help=say("sessions.cli.id"))
+    add("--dir", metavar="D", default=".", help=say("cli.help.dir"))
+    add("--all", action="store_true", help=say("sessions.cli.all"))
+    add("--trash", action="store_true", help=say("sessions.cli.trash"))
+    add("--json", action="store_true", help=say("sessions.cli.json"))
+    add("--format", choices=FORMATS, help=say("sessions.cli.format"))
+    add("-o", dest="output", metavar="FILE", help=say("sessions.cli.output"))
+    add("--force", action="store_true", help=say("sessions.cli.force"))
+    add("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
+    return made
+
+
+class _Sessions:
+    def __init__(self, catalog: Catalog, args: argparse.Namespace, say: Catalogue) -> None:
+        self._catalog = catalog
+        self._args = args
+        self._say = say
+        self._workspace = Path(os.path.realpath(Path(args.dir).expanduser()))
+
+    def run(self) -> int:
+        args = self._args
+        if args.action == "list":
+            return self._list()
+        if args.action == "prune":
+            return self._prune()
+        if not args.id:
+            return _refuse(self._say("sessions.cli.no_id", action=args.action), USAGE_ERROR)
+        trashed = args.action == "restore" or args.trash
+        found = self._catalog.find(args.id, self._workspace, trashed=trashed)
+        if len(found) != 1:
+            return self._not_one(found)
+        doing: dict[str, Callable[[SessionPlace], int]] = {
+            "show": self._show,
+            "export": self._export,
+            "delete": self._delete,
+            "restore": self._restore,
+        }
+        return doing[args.action](found[0])
+
+    def _list(self) -> int:
+        args = self._args
+        everything = self._catalog.list(None if args.all else self._workspace, trash_too=True)
+        found = [facts for facts in everything if (facts.trashed_at is not None) == args.trash]
+        if args.json:
+            print(json.dumps([self._as_json(facts) for facts in found], indent=1))
+            return 0
+        for row in _table(found, self._say, workspaces=args.all):
+            print(row)
+        size = size_text(self._catalog.disk_use(found))
+        print(self._say("sessions.cli.total", count=len(found), size=size), file=sys.stderr)
+        return 0
+
+    def _show(self, place: SessionPlace) -> int:
+        facts = self._catalog.facts_at(place)
+        if self._args.json:
+            print(json.dumps(self._as_json(facts), indent=1))
+            return 0
+        names = {name: self._say(f"export.fact.{name}") for name, _ in described(facts, self._say)}
+        wide = max(map(cell_len, names.values()))
+        for name, text in described(facts, self._say):
+            print(f"{set_cell_size(names[name], wide)}  {text}")
+        for piece in self._catalog.pieces(facts, _ENDING):
+            print(f"\n{self._say(f'sessions.who.{piece.who}')}\n{visible(piece.text)}")
+        return FAILED if facts.problem else 0
+
+    def _export(self, place: SessionPlace) -> int:
+        args = self._args
+        kind = args.format or format_of(args.output or "")
+        target = exported_name(place.session_id, kind) if args.output is None else args.output
+        lines = export_lines(place.path, kind, self._say, self._catalog.redact or str)
+        if target == "-":
+            for line in lines:
+                print(line)
+            return 0
+        path = Path(target).expanduser().absolute()
+        try:
+            write_file(path, lines, replace=args.force)
+        except FileExistsError:
+            return _refuse(self._say("sessions.cli.exists", path=path), FAILED)
+        print(self._say("sessions.exported", path=path))
+        return 0
+
+    def _delete(self, place: SessionPlace) -> int:
+        facts = self._catalog.facts_at(place)
+        if place.in_trash:
+            return _refuse(self._say("sessions.cli.in_trash"), USAGE_ERROR)
+        self._catalog.delete(facts)
+        print(self._say("sessions.cli.deleted", title=facts.title, id=facts.session_id))
+        return 0
+
+    def _restore(self, place: SessionPlace) -> int:
+        facts = self._catalog.facts_at(place)
+        self._catalog.restore(facts)
+        print(self._say("sessions.restored", title=facts.title))
+        return 0
+
+    def _prune(self) -> int:
+        """With ``--force``; without it, what that would remove."""
+        args = self._args
+        everything = self._catalog.list(None if args.all else self._workspace, trash_too=True)
+        gone = [facts for facts in everything if facts.trashed_at is not None]
+        if args.id:
+            keys = {p.key for p in self._catalog.find(args.id, self._workspace, trashed=True)}
+            gone = [facts for facts in gone if facts.key.encode() in keys]
+        for row in _table(gone, self._say, workspaces=args.all):
+            print(row)
+        size = size_text(self._catalog.disk_use(gone))
+        if not gone:
+            print(self._say("sessions.cli.trash_empty"))
+        elif not args.force:
+            print(self._say("sessions.cli.would_prune", count=len(gone), size=size))
+            return FAILED
+        else:
+            for facts in gone:
+                self._catalog.prune(facts)
+            print(self._say("sessions.cli.pruned", count=len(gone), size=size))
+        return 0
+
+    def _not_one(self, found: Sequence[SessionPlace]) -> int:
+        key = "sessions.cli.several" if found else "sessions.cli.unknown"
+        _refuse(self._say(key, id=self._args.id), USAGE_ERROR)
+        listed = [self._catalog.facts_at(place) for place in found]
+        if not found:
+            here = self._catalog.list(self._workspace, trash_too=True)
+            trashed = self._args.action == "restore"
+            listed = [facts for facts in here if (facts.trashed_at is not None) == trashed]
+        for row in _table(listed, self._say):
+            print(row, file=sys.stderr)
+        return USAGE_ERROR
+
+    def _as_json(self, facts: SessionFacts) -> dict[str, object]:
+        path = str(self._catalog.path_of(facts))
+        return {**facts.model_dump(exclude={"key"}), "title": facts.title, "path": path}
+
+
+def _table(found: Sequence[SessionFacts], say: Catalogue, *, workspaces: bool = False) -> list[str]:
+    """A line for each: id, when, how it stands, size, title."""
+    rows: list[tuple[str, ...]] = []
+    for facts in found:
+        state, title = state_words(facts, say), facts.title
+        if facts.problem:  # then the title is no more than the id
+            state, title = say("sessions.state.unreadable"), state
+        pin = "* " if facts.pinned else ""
+        parts = (facts.session_id, full_time(facts.last_at), state, size_text(facts.size))
+        place = (facts.folder or facts.workspace,) if workspaces else ()
+        rows.append((*parts, *place, f"{pin}{title}"))
+    if not rows:
+        return []
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+    lines: list[str] = []
+    for row in rows:
+        padded = [set_cell_size(text, width) for text, width in zip(row, widths, strict=False)]
+        line = "  ".join((*padded, row[-1]))
+        lines.append(visible_line(set_cell_size(line, min(cell_len(line), columns)).rstrip()))
+    return lines
+
+
+def _refuse(message: str, status: int) -> int:
+    print(f"duckflow-tui: {message}", file=sys.stderr)
+    return status

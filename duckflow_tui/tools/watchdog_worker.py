@@ -1,0 +1,83 @@
+"""The watchdog's own program: when the app is gone, it ends what the app had started.
+
+Reads lines from standard input: ``expect MARK`` before a start, ``leads MARK PID BEGAN`` after
+it, ``forget MARK`` at its end. The end of the input is the end of the app, however it came.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+
+from duckflow_tui.tools.process_table import GRACE, LOOK, Offspring, has_table, kill_all, send
+
+_SETTLE = 0.2  # seconds in which a start that was under way may still show itself
+
+
+def main() -> None:
+    """Read until the app is gone, then end what is left."""
+    # What ends the app by signal, or is meant for others, must not end this before its work.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    watched: dict[str, Offspring] = {}
+    for line in sys.stdin.buffer:
+        _take(line.decode("ascii").split(), watched)
+    if watched:
+        _end(tuple(watched.values()))
+
+
+def _take(words: list[str], watched: dict[str, Offspring]) -> None:
+    match words:
+        case ["expect", mark]:
+            watched[mark] = Offspring(mark)
+        case ["leads", mark, pid, began]:
+            watched[mark] = Offspring(mark, int(pid), int(began))
+        case ["forget", mark]:
+            watched.pop(mark, None)
+        case _:
+            pass  # a line that was cut off by the end
+
+
+def _end(all_of_them: Iterable[Offspring]) -> None:
+    """Ask, give them the time that they have at a stop too, then kill."""
+
+    def left() -> frozenset[int]:
+        return frozenset[int]().union(*(each.running(_holds) for each in all_of_them))
+
+    began = time.monotonic()
+    asked: frozenset[int] = frozenset()
+    while (passed := time.monotonic() - began) < GRACE:
+        members = left()
+        if not members and passed > _SETTLE:
+            return
+        _signal(members - asked, signal.SIGTERM)
+        asked |= members
+        time.sleep(LOOK)
+    kill_all(left, _signal)
+
+
+def _signal(members: frozenset[int], number: signal.Signals) -> None:
+    send(members, number)
+    if not has_table():
+        for leader in members:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, number)
+
+
+def _holds(leader: int) -> bool:
+    """Without a process table: whether the group is there and its leader leads a session."""
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # some of them are another user's
+    try:
+        return os.getsid(leader) == leader
+    except OSError:
+        return True  # the leader has ended, others of its group have not

@@ -1,0 +1,29 @@
+"""What the screen asks of an engine about the window of the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from duckflow_tui.loops.compacting import Undo
+    from duckflow_tui.loops.request_log import SentPart
+
+
+class ContextFacade(Protocol):
+    """What the user's keys do to what the model reads."""
+
+    def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
+        """What a request was made of; None where only its figures are left."""
+        ...
+
+    async def whole(self, call_id: str) -> str | None:
+        """All of what a call gave; None where it is no longer kept."""
+        ...
+
+    async def compact(self, hint: str = "") -> str:
+        """Shorten the conversation; ``busy`` or ``nothing`` where that is not possible."""
+        ...
+
+    async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
+        """Take the newest compaction back; what is in the way, with its figures."""
+        ...

@@ -1,0 +1,153 @@
+"""A compaction in the chat: what was kept, digested and dropped, and how to have it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.messages import CompactionMessage
+from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
+from duckflow_tui.ui.panes.context_rows import short_tokens
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
+
+_LABEL: Final = 9  # cells of the column of labels, where there is room for one
+_NARROW: Final = 28  # cells; below, labels stand before the text
+_LISTED: Final = ("requirements", "constraints", "decisions", "gates")
+
+
+class CompactionBlock(Block):
+    """``Compacted  ~42k → ~9k tokens``, what became of it, and all of that behind the row."""
+
+    group: Group = "row"
+    foldable = True
+
+    def __init__(self, message: CompactionMessage) -> None:
+        super().__init__()
+        self.compaction = message.compaction
+        self.in_force = False  # it is the newest, and the user has not taken it back
+        self.undone = False
+
+    def draw(self, look: Look) -> list[Row]:
+        found, palette, words = self.compaction, look.palette, look.words
+        sign = fold_sign(self, look)
+        before, after = short_tokens(found.tokens_before), short_tokens(found.tokens_after)
+        size = words("compaction.size", before=before, after=after)
+        why = words("compaction.undone_title" if self.undone else f"compaction.by.{found.by}")
+        title = words("compaction.title")
+        room = max(1, look.text_width - sign.cell_length)
+        head: Row = [sign, Segment(fit(title, room), ink(palette.accent, bold=True))]
+        rest = f"  {size} · {why}"
+        if cell_len(title) + cell_len(rest) <= room:
+            rows: list[Row] = [[*head, Segment(rest, ink(palette.quiet))]]
+        else:
+            below = rows_of([(f"{size} · {why}", ink(palette.quiet))], max(1, room))
+            rows = [head, *prefixed(below, ("  ", ink(None)))]
+        width = max(1, look.text_width - 4)
+        told = self._told(look)
+        if self.opened:
+            rows += barred([*self._pairs(told, width, look), *self._details(look, width)], look)
+        else:
+            rows += prefixed(self._pairs(told, width, look), ("  ", ink(None)), ("  ", ink(None)))
+        return framed(rows, look)
+
+    def _told(self, look: Look) -> list[tuple[str, str, str]]:
+        """What became of the conversation: label, words, colour."""
+        found, words, palette = self.compaction, look.words, look.palette
+        told = [("kept", self._kept(look), palette.text)]
+        if not found.failure:
+            told.append(("digested", words("compaction.digested", **self._counts()), palette.text))
+        else:
+            known = found.failure in ("unreadable", "budget")
+            key = f"compaction.failure.{found.failure if known else 'other'}"
+            reason = words(key, code=found.failure)
+            said = words("compaction.no_digest", reason=reason, **self._counts())
+            told.append(("digested", said, palette.bad))
+        if found.results:
+            told.append(("dropped", words("compaction.dropped", **self._counts()), palette.quiet))
+        if self.in_force:
+            told.append(("undo", words("compaction.how_to_undo"), palette.faint))
+        return told
+
+    def _counts(self) -> dict[str, object]:
+        found = self.compaction
+        return {
+            "exchanges": found.exchanges,
+            "messages": found.messages,
+            "results": found.results,
+        }
+
+    def _kept(self, look: Look) -> str:
+        """``goal, 4 requirements, plan``: the things by name, the lists counted."""
+        kept, words = self.compaction.kept, look.words
+        parts = [words("compaction.kept.goal")] if kept.goal else []
+        for name in _LISTED:
+            if count := len(getattr(kept, name)):
+                parts.append(words(f"compaction.kept.{name}", count=count))
+        if kept.plan:
+            parts.append(words("compaction.kept.plan"))
+        return words("compaction.kept.between").join(parts) or str(words("compaction.kept.nothing"))
+
+    def _pairs(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
+        rows: list[Row] = []
+        for name, text, colour in told:
+            rows += _labelled(look.words(f"compaction.label.{name}"), text, width, look, colour)
+        return rows
+
+    def _details(self, look: Look, width: int) -> list[Row]:
+        found, words, palette = self.compaction, look.words, look.palette
+        rows: list[Row] = [[]]
+        if found.hint:
+            label = words("compaction.label.hint")
+            rows += _labelled(label, visible_line(found.hint), width, look, palette.accent)
+        if found.kept.goal:
+            label = words("compaction.label.goal")
+            rows += _labelled(label, visible_line(found.kept.goal), width, look, palette.quiet)
+        for name in _LISTED:
+            for number, item in enumerate(getattr(found.kept, name)):
+                label = "" if number else words(f"compaction.label.{name}")
+                rows += _labelled(label, visible_line(item), width, look, palette.quiet)
+        if found.kept.plan:
+            label = words("compaction.label.plan")
+            rows += _labelled(label, visible_line(found.kept.plan), width, look, palette.quiet)
+        if found.digest:
+            head = f"{words('compaction.label.digest')}  {words('gate.says')}"
+            rows += [[], *rows_of([(head, ink(palette.ai, italic=True))], width)]
+            rows += rows_of([(visible(found.digest), ink(palette.quiet))], width)
+        return rows
+
+    def estimate(self, look: Look) -> int:
+        return 20 if self.opened else 5
+
+    @property
+    def said(self) -> str:
+        found = self.compaction
+        return "\n".join((found.digest, found.hint, found.kept.goal, *found.kept.requirements))
+
+
+def refreshed(blocks: Sequence[Block], state: AgentState) -> list[int]:
+    """Places of the compactions whose standing is another than they show; they know it now."""
+    if not (state.compactions or state.undone_compactions):
+        return []
+    newest = state.compaction
+    changed: list[int] = []
+    for index, block in enumerate(blocks):
+        if not isinstance(block, CompactionBlock):
+            continue
+        name = block.compaction.compaction_id
+        in_force = newest is not None and newest.compaction_id == name
+        undone = name in state.undone_compactions
+        if (block.in_force, block.undone) != (in_force, undone):
+            block.in_force, block.undone = in_force, undone
+            changed.append(index)
+    return changed
+
+
+def _labelled(label: str, text: str, width: int, look: Look, colour: str) -> list[Row]:
+    lead = f"{pad(label, _LABEL if width >= _NARROW else 0)} " if label or width >= _NARROW else ""
+    rows = rows_of([(text, ink(colour))], max(1, width - cell_len(lead)))
+    return prefixed(rows, (lead, ink(look.palette.faint))) if lead else rows

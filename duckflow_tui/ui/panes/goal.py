@@ -1,0 +1,173 @@
+"""The goal beside the chat: how the AI is doing, and what the user asked for."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import var
+from textual.widget import Widget
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.objective import RequirementItem
+from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.ledger_rows import foremost, requirement_row
+from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
+from duckflow_tui.ui.panes.vitals import VitalsPane
+
+LEDGER_ROWS: Final = 5  # beside plan and diff, the heading included
+TALL: Final = 36  # rows of the screen from which the ledger has that many
+MIDDLING: Final = 28  # below this it is one line
+
+
+class LedgerPane(Rows, can_focus=True):
+    """The requirements, one a line; what has no room is counted. Enter or a click opens all."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(",".join(key.keys), key.action, key.label, show=False) for key in keys_of("goal")
+    ]
+
+    room: var[int] = var(LEDGER_ROWS)  # rows it may take; 0: all that its place has
+    folded: var[bool] = var(False)  # to one line
+    titled: var[bool] = var(True)  # it says itself what it is
+    has_items: var[bool] = var(False)
+
+    class Opened(Message):
+        """The user wants to see all of it."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._items: tuple[RequirementItem, ...] = ()
+        self._met = (0, 0)
+
+    def show(self, state: AgentState) -> None:
+        """Take over what the state says now."""
+        objective = state.objective
+        items = objective.extracted_requirements if objective else ()
+        changed = len(items) != len(self._items)
+        self._items, self._met = items, objective.met if objective else (0, 0)
+        self.has_items = bool(items)
+        self.again(layout=changed)
+
+    @property
+    def progress(self) -> str:
+        """``2/3``; empty without requirements."""
+        return f"{self._met[0]}/{self._met[1]}" if self._items else ""
+
+    def watch_room(self) -> None:
+        self.again(layout=True)
+
+    def watch_folded(self) -> None:
+        self.again(layout=True)
+
+    def watch_titled(self) -> None:
+        self.again(layout=True)
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        self.again()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self.again()
+
+    def on_click(self) -> None:
+        self.post_message(self.Opened())
+
+    def action_open_ledger(self) -> None:
+        self.post_message(self.Opened())
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._drawn(width, self.room or 999))
+
+    def lines(self, width: int) -> list[Row]:
+        return self._drawn(width, self.room or self.size.height)
+
+    def _drawn(self, width: int, room: int) -> list[Row]:
+        palette, words = self.palette, self.words
+        if not self._items:
+            text = [(str(words("ledger.none")), ink(palette.faint))]
+            return [[Segment(" ", ink(None)), *row] for row in rows_of(text, max(8, width - 2))]
+        if self.folded or room <= 1:
+            met, total = self._met
+            said = words("ledger.folded", met=met, total=total)
+            colour = palette.good if total and met == total else palette.quiet
+            return [[Segment(fit(f" {said}", width), ink(self._lit(colour)))]]
+        rows: list[Row] = []
+        if self.titled:
+            title = f" {words('pane.goal')}"
+            rows.append(
+                [
+                    Segment(title, ink(palette.accent, bold=True)),
+                    Segment(f"  {self.progress}", ink(palette.quiet)),
+                ]
+            )
+        left = room - len(rows)
+        count = len(self._items) if len(self._items) <= left else max(0, left - 1)
+        for item in foremost(self._items, count):
+            rows.append([Segment(" ", ink(None)), *requirement_row(item, palette, width - 2)])
+        hidden = len(self._items) - count
+        if hidden:
+            said = f" {words('ledger.more', count=hidden)}"
+            rows.append([Segment(fit(said, width), ink(self._lit(palette.faint)))])
+        return rows
+
+    def _lit(self, colour: str) -> str:
+        return self.palette.accent if self.has_focus else colour
+
+
+class GoalPane(Vertical):
+    """The gauges with the ledger below them; each can be there without the other."""
+
+    words: var[Catalogue] = var(Catalogue)
+    vitals_on: var[bool] = var(True)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.vitals = VitalsPane(id="vitals")
+        self.ledger = LedgerPane(id="ledger")
+
+    def compose(self) -> ComposeResult:
+        yield self.vitals
+        yield self.ledger
+
+    @property
+    def explained(self) -> bool:
+        """Whether the reasons of the vitals are shown."""
+        return self.vitals_on and self.vitals.explained
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has nothing to show beside other panes."""
+        return not self.vitals_on and not self.ledger.has_items
+
+    @property
+    def target(self) -> Widget:
+        """What takes the focus."""
+        return self.vitals if self.vitals_on else self.ledger
+
+    def title_key(self) -> str:
+        """What the pane is called: with the gauges off only the goal is left."""
+        return "pane.vitals" if self.vitals_on else "pane.goal"
+
+    def lay_out(self, height: int, *, wide: bool, squeezed: bool) -> None:
+        """For a screen of so many rows; ``squeezed`` while a gate needs the room."""
+        if squeezed and wide:
+            self.vitals.explained = False
+        room = LEDGER_ROWS if height >= TALL else 3 if height >= MIDDLING else 1
+        self.ledger.room = room if wide else 0
+        self.ledger.titled = self.vitals_on or not wide
+        self.ledger.folded = self.explained or (squeezed and wide)
+        self.vitals.display = self.vitals_on
+        self.ledger.display = self.ledger.has_items or not self.vitals_on
+        self.set_class(self.explained, "-explained")
+        self.set_class(not self.vitals_on, "-no-vitals")
+
+    def watch_words(self) -> None:
+        self.vitals.words = self.ledger.words = self.words

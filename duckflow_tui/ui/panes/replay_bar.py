@@ -1,0 +1,199 @@
+"""The bar of a replay: where it is, how fast it goes, and a track with the turning points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.text import Text
+from textual import events
+from textual.content import Content
+from textual.message import Message
+
+from duckflow_tui.session.replay import Mark, MarkKind, Tape
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.panes.strips import Row, fit, ink
+
+PLAYS: Final = "▶"
+HALTS: Final = "‖"
+SIGNS: Final[dict[MarkKind, str]] = {
+    "gate": "◆",
+    "failure": "✗",
+    "consultation": "?",
+    "review": "✓",
+}
+#: Where several lie in one cell, the first of these is shown.
+_FIRST: Final[tuple[MarkKind, ...]] = ("failure", "consultation", "gate", "review")
+_HEAD: Final = "●"
+_LINE: Final = "─"
+_DONE: Final = "━"
+_HINTS: Final = ("play", "step", "jump", "speed", "edge", "quit")  # what goes last stays longest
+_SHORTEST: Final = 8  # cells of a track beside figures on the same line
+
+
+@dataclass(frozen=True, slots=True)
+class Reel:
+    """What the bar shows of a player."""
+
+    position: int
+    time: float  # seconds since the first event
+    speed: float
+    playing: bool
+    mark: MarkKind | None = None  # the turning point that the screen is at
+
+
+class ReplayBar(Rows, can_focus=True):
+    """Stands where the composer is, and as high. A click on the track goes there."""
+
+    class Sought(Message):
+        """The user wants to be at this position."""
+
+        def __init__(self, position: int) -> None:
+            super().__init__()
+            self.position = position
+
+    def __init__(self, tape: Tape, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._tape = tape
+        self._length = tape.time(len(tape)) - tape.time(0)
+        self._reel = Reel(0, 0.0, 1.0, playing=False)
+        self._track_at = (0, 1)  # its first column, and how many
+
+    @property
+    def reel(self) -> Reel:
+        """What is shown."""
+        return self._reel
+
+    def show(self, reel: Reel) -> None:
+        """Take over where the player is."""
+        if reel != self._reel:
+            self._reel = reel
+            self._say()
+            self.again()
+
+    # Textual
+
+    def on_mount(self) -> None:
+        self._say()
+
+    def on_resize(self) -> None:
+        self._say()
+        self.again()
+
+    def watch_words(self) -> None:
+        super().watch_words()
+        self._say()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self.is_mounted:
+            self.call_later(self._say)
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        offset = event.get_content_offset(self)
+        start, cells = self._track_at
+        if offset is not None and offset.y == 0 and start <= offset.x < start + cells:
+            total = len(self._tape)
+            self.post_message(self.Sought(round((offset.x - start) * total / max(1, cells - 1))))
+
+    # drawing
+
+    def lines(self, width: int) -> list[Row]:
+        palette = self.palette
+        if self._framed:
+            self._track_at = (0, width)
+            return [self._track(width, palette)]
+        said = self._figures(width - _SHORTEST - 1)
+        cells = width - cell_len(said) - 1
+        sign = ink(palette.accent, bold=True)
+        if cells < _SHORTEST:
+            self._track_at = (0, 0)
+            return [[Segment(fit(said, width), sign)]]
+        self._track_at = (width - cells, cells)
+        return [[Segment(f"{said} ", sign), *self._track(cells, palette)]]
+
+    @property
+    def _framed(self) -> bool:
+        return self.styles.border_top[0] not in ("", "none")
+
+    def _say(self) -> None:
+        if not self.is_attached:
+            return
+        palette, room = self.palette, max(0, self.size.width - 2)
+        title = Text(self._figures(room), style=f"bold {palette.accent}", no_wrap=True)
+        mark = self._reel.mark
+        if mark is not None:
+            said = f"  {SIGNS[mark]} {self.words(f'replay.mark.{mark}')}"
+            if title.cell_len + cell_len(said) <= room:
+                title.append(said, style=self._colour(mark, palette))
+        self.border_title = Content.from_rich_text(title)
+        self.border_subtitle = Content(self._hints(room))
+
+    def _figures(self, room: int) -> str:
+        """``▶ replay  312/1,204  0:04:12 / 0:31:40  4×``, as much as there is room for."""
+        reel, total = self._reel, len(self._tape)
+        sign = PLAYS if reel.playing else HALTS
+        place = f"{reel.position:,}/{total:,}"
+        times = f"{clock_text(reel.time)} / {clock_text(self._length)}"
+        speed = f"{reel.speed:g}×"
+        name = self.words("replay.name")
+        for parts in (
+            (f"{sign} {name}", place, times, speed),
+            (f"{sign} {name}", place, clock_text(reel.time), speed),
+            (sign, place, clock_text(reel.time), speed),
+            (sign, place, speed),
+        ):
+            said = "  ".join(parts)
+            if cell_len(said) <= room:
+                return said
+        return fit(f"{sign} {reel.position:,}", room)
+
+    def _hints(self, room: int) -> str:
+        hints = [self.words(f"replay.hint.{name}") for name in _HINTS]
+        while hints and cell_len(" · ".join(hints)) > room:
+            hints.pop(len(hints) - 2 if len(hints) > 1 else 0)
+        return " · ".join(hints)
+
+    def _track(self, cells: int, palette: Palette) -> Row:
+        """One cell for each part of the events; turning points lie where they happened."""
+        total = max(1, len(self._tape))
+        head = round(self._reel.position * (cells - 1) / total)
+        found: dict[int, MarkKind] = {}
+        for mark in self._tape.marks:
+            at = _cell(mark, cells, total)
+            if at not in found or _FIRST.index(mark.kind) < _FIRST.index(found[at]):
+                found[at] = mark.kind
+        row: Row = []
+        for at in range(cells):
+            if at == head:
+                row.append(Segment(_HEAD, ink(palette.accent, bold=True)))
+            elif at in found:
+                kind = found[at]
+                row.append(Segment(SIGNS[kind], ink(self._colour(kind, palette))))
+            elif at < head:
+                row.append(Segment(_DONE, ink(palette.ai)))
+            else:
+                row.append(Segment(_LINE, ink(palette.faint)))
+        return row
+
+    def _colour(self, kind: MarkKind, palette: Palette) -> str:
+        return {
+            "gate": palette.accent,
+            "failure": palette.bad,
+            "consultation": palette.accent,
+            "review": palette.good,
+        }[kind]
+
+
+def clock_text(seconds: float) -> str:
+    """``0:04:12``: hours, minutes and seconds; hours may be many."""
+    whole = max(0, int(seconds))
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def _cell(mark: Mark, cells: int, total: int) -> int:
+    return round(mark.position * (cells - 1) / total)

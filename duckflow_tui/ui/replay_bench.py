@@ -1,0 +1,202 @@
+"""The Workbench of a replay: the same panes, with a bar in the composer's place."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.plan_events import CardOpened
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.bridge import Bridge
+from duckflow_tui.ui.panes.card import QuestionCard
+from duckflow_tui.ui.panes.diff_rows import DiffDocument
+from duckflow_tui.ui.panes.diff_verdict import ending_of, newest_change
+from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.plan import PlanPane
+from duckflow_tui.ui.panes.replay_bar import Reel, ReplayBar
+from duckflow_tui.ui.replay_player import Player
+from duckflow_tui.ui.workbench import BenchParts, Workbench
+
+#: Which keys of a pane would do something, by the beginnings of their actions.
+_ACTS: Final[dict[type[Widget], tuple[tuple[Surface, tuple[str, ...]], ...]]] = {
+    GateCard: (("gate", ("",)), ("diff", ("toggle_hunk",))),
+    QuestionCard: (("card", ("",)), ("consultation", ("option",))),
+    PlanPane: (
+        (
+            "plan",
+            ("edit_", "add_", "drop_", "move_", "break_", "retry_", "skip_"),
+        ),
+    ),
+}
+_ABOUT_PLAN: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.BREAKPOINT)
+_MEASURED: Final = 500  # messages up to which every item is drawn once after a leap
+_AT_ONCE: Final = 10  # of them, before other things get their turn
+#: Keys that write.
+_WRITES: Final = frozenset({"enter", "backspace", "delete", "ctrl+j", "alt+enter", "shift+enter"})
+
+
+def _bindings() -> list[BindingType]:
+    """The keys of a replay; of a pair the first goes back."""
+    found: list[BindingType] = []
+    for key in keys_of("replay"):
+        if len(key.keys) == 2:
+            one, other = (1, -1) if key.action == "speed" else (-1, 1)
+            found.append(Binding(key.keys[0], f"{key.action}({one})", show=False))
+            found.append(Binding(key.keys[1], f"{key.action}({other})", show=False))
+        else:
+            action = "app.leave" if key.action == "quit" else key.action
+            found.append(Binding(key.keys[0], action, show=False))
+    return found
+
+
+class ReplayBench(Workbench):
+    """Everything that goes to the composer goes to the bar, which takes no text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+
+    def __init__(self, parts: BenchParts, bridge: Bridge, player: Player) -> None:
+        super().__init__(parts, bridge)
+        self._player = player
+        self.bar = ReplayBar(player.tape, id="replay")
+        self.status.over = True
+
+    def foot(self) -> ComposeResult:
+        yield self.composer
+        yield self.bar
+
+    def on_mount(self) -> None:
+        self.bar.words = self.words
+        self.follow()
+
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        if widget is self.composer:
+            widget = self.bar
+        super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def to_composer(self, typed: events.Key | events.Paste | None = None) -> None:
+        self.shown = "chat"
+        self.set_focus(self.bar)
+
+    def follow(self) -> None:
+        """Show where the player is."""
+        player = self._player
+        mark = player.mark
+        time = player.clock.now() - player.tape.time(0)
+        kind = mark.kind if mark is not None else None
+        arrived = player.at_end and self.bar.reel.position != player.position
+        self.bar.show(Reel(player.position, time, player.speed, player.playing, kind))
+        if arrived:
+            self._begin_measuring()
+
+    def leap(self, store: Store) -> None:
+        """Show another state: nothing of what was shown before has to be in it."""
+        chat = self.transcript
+        if chat is not None:
+            chat.bind_state(store, self.words)
+            self._begin_measuring()
+        asked = self._player.tape.question_before(self._player.position)
+        if not isinstance(asked, CardOpened):
+            self.beside = "plan" if asked is None else "diff"
+        elif asked.card.kind in _ABOUT_PLAN:
+            self.beside = "plan"
+        self._bridge.attach(store)
+        self.follow()
+
+    def _begin_measuring(self) -> None:
+        """Whoever lived through the session has seen every item, and its scroll bar knows them."""
+        chat, store = self.transcript, self._player.store
+        if chat is not None and len(store.state.messages) <= _MEASURED:
+            chat.sync(store.state)  # what came last may wait for its frame
+            self.call_later(self._measure, store)
+
+    def _measure(self, store: Store) -> None:
+        chat = self.transcript
+        if chat is not None and store is self._player.store and chat.measure(_AT_ONCE):
+            self.call_later(self._measure, store)
+
+    # what a key would do
+
+    def acts(self, key: str) -> bool:
+        """Whether the key would do something to the session in the pane that has the focus."""
+        focused = self.focused
+        around = (focused, *(focused.ancestors if focused else ()))
+        for kind in (type(widget) for widget in around if isinstance(widget, Widget)):
+            for surface, beginnings in _ACTS.get(kind, ()):
+                if any(
+                    key in known.keys and known.action.startswith(beginnings)
+                    for known in keys_of(surface)
+                ):
+                    return True
+        return False
+
+    def means_text(self, event: events.Key) -> bool:
+        """Whether the key writes, and nothing has another use for it."""
+        if event.key in self.active_bindings or self.own_action(event.key):
+            return False
+        return event.is_printable or event.key in _WRITES
+
+    def own_action(self, key: str) -> str:
+        """What the key does to the replay, empty for nothing."""
+        for binding in _BY_KEY:
+            if binding.key == key:
+                return binding.action
+        return ""
+
+    def action_play(self) -> None:
+        self._player.toggle()
+
+    def action_step(self, by: int) -> None:
+        self._player.step(1 if by > 0 else -1)
+
+    def action_jump(self, by: int) -> None:
+        if not self._player.jump(1 if by > 0 else -1):
+            key = "replay.no_next" if by > 0 else "replay.no_previous"
+            self.status.say(self.words(key))
+
+    def action_speed(self, by: int) -> None:
+        self._player.faster(1 if by > 0 else -1)
+
+    def action_to_edge(self, by: int) -> None:
+        self._player.seek(0 if by < 0 else len(self._player.tape))
+
+    def on_replay_bar_sought(self, event: ReplayBar.Sought) -> None:
+        event.stop()
+        self._player.seek(event.position)
+
+    # the diff
+
+    def _endings_changed(self, state: AgentState) -> None:
+        super()._endings_changed(state)
+        if not state.gates:
+            self._show_newest(state)
+
+    def _show_newest(self, state: AgentState) -> None:
+        """The change that was asked about or made last, without what the user left out of it:
+        live, the diff has that from the keys of the gate.
+        """
+        message = newest_change(state.messages)
+        if message is None:
+            if self.diff.call_id:
+                self.diff.show(DiffDocument(()))
+            return
+        gate, answer = message.gate, message.answer
+        left_out = set(answer.left_out) if answer is not None else set[tuple[int, int]]()
+        same = message.call_id == self.diff.call_id
+        if same and self.diff.view.document.left_out == left_out:
+            return
+        document = DiffDocument(message.previews or (gate.previews if gate is not None else ()))
+        document.left_out |= left_out
+        self.diff.show(document, message.call_id)
+        self.diff.ended(ending_of(message.call_id, state.messages, state.undone_calls))
+
+
+_BY_KEY: Final = [b for b in _bindings() if isinstance(b, Binding)]

@@ -1,0 +1,228 @@
+"""Plays a tape into a Store: at its own pace, event by event, or from anywhere at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, Literal
+
+from duckflow_tui.session.replay import Mark, Tape
+from duckflow_tui.state.events import LlmCallStarted, ReplyDelta
+from duckflow_tui.state.store import Record, Store
+
+SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+LONGEST: Final = 1.5  # seconds that a pause of the session takes at most, at speed 1
+FRAME: Final = 1 / 20  # seconds between two pieces of what goes on in a pause
+NEAR: Final = 40  # events up to which a way forward is gone event by event
+
+Back = Literal[-1, 1]
+
+
+class ReplayClock:
+    """Tells the time of the record that is shown; what runs on the user's own time is real."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def set(self, now: float) -> None:
+        """It is then, in seconds since the epoch."""
+        self._now = now
+
+
+class Nowhere:
+    """A Recorder for what is recorded already."""
+
+    def append(self, record: Record) -> None:
+        return
+
+    async def flushed(self, seq: int) -> None:
+        return
+
+
+class Player:
+    """Where in the tape the screen is. ``run`` moves it on while it plays."""
+
+    def __init__(self, tape: Tape, *, speed: float = 1.0, playing: bool = True) -> None:
+        self.tape = tape
+        self.speed = speed
+        self.playing = playing
+        self.position = 0
+        self.clock = ReplayClock(tape.time(0))
+        self.store = self._store()
+        #: Called when ``store`` is another: what was shown no longer holds.
+        self.on_leap: Callable[[Store], None] = lambda store: None
+        #: Called when position, speed or ``playing`` changed.
+        self.on_change: Callable[[], None] = lambda: None
+        #: Called when a question opened or closed: it is to be seen before the next event.
+        self.on_question: Callable[[], None] = lambda: None
+        self._moved = asyncio.Event()
+        self._keys = 0  # that moved, paused or went on
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything has happened."""
+        return self.position >= len(self.tape)
+
+    @property
+    def mark(self) -> Mark | None:
+        """The turning point that the screen is at."""
+        mark = self.tape.mark_before(self.position + 1)
+        return mark if mark is not None and mark.position == self.position else None
+
+    # keys
+
+    def toggle(self) -> None:
+        """Play, or pause; from the end again from the start."""
+        self._keys += 1
+        if self.at_end:
+            self._go(0)
+            self.playing = True
+        else:
+            self.playing = not self.playing
+        self._tell()
+
+    def step(self, by: Back) -> None:
+        """To the next, or the last, event that changes what is seen; and stay there."""
+        tape = self.tape
+        at = tape.stop_after(self.position) if by > 0 else tape.stop_before(self.position)
+        self.seek(at)
+
+    def jump(self, by: Back) -> bool:
+        """To the next or the last turning point, and stay there; False when there is none."""
+        tape = self.tape
+        mark = tape.mark_after(self.position) if by > 0 else tape.mark_before(self.position)
+        if mark is None:
+            return False
+        self.seek(mark.position)
+        return True
+
+    def seek(self, position: int) -> None:
+        """To any position, and stay there."""
+        self._keys += 1
+        self.playing = False
+        self._go(max(0, min(position, len(self.tape))))
+        self._tell()
+
+    def faster(self, by: Back) -> None:
+        """The next speed up or down."""
+        higher = [speed for speed in SPEEDS if speed > self.speed]
+        lower = [speed for speed in SPEEDS if speed < self.speed]
+        if by > 0 and higher:
+            self.speed = higher[0]
+        elif by < 0 and lower:
+            self.speed = lower[-1]
+        self._tell()
+
+    # playing
+
+    async def run(self) -> None:
+        """Plays for ever; pauses where it is told to, and at the end."""
+        owed = 0.0  # seconds too short to wait for
+        while True:
+            if not self.playing:
+                await self._news()
+                continue
+            owed += self._pause_before() / self.speed
+            if owed >= FRAME:
+                if not await self._pass():
+                    owed = 0.0
+                    continue
+                owed = 0.0
+            self._next()
+            if self.position % NEAR == 0:
+                await asyncio.sleep(0)
+            if self.at_end:
+                self.playing = False
+            self.on_change()
+
+    async def _news(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    def _tell(self) -> None:
+        self._moved.set()
+        self.on_change()
+
+    def _pause_before(self) -> float:
+        """Seconds until the next event at speed 1."""
+        return min(max(0.0, self.tape.beats[self.position].at - self.clock.now()), LONGEST)
+
+    async def _pass(self) -> bool:
+        """Let the pause before the next event go by; False when a key came between."""
+        beat = self.tape.beats[self.position]
+        start, pause = self.clock.now(), self._pause_before()
+        reply = self._begin_reply(start)
+        gone, shown, last, keys = 0.0, 0, time.monotonic(), self._keys
+        while gone < pause:
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(min(FRAME, (pause - gone) / self.speed)):
+                    await self._moved.wait()
+            except TimeoutError:
+                pass
+            now = time.monotonic()
+            gone, last = min(pause, gone + (now - last) * self.speed), now
+            if keys != self._keys:
+                return False
+            self.clock.set(start + (beat.at - start) * (gone / pause))
+            if reply is not None:
+                llm_id, text = reply
+                upto = int(len(text) * gone / pause)
+                if upto > shown:
+                    piece = text[shown:upto]
+                    at = self.clock.now()
+                    self.store.dispatch(ReplyDelta(llm_id=llm_id, text=piece, at=at))
+                    shown = upto
+            self.on_change()
+        return True
+
+    def _begin_reply(self, start: float) -> tuple[str, str] | None:
+        """What the model says when this pause ends arrives while it lasts."""
+        call = self.tape.call_at(self.position)
+        if call is None:
+            return None
+        message = self.tape.reply_to(call)
+        if call.llm_id not in self.store.state.live:
+            self.store.dispatch(
+                LlmCallStarted(
+                    llm_id=call.llm_id,
+                    purpose=call.purpose,
+                    at=start,
+                    step_id=message.step_id,
+                    aside=message.aside,
+                )
+            )
+            return call.llm_id, message.text
+        said = "".join(self.store.state.live[call.llm_id].text)
+        return call.llm_id, message.text[len(said) :]
+
+    def _next(self) -> None:
+        beat = self.tape.beats[self.position]
+        self.clock.set(beat.at)
+        state = self.store.state
+        before = state.gates, state.cards
+        self.store.dispatch(beat.event)
+        self.position += 1
+        if (state.gates, state.cards) != before:
+            self.on_question()
+
+    def _go(self, position: int) -> None:
+        if 0 <= position - self.position <= NEAR:
+            while self.position < position:
+                self._next()
+            return
+        self.position = position
+        self.clock.set(self.tape.time(position))
+        self.store = self._store()
+        self.on_leap(self.store)
+
+    def _store(self) -> Store:
+        state = self.tape.state_at(self.position)
+        return Store(state, self.clock, Nowhere(), last_seq=self.position)

@@ -1,0 +1,226 @@
+"""``/context``: what each request to a model was made of, and the text that was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import BindingType
+from textual.message import Message
+
+from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT, request_room
+from duckflow_tui.prompting.measuring import turns_left
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.context import PARTS, PromptFigures
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.blocks import whole_seconds
+from duckflow_tui.ui.panes.context_rows import (
+    character_of,
+    colour_of,
+    legend,
+    meter,
+    short_tokens,
+    tokens_text,
+)
+from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
+from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.screens.board import Board, board_bindings
+
+if TYPE_CHECKING:
+    from duckflow_tui.loops.request_log import SentPart
+
+    Sent = Callable[[str], tuple[SentPart, ...] | None]
+
+
+class ContextBoard(Board):
+    """The requests, the newest at the top; the parts of the chosen one in its window."""
+
+    SURFACE: ClassVar[Surface] = "context"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("context")
+
+    class Opened(Message):
+        """The user wants to read what was sent."""
+
+        def __init__(self, title: str, parts: tuple[SentPart, ...]) -> None:
+            super().__init__()
+            self.title = title
+            self.parts = parts
+
+    def __init__(self, words: Catalogue, store: Store, sent: Sent) -> None:
+        super().__init__(words, store)
+        self._sent = sent
+        self._told = ""  # the request whose text is not there any more, as the user was told
+
+    def action_open(self) -> None:
+        request = self._request(self.chosen)
+        parts = self._sent(self.chosen) if request is not None else None
+        if request is None:
+            return
+        if parts is None:
+            self._told = self.chosen
+            self.again()
+            return
+        size = tokens_text(request.tokens, request)
+        title = self.words("context.sent_title", purpose=self._purpose(request), tokens=size)
+        self.post_message(self.Opened(title, parts))
+
+    def heading(self) -> str:
+        state, words = self.state, self.words
+        usage = state.usage
+        title = words("context.title")
+        if not usage.last_context:
+            return title
+        about = "~" if usage.estimated else ""
+        used = f"{about}{short_tokens(usage.last_context)}"
+        window = usage.context_window
+        if window:
+            percent = round(100 * usage.last_context / window)
+            said = words("context.of", used=used, window=short_tokens(window), percent=percent)
+        else:
+            said = words("context.used", used=used, window=short_tokens(ASSUMED_CONTEXT))
+        return f"{title}  {said} · {self._forecast()}"
+
+    def _forecast(self) -> str:
+        room = request_room(self.state.usage.context_window)
+        left = turns_left(self.state.requests, room)
+        if left is None:
+            return self.words("context.forecast.unknown")
+        if left == 0:
+            return self.words("context.forecast.next")
+        key = "one" if left == 1 else "many" if left < 100 else "far"
+        return self.words(f"context.forecast.{key}", count=left)
+
+    def empty(self) -> str:
+        return self.words("context.none")
+
+    def names(self) -> Sequence[str]:
+        return [request.llm_id for request in reversed(self.state.requests)]
+
+    def item(self, name: str, width: int) -> Row:
+        palette, words = palette_of(self), self.words
+        request = self._request(name)
+        if request is None:
+            return []
+        ago = whole_seconds(max(0.0, self.clock.now() - request.at), words)
+        figures = [f"{tokens_text(request.tokens, request):>6}"]
+        if width >= 50:
+            share = f"{request.shared_part:.0%}" if request.shared else "–"
+            figures.append(words("context.shared_short", share=f"{share:>4}"))
+        if width >= 70:
+            figures.append(f"{words('ledger.ago', time=ago):>10}")
+        right: Row = [Segment("  " + "  ".join(figures), ink(palette.quiet))]
+        left: Row = [Segment(self._purpose(request), ink(palette.text))]
+        return two_sided(left, right, width)
+
+    def about(self, name: str, width: int) -> list[Row]:
+        request = self._request(name)
+        if request is None:
+            return []
+        palette = palette_of(self)
+        rows = [meter(request, width, palette)]
+        if width >= 50:  # else the list below says it
+            rows += legend(request, width, palette, self.words)
+        if self._told == name:
+            said = self.words("context.only_figures")
+            rows += rows_of([(said, ink(palette.accent))], width)
+        return rows
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        palette, words = palette_of(self), self.words
+        request = self._request(name)
+        if request is None:
+            return []
+        facts = [
+            words(
+                "context.shared",
+                share=f"{request.shared_part:.0%}",
+                tokens=tokens_text(request.shared, request),
+            )
+            if request.shared
+            else words("context.shared_none"),
+            words("context.estimated" if request.estimated else "context.counted"),
+            words("context.forecast.about"),
+        ]
+        rows: list[Row] = [[]]
+        names = max(cell_len(words(f"context.part.{part}")) for part in PARTS)
+        for part in PARTS:
+            size = getattr(request.parts, part)
+            if not size:
+                continue
+            share = f"{size / max(request.tokens, 1):.0%}"
+            name_of = pad(words(f"context.part.{part}"), names)
+            count = f"{tokens_text(size, request):>7} {share:>4}"
+            row: Row = [
+                Segment(f"{character_of(part)} ", ink(colour_of(part, palette))),
+                Segment(f"{name_of}  {count}", ink(palette.text)),
+            ]
+            rest = width - 2 - names - 2 - cell_len(count) - 2
+            if rest > 8:
+                about = fit(words(f"context.about.{part}"), rest)
+                row.append(Segment(f"  {about}", ink(palette.faint)))
+            rows.append(row)
+        rows.append([])
+        for fact in facts:
+            rows += rows_of([(fact, ink(palette.quiet))], width)
+        return rows
+
+    def _purpose(self, request: PromptFigures) -> str:
+        """What it was for, and of which step."""
+        said = self.words(f"context.purpose.{'aside' if request.aside else request.purpose}")
+        for plan in self.state.plans:
+            for number, step in enumerate(plan.steps, 1):
+                if step.step_id == request.step_id and request.step_id:
+                    name = visible_line(step.name)
+                    return self.words("context.of_step", purpose=said, number=number, name=name)
+        return said
+
+    def _request(self, name: str) -> PromptFigures | None:
+        return next((r for r in self.state.requests if r.llm_id == name), None)
+
+
+class SentBoard(Board):
+    """The messages of one request, as the endpoint got them; the text of the chosen one."""
+
+    SURFACE: ClassVar[Surface] = "sent"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("sent")
+
+    def __init__(
+        self, words: Catalogue, store: Store, title: str, parts: tuple[SentPart, ...]
+    ) -> None:
+        super().__init__(words, store)
+        self._title = title
+        self._parts = parts
+
+    def heading(self) -> str:
+        return self._title
+
+    def empty(self) -> str:
+        return self.words("context.none")
+
+    def names(self) -> Sequence[str]:
+        return [str(number) for number in range(len(self._parts))]
+
+    def item(self, name: str, width: int) -> Row:
+        palette, words = palette_of(self), self.words
+        part = self._parts[int(name)]
+        right: Row = [Segment(f"  ~{short_tokens(part.tokens)}", ink(palette.quiet))]
+        label = words(f"context.part.{part.part}")
+        role = words(f"context.role.{part.role}") if part.role else ""
+        said = " · ".join(text for text in (label, role, visible_line(part.name)) if text)
+        begins = visible_line(one_line(part.text[: 4 * width], 2 * width))
+        left: Row = [
+            Segment(f"{character_of(part.part)} ", ink(colour_of(part.part, palette))),
+            Segment(said, ink(palette.text)),
+            Segment(f"  {begins}", ink(palette.faint)),
+        ]
+        return two_sided(left, right, width)
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        text = visible(self._parts[int(name)].text)
+        return rows_of([(text, ink(palette_of(self).text))], width)

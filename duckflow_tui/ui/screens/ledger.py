@@ -1,0 +1,231 @@
+"""``/requirements``: what the user asked for, how far each is met, and what shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import BindingType
+from textual.message import Message
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.objective import Evidence, RequirementItem, RequirementState
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.panes.blocks import whole_seconds
+from duckflow_tui.ui.panes.ledger_rows import mark_colour, priority_label, requirement_row
+from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.vitals_words import figure
+from duckflow_tui.ui.screens.board import Board, board_bindings
+
+Part = Literal["words", "check"]
+
+
+class LedgerBoard(Board):
+    """The requirements in the order in which they were found; the evidence of the chosen one."""
+
+    SURFACE: ClassVar[Surface] = "ledger"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("ledger")
+
+    class FormWanted(Message):
+        """The user would write a requirement; without an item a new one."""
+
+        def __init__(self, item: RequirementItem | None, part: Part) -> None:
+            super().__init__()
+            self.item = item
+            self.part: Part = part
+
+    class PriorityWanted(Message):
+        """The user wants this one to count otherwise."""
+
+        def __init__(self, item: RequirementItem, priority: int) -> None:
+            super().__init__()
+            self.item = item
+            self.priority = priority
+
+    class WaiveWanted(Message):
+        """The user does not want this one any more, or wants it back."""
+
+        def __init__(self, item: RequirementItem) -> None:
+            super().__init__()
+            self.item = item
+
+    class GoTo(Message):
+        """The user wants to see the call that showed something."""
+
+        def __init__(self, call_id: str) -> None:
+            super().__init__()
+            self.call_id = call_id
+
+    _problem = ""
+
+    def tell(self, problem: str) -> None:
+        """What was in the way of the last key, empty for nothing."""
+        if problem != self._problem:
+            self._problem = problem
+            self.again()
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "add":
+            return self.settled and self.state.objective is not None
+        return super().check_action(action, parameters)
+
+    def action_edit(self, part: Part) -> None:
+        self.tell("")
+        item = self._item(self.chosen)
+        if item is not None:
+            self.post_message(self.FormWanted(item, part))
+
+    def action_add(self) -> None:
+        self.tell("")
+        self.post_message(self.FormWanted(None, "words"))
+
+    def action_next_priority(self) -> None:
+        self.tell("")
+        item = self._item(self.chosen)
+        if item is not None:
+            self.post_message(self.PriorityWanted(item, item.priority % 3 + 1))
+
+    def action_waive(self) -> None:
+        self.tell("")
+        item = self._item(self.chosen)
+        if item is not None:
+            self.post_message(self.WaiveWanted(item))
+
+    def action_to_evidence(self, number: int) -> None:
+        item = self._item(self.chosen)
+        evidence = item.evidence if item else ()
+        if number > len(evidence):
+            return
+        if evidence[number - 1].call_id:
+            self.post_message(self.GoTo(evidence[number - 1].call_id))
+        else:
+            self.tell(self.words("ledger.no_place"))
+
+    # --- what it says -----------------------------------------------------------------------
+
+    def heading(self) -> str:
+        objective = self.state.objective
+        title = self.words("ledger.title")
+        if objective is None or not objective.extracted_requirements:
+            return title
+        met, total = objective.met
+        said = self.words("ledger.goal", met=met, total=total)
+        return f"{title}  {said} · {visible_line(objective.original_query)}"
+
+    def empty(self) -> str:
+        return self.words("ledger.none" if self.state.objective else "ledger.no_goal")
+
+    def names(self) -> Sequence[str]:
+        return [item.requirement_id for item in self._items]
+
+    def moves(self) -> bool:
+        item = self._item(self.chosen)
+        return item is not None and any(evidence.at for evidence in item.evidence)
+
+    def item(self, name: str, width: int) -> Row:
+        item = self._item(name)
+        if item is None:
+            return []
+        said = self.words(f"ledger.state.{item.state.value}")
+        return requirement_row(item, palette_of(self), width, said)
+
+    def about(self, name: str, width: int) -> list[Row]:
+        if not self._problem:
+            return []
+        style = ink(palette_of(self).bad)
+        return rows_of([(f"✗ {visible_line(self._problem)}", style)], width)
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        item = self._item(name)
+        if item is None:
+            return []
+        rows = self._facts(item, width)
+        if item.evidence:
+            rows.append([])
+            for number, evidence in enumerate(item.evidence, 1):
+                rows += self._evidence(number, evidence, width)
+        return rows
+
+    def _facts(self, item: RequirementItem, width: int) -> list[Row]:
+        palette, words = palette_of(self), self.words
+        state = words(f"ledger.state.{item.state.value}")
+        if item.state is not RequirementState.OPEN and item.counts:
+            state = f"{state} · {figure(item.satisfaction_level)}"
+        priority = words(f"ledger.priority.{item.priority}")
+        check = words(f"ledger.check.{item.check.kind}")
+        value = visible_line(item.check.value)
+        facts = [
+            ("words", visible(item.requirement), palette.text),
+            ("state", state, _lit(item, mark_colour(item.state, palette), palette.quiet)),
+            ("priority", f"{priority_label(item.priority)} · {priority}", palette.quiet),
+            ("check", f"{check}  {value}".rstrip(), palette.quiet),
+        ]
+        if item.by_user:
+            facts.append(("by", words("ledger.by_user"), palette.quiet))
+        if item.waived_because:
+            facts.append(("because", visible_line(item.waived_because), palette.quiet))
+        if not item.evidence:
+            facts.append(("evidence", words("ledger.no_evidence"), palette.faint))
+        names = max(cell_len(words(f"ledger.fact.{name}")) for name, _, _ in facts)
+        rows: list[Row] = []
+        for name, text, colour in facts:
+            lead = f"{pad(words(f'ledger.fact.{name}'), names)}  "
+            part = rows_of([(text, ink(colour))], max(8, width - cell_len(lead)))
+            rows += prefixed(part, (lead, ink(palette.faint)))
+        return rows
+
+    def _evidence(self, number: int, evidence: Evidence, width: int) -> list[Row]:
+        """``1 ✓ pytest -q   exit 0 · 3 min ago``, and its excerpt."""
+        palette, words = palette_of(self), self.words
+        mark, colour = ("✓", palette.good) if evidence.supports else ("✗", palette.bad)
+        source = visible_line(evidence.source) or words(f"ledger.kind.{evidence.kind}")
+        said: list[str] = []
+        if evidence.exit_code is not None:
+            said.append(words("ps.exit", code=evidence.exit_code))
+        if evidence.at:
+            ago = whole_seconds(max(0.0, self.clock.now() - evidence.at), words)
+            said.append(words("ledger.ago", time=ago))
+        right = f"  {' · '.join(said)}" if said else ""
+        lit = palette.accent if evidence.call_id and number < 10 else palette.faint
+        left = [
+            Segment(f"{number} ", ink(lit)),
+            Segment(f"{mark} ", ink(colour)),
+            Segment(source, ink(palette.text)),
+        ]
+        if cell_len(right) * 2 > width:
+            right = fit(right, width // 2)
+        rows = [two_sided(left, [Segment(right, ink(palette.faint))], width)]
+        for line in evidence.text.splitlines():
+            rows += prefixed(
+                rows_of([(visible(line), self._ink(evidence, line))], max(8, width - 4)),
+                ("    ", ink(None)),
+            )
+        return rows
+
+    def _ink(self, evidence: Evidence, line: str) -> Style:
+        palette = palette_of(self)
+        if evidence.kind != "diff":
+            return ink(palette.quiet)
+        ground = {"+": palette.added, "-": palette.removed}.get(line[:1])
+        return ink(palette.text if ground else palette.quiet, on=ground)
+
+    @property
+    def _items(self) -> tuple[RequirementItem, ...]:
+        objective = self.state.objective
+        return objective.extracted_requirements if objective else ()
+
+    def _item(self, name: str) -> RequirementItem | None:
+        return next((item for item in self._items if item.requirement_id == name), None)
+
+
+def _lit(item: RequirementItem, colour: str, otherwise: str) -> str:
+    return (
+        colour if item.state in (RequirementState.REFUTED, RequirementState.PARTLY) else otherwise
+    )

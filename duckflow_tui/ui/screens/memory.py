@@ -1,0 +1,166 @@
+"""``/memory``: what is noted on the project over its sessions, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import BindingType
+from textual.message import Message
+
+from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
+from duckflow_tui.state.store import Store
+from duckflow_tui.tools.memory import MemoryFault, MemoryLine
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.screens.board import Board, board_bindings
+
+ReadLines = Callable[[], Coroutine[Any, Any, tuple[MemoryLine, ...]]]
+
+
+def fault_words(fault: MemoryFault, path: str, words: Catalogue) -> SafeText:
+    """Why a line was not noted or removed."""
+    return words(f"memory.fault.{fault.code}", path=path, detail=fault.detail)
+
+
+class MemoryBoard(Board):
+    """The lines in the order of the file; a second ``d`` deletes the one at the cursor."""
+
+    SURFACE: ClassVar[Surface] = "memory"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("memory")
+
+    class ForgetWanted(Message):
+        """The user deletes this line."""
+
+        def __init__(self, line: MemoryLine) -> None:
+            super().__init__()
+            self.line = line
+
+    class EditWanted(Message):
+        """The user wants the file in their editor."""
+
+    def __init__(self, words: Catalogue, store: Store, path: str, read: ReadLines) -> None:
+        super().__init__(words, store)
+        self._path = path
+        self._read_lines = read
+        self._lines: tuple[MemoryLine, ...] = ()
+        self._problem = ""
+        self._doomed = ""  # the line that a second key deletes
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Show what the file says now."""
+        self.run_worker(self._read(), exclusive=True, exit_on_error=False)
+
+    def tell(self, problem: str) -> None:
+        """What was in the way of the last key, empty for nothing."""
+        self._problem = problem
+        self.again()
+
+    async def _read(self) -> None:
+        try:
+            self._lines = await self._read_lines()
+        except MemoryFault as fault:
+            self._lines = ()
+            self._problem = fault_words(fault, self._path, self.words)
+        self.again()
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "open_file":
+            return self.settled
+        return super().check_action(action, parameters)
+
+    def choose(self, name: str) -> None:
+        self._doomed = ""
+        super().choose(name)
+
+    def action_delete(self) -> None:
+        line = self._line(self.chosen)
+        if line is None:
+            return
+        if self._doomed != self.chosen:
+            self._doomed = self.chosen
+            self.tell("")
+            return
+        self._doomed = ""
+        self.post_message(self.ForgetWanted(line))
+
+    def action_open_file(self) -> None:
+        self._doomed = ""
+        self.post_message(self.EditWanted())
+
+    # --- what it says -----------------------------------------------------------------------
+
+    def heading(self) -> str:
+        return f"{self.words('memory.title')}  {visible_line(self._path)}"
+
+    def empty(self) -> str:
+        return self._problem or self.words("memory.none")
+
+    def names(self) -> Sequence[str]:
+        return [str(line.number) for line in self._lines]
+
+    def item(self, name: str, width: int) -> Row:
+        line = self._line(name)
+        if line is None:
+            return []
+        palette = palette_of(self)
+        kinds = [self.words(f"memory.kind.{kind}") for kind in ("worked", "failed", "preference")]
+        column = max(cell_len(kind) for kind in kinds)
+        kind = self.words(f"memory.kind.{line.kind}") if line.kind else "–"
+        right = f"  {visible_line(line.on)} " if line.on else " "
+        room = max(1, width - column - 2 - cell_len(right))
+        left = [
+            Segment(f"{pad(kind, column)}  ", ink(_colour(line, palette))),
+            Segment(fit(visible_line(line.text), room), ink(palette.text)),
+        ]
+        return two_sided(left, [Segment(right, ink(palette.faint))], width)
+
+    def about(self, name: str, width: int) -> list[Row]:
+        palette = palette_of(self)
+        if self._doomed == name:
+            return rows_of([(self.words("memory.delete_again"), ink(palette.accent))], width)
+        if self._problem:
+            return rows_of([(f"✗ {visible_line(self._problem)}", ink(palette.bad))], width)
+        return []
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        line = self._line(name)
+        if line is None:
+            return []
+        palette, words = palette_of(self), self.words
+        under = words(f"memory.heading.{line.kind}") if line.kind else words("memory.own")
+        facts = [("under", under), ("at", visible_line(line.on) or "–"), ("file", self._path)]
+        rows = [*rows_of([(visible(line.text), ink(palette.text))], width), Row()]
+        column = max(cell_len(words(f"memory.{name}")) for name, _ in facts)
+        for fact, text in facts:
+            lead = f"{pad(words(f'memory.{fact}'), column)}  "
+            part = rows_of([(visible(text), ink(palette.quiet))], max(8, width - cell_len(lead)))
+            rows += prefixed(part, (lead, ink(palette.faint)))
+        return rows
+
+    def _line(self, name: str) -> MemoryLine | None:
+        return next((line for line in self._lines if str(line.number) == name), None)
+
+
+def _colour(line: MemoryLine, palette: Palette) -> str:
+    match line.kind:
+        case "worked":
+            return palette.good
+        case "failed":
+            return palette.bad
+        case "preference":
+            return palette.accent
+        case None:
+            return palette.faint

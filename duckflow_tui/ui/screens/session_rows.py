@@ -1,0 +1,198 @@
+"""A session in the list, what is known of it, and the end of its conversation, as rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.facts import Piece, SessionFacts
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, row_text, rows_of
+from duckflow_tui.ui.session_words import (
+    full_time,
+    money,
+    problem_words,
+    size_text,
+    spent_words,
+    state_words,
+    when,
+)
+
+_ALL_COLUMNS: Final = 88  # cells from which every fact has a column
+_STATE: Final = 58  # from which the state has one
+_GAP: Final = 2
+_MOST: Final = 40  # rows of one text in the preview
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A session in the list; ``hits`` are places that a search found, ``at`` the newest."""
+
+    facts: SessionFacts
+    hits: int = 0
+    at: int | None = None
+
+
+def mark_of(facts: SessionFacts, palette: Palette) -> tuple[str, str]:
+    """A sign for how it stands, and its colour."""
+    if facts.problem:
+        return "!", palette.bad
+    if facts.in_use:
+        return "▶", palette.ai
+    match facts.state:
+        case "done":
+            return "✓", palette.good
+        case "gate" | "card":
+            return "◆", palette.accent
+        case "failed" | "denied" | "limit":
+            return "✗", palette.bad
+        case "new":
+            return "○", palette.faint
+        case _:
+            return "◐", palette.quiet
+
+
+class Columns:
+    """The facts at the right of each row, as many as there is room for, one under the other."""
+
+    def __init__(self, listed: Sequence[Listed], width: int, words: Catalogue, now: float) -> None:
+        self._words = words
+        self._width = width
+        self._now = now
+        cells = [self._cells(one) for one in listed]
+        self._widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+
+    def row(self, one: Listed, palette: Palette, pattern: re.Pattern[str] | None) -> Row:
+        """``✓ title …   done   plan 2/5   met 3/4   $0.12   14:05``."""
+        facts = one.facts
+        sign, colour = mark_of(facts, palette)
+        right: Row = []
+        for number, (text, wide) in enumerate(zip(self._cells(one), self._widths, strict=True)):
+            if wide:
+                lit = colour if number == 0 and len(self._widths) > 1 else palette.quiet
+                right.append(Segment(" " * _GAP + pad(text, wide), ink(lit)))
+        left: Row = [Segment(f"{sign} ", ink(colour))]
+        if facts.pinned:
+            left.append(Segment("★ ", ink(palette.accent)))
+        title = visible_line(facts.title)
+        found = ink(palette.accent, bold=True, underline=True)  # the row has a ground of its own
+        left += lit_up([Segment(title, ink(palette.text))], pattern, found)
+        return two_sided(left, right, self._width)
+
+    def _cells(self, one: Listed) -> list[str]:
+        facts, words = one.facts, self._words
+        day = when(facts.last_at, self._now)
+        if self._width < _STATE:
+            return [day]
+        state = words("sessions.state.unreadable") if facts.problem else state_words(facts, words)
+        if self._width < _ALL_COLUMNS:
+            return [state, day]
+        plan = requirements = cost = ""
+        if facts.plan_steps:
+            plan = words("sessions.fact.plan", done=facts.plan_done, steps=facts.plan_steps)
+        if facts.requirements:
+            requirements = words(
+                "sessions.fact.requirements", met=facts.met, count=facts.requirements
+            )
+        if facts.cost is not None:
+            cost = money(facts.cost)
+        return [state, plan, requirements, cost, day]
+
+
+def about_rows(
+    one: Listed, width: int, words: Catalogue, palette: Palette, *, place: bool, own: bool
+) -> list[Row]:
+    """All that is known of it; ``place``: with its workspace, ``own``: it is the one at work."""
+    facts = one.facts
+    rows: list[Row] = []
+    if facts.problem:
+        said = problem_words(facts.problem, facts.detail, words)
+        rows += rows_of([(f"✗ {said}", ink(palette.bad))], width)
+    parts: list[str] = []
+    if not facts.problem:
+        parts.append(words("sessions.this_one") if own else state_words(facts, words))
+    if facts.plan_steps:
+        plan = words("sessions.fact.plan", done=facts.plan_done, steps=facts.plan_steps)
+        parts.append(f"{plan} {facts.plan}")
+    if facts.requirements:
+        parts.append(words("sessions.fact.requirements", met=facts.met, count=facts.requirements))
+    if facts.waiting:
+        parts.append(words("sessions.fact.queued", count=facts.waiting))
+    if facts.draft:
+        parts.append(words("sessions.fact.draft"))
+    if one.hits:
+        key = "sessions.hit" if one.hits == 1 else "sessions.hits"
+        parts.append(words(key, count=one.hits))
+    wide = width >= _ALL_COLUMNS
+    parts += [spent_words(facts, words) if wide else "", facts.branch, size_text(facts.size)]
+    parts.append(full_time(facts.last_at))
+    if facts.missing:
+        parts.append(words("sessions.missing", count=facts.missing))
+    if wide or not facts.request:
+        parts.append(facts.session_id)
+    if place:
+        parts.append(facts.workspace)
+    said = visible_line(" · ".join(filter(None, parts)))
+    return rows + rows_of([(said, ink(palette.faint))], width)
+
+
+def preview_rows(
+    pieces: Sequence[Piece],
+    width: int,
+    words: Catalogue,
+    palette: Palette,
+    pattern: re.Pattern[str] | None,
+) -> tuple[list[Row], int | None]:
+    """The texts in their order, and the first row with something that was searched for."""
+    rows: list[Row] = []
+    labels = {who: words(f"sessions.who.{who}") for who in ("user", "ai", "tool", "report")}
+    wide = max(map(cell_len, labels.values())) + 2
+    found: int | None = None
+    for piece in pieces:
+        text = visible(piece.text)
+        if piece.who == "tool" and not (pattern and pattern.search(text)):
+            text = visible(text.split("\n", 1)[0])
+        colour = {"user": palette.accent, "ai": palette.ai}.get(piece.who, palette.faint)
+        style = ink(palette.text if piece.who in ("user", "ai") else palette.quiet)
+        body = rows_of([(text, style)], max(8, width - wide))
+        hit = next((n for n, row in enumerate(body) if _hit(row, pattern)), None)
+        first = max(0, hit - _MOST // 2) if hit is not None else 0
+        cut = body[first : first + _MOST]
+        if hit is not None and (found is None or piece is pieces[-1]):
+            found = len(rows) + hit - first
+        left = len(body) - first - len(cut)
+        if left:
+            said = words("transcript.more_lines", count=left)
+            cut.append([Segment(fit(said, width - wide), ink(palette.faint))])
+        lit = [lit_up(row, pattern, ink(palette.on_accent, on=palette.accent)) for row in cut]
+        label = pad(labels.get(piece.who, ""), wide)
+        rows += prefixed(lit, (label, ink(colour)))
+    return rows, found
+
+
+def lit_up(row: Row, pattern: re.Pattern[str] | None, style: Style) -> Row:
+    """The row with what was searched for marked in it."""
+    if pattern is None:
+        return row
+    for match in pattern.finditer(row_text(row)):
+        row = marked(row, match.start(), match.end(), style)
+    return row
+
+
+def pattern_of(query: str) -> re.Pattern[str] | None:
+    """What marks the words of a query, None for none."""
+    words = sorted(set(query.split()), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
+
+
+def _hit(row: Row, pattern: re.Pattern[str] | None) -> bool:
+    return pattern is not None and pattern.search(row_text(row)) is not None

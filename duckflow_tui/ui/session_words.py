@@ -1,0 +1,96 @@
+"""What is said of sessions in lists, on the screen and on the command line. No Textual here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from duckflow_tui.safety.safe_text import SafeText, visible_line
+from duckflow_tui.session.faults import SessionFault, SessionInUse
+from duckflow_tui.ui.i18n import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.session.facts import SessionFacts
+
+
+def described(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeText]]:
+    """All that is known of a session: the code of each fact, and its words."""
+    plan = f"{facts.plan_done}/{facts.plan_steps}  {facts.plan}" if facts.plan_steps else ""
+    rows = [
+        ("title", facts.title),
+        ("session", facts.session_id),
+        ("workspace", facts.workspace),
+        ("branch", facts.branch),
+        ("model", facts.model),
+        ("state", state_words(facts, say)),
+        ("plan", plan),
+        ("requirements", f"{facts.met}/{facts.requirements}" if facts.requirements else ""),
+        ("spent", spent_words(facts, say)),
+        ("started", full_time(facts.started_at)),
+        ("ended", full_time(facts.last_at)),
+        ("size", size_text(facts.size)),
+        ("missing", say("sessions.missing", count=facts.missing) if facts.missing else ""),
+    ]
+    for name, text in rows:
+        if text:
+            yield name, visible_line(text)
+
+
+def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
+    """How it stands, in a few words; of one that cannot be opened, why."""
+    if facts.problem:
+        return problem_words(facts.problem, facts.detail, say)
+    if facts.in_use:
+        return say("sessions.in_use")
+    return say(f"sessions.state.{facts.state}")
+
+
+def problem_words(code: str, detail: str, say: Catalogue) -> SafeText:
+    """What is wrong with a session, by a code of ``session.faults``."""
+    key = f"sessions.problem.{code}"
+    return say(key) if say.has(key) else visible_line(detail or code)
+
+
+def fault_words(fault: SessionFault, say: Catalogue) -> SafeText:
+    """Why a session cannot be opened or changed, as a sentence."""
+    pid = str(fault.pid) if isinstance(fault, SessionInUse) and fault.pid else "?"
+    path = str(fault.path)
+    return say(f"resume.fault.{fault.code}", name=fault.path.name, path=path, pid=pid)
+
+
+def spent_words(facts: SessionFacts, say: Catalogue) -> str:
+    """Calls, tokens and money; nothing where no model was asked."""
+    if not facts.calls:
+        return ""
+    said = say("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
+    return said if facts.cost is None else f"{said} · {money(facts.cost)}"
+
+
+def money(cost: float) -> str:
+    """US dollars."""
+    return f"${cost:.2f}"
+
+
+def size_text(size: int) -> str:
+    """Bytes in the largest unit that leaves a number of them: ``812 B``, ``12 KB``, ``3.4 MB``."""
+    if size < 1000:
+        return f"{size} B"
+    if size < 1_000_000:
+        return f"{round(size / 1000)} KB"
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+
+
+def full_time(at: float) -> str:
+    """Date and time of day; nothing for 0."""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at else ""
+
+
+def when(at: float, now: float) -> str:
+    """The time of today, else the day; nothing for 0."""
+    if not at:
+        return ""
+    then, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now)
+    if then.date() == today.date():
+        return then.strftime("%H:%M")
+    return then.strftime("%m-%d" if then.year == today.year else "%Y-%m-%d")

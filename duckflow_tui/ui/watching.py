@@ -1,0 +1,24 @@
+"""A replay over a running app: a program of its own has the terminal, and the session goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.session_host import SessionHost
+
+
+async def watch_again(app: SessionHost, session: Path) -> int:
+    """Show the session in this folder, or in this file, until the user ends the replay; its exit
+    status, 2 where there was nothing to show.
+
+    Raises OSError when it cannot be started.
+    """
+    flags = ["--lang", app.words.language, "--theme", str(app.theme)]
+    command = [sys.executable, "-m", "duckflow_tui", "replay", *flags, str(session)]
+    with app.suspend(), app.guard.lent():
+        shown = await asyncio.create_subprocess_exec(*command)
+        return await shown.wait()

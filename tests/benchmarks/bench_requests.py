@@ -1,0 +1,237 @@
+"""Ten requests, each in a fresh copy of the sample project: calls, attempts, loops, satisfaction.
+
+Against the scripted endpoint, or a real one. The mode is *trusted*: files of the copy are edited
+without asking; what would still need a yes is refused, but for the project's tests and for plans.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from benchmarks.request_cases import CASES, After, Case, author, files_of
+from benchmarks.rows import Row, aligned, rounded
+
+from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.demo.endpoint import Script, ScriptedEndpoint
+from duckflow_tui.demo.stage import open_stage
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.loops.engine import Engine
+from duckflow_tui.places import Places
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import Card, CardAnswer, CardKind
+from duckflow_tui.state.events import AttemptStarted, LimitExtended, LimitSet, LoopStarted
+from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.store import Record
+
+MODEL: Final = "scripted"
+LONGEST_S: Final = 900.0  # of one request; then it is stopped
+CONSULTED: Final = 3  # times the user says something; then the work is stopped
+#: Forms of the command in the project's README that a model may run.
+_TESTS: Final = tuple(
+    f"{python} -m unittest{option}" for python in ("python3", "python") for option in ("", " -q")
+)
+_CARDS: Final = {
+    CardKind.PLAN: "run_all",
+    CardKind.PLAN_CHANGE: "accept",
+    CardKind.BREAKPOINT: "go_on",
+    CardKind.ESCALATION: "accept_partial",
+    CardKind.BUDGET: "stop_work",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Who answers. Without ``base_url`` it is the scripted endpoint."""
+
+    base_url: str = ""
+    name: str = MODEL
+    api_key_env: str | None = None
+
+
+def measure(model: Model, tell: Callable[[Row], None] | None = None) -> list[Row]:
+    """A row for each request, told when it is over; raises Unusable when nothing can be asked of
+    the endpoint.
+    """
+    return asyncio.run(_all(model, tell))
+
+
+def table(lines: Iterable[Row]) -> str:
+    """The rows for people."""
+    cells = [("", "request", "calls", "attempts", "loops", "asked", "satisfied", "outcome", "s")]
+    for line in lines:
+        score = line["satisfaction"]
+        cells.append(
+            (
+                "✓" if line["as_wanted"] else "✗",
+                line["what"].removeprefix("request: "),
+                str(line["calls"]),
+                str(line["attempts"]),
+                " + ".join(f"{used}/{limit}" for used, limit in line["loops"]),
+                str(line["asked"]),
+                "–" if score is None else f"{score:.2f}",
+                line["outcome"],
+                f"{line['seconds']:g}",
+            )
+        )
+    return aligned(cells, left=(0, 1, 7))
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Follows one session."""
+
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    loops: list[list[int]] = field(default_factory=list[list[int]])  # by attempt: used, limit
+    attempts: int = 1
+    asked: int = 0
+
+    def look(self, state: AgentState, record: Record) -> None:
+        match record.event:
+            case LoopStarted(loop=loop, limit=limit):
+                if loop == 1:
+                    self.loops.append([0, 0])
+                self.loops[-1] = [loop, limit]
+            case LimitSet() | LimitExtended() if self.loops and state.pace is not None:
+                # A new limit after a review belongs to the attempt that is about to begin.
+                if state.pace.used == self.loops[-1][0] and self.attempts == len(self.loops):
+                    self.loops[-1][1] = state.pace.limit.max_loops
+            case AttemptStarted():
+                self.attempts += 1
+            case _:
+                pass
+        self.changed.set()
+
+
+async def _all(model: Model, tell: Callable[[Row], None] | None) -> list[Row]:
+    rows: list[Row] = []
+    async with _served(model) as served:
+        for case in CASES:
+            rows.append(await _one(case, served))
+            if tell is not None:
+                tell(rows[-1])
+    return rows
+
+
+@asynccontextmanager
+async def _served(model: Model) -> AsyncGenerator[Model]:
+    if model.base_url:
+        yield model
+        return
+    async with ScriptedEndpoint(Script(models=(MODEL,)), author=author()) as server:
+        yield Model(server.base_url)
+
+
+async def _one(case: Case, model: Model) -> Row:
+    with tempfile.TemporaryDirectory(prefix="duckflow-requests-") as folder:
+        async with open_stage(fast=True, folder=Path(folder) / "stage") as stage:
+            before = files_of(stage.workspace)
+            flags = Flags(
+                workspace=stage.workspace,
+                base_url=model.base_url,
+                model=model.name,
+                api_key_env=model.api_key_env,
+                mode="trusted",
+                allow=(*stage.commands, *_TESTS),
+                no_session=True,
+            )
+            places = Places.find({"DUCKFLOW_HOME": str(Path(folder) / "home")})
+            environ = {k: v for k, v in os.environ.items() if _is_passed_on(k, model)}
+            choice = choose(flags, places, "en", environ)
+            watch, spawn = _Watch(), TaskSpawn()
+            loop = asyncio.get_running_loop()
+            async with open_session(choice, spawn) as engine:
+                engine.store.watch(watch.look)
+                spawn(engine.chat_loop(), "chat")
+                began = loop.time()
+                try:
+                    await engine.send(case.text)
+                    await _to_the_end(case, engine, watch)
+                finally:
+                    await spawn.end()
+                took = loop.time() - began
+                if spawn.broken is not None:
+                    raise spawn.broken
+                end = engine.store.state.last_turn
+                assert end is not None
+            after = After(stage.workspace, before, end.reply)
+            return {
+                "what": f"request: {case.name}",
+                "calls": end.llm_calls,
+                "attempts": watch.attempts,
+                "loops": watch.loops,
+                "asked": watch.asked,
+                "satisfaction": end.satisfaction,
+                "outcome": end.outcome,
+                "as_wanted": await asyncio.to_thread(case.as_wanted, after),
+                "tokens": end.tokens,
+                "seconds": rounded(took),
+            }
+
+
+def _is_passed_on(name: str, model: Model) -> bool:
+    """No setting of the user's own counts here; their key does."""
+    keys = {"DUCKFLOW_API_KEY", model.api_key_env}
+    return name in keys or not name.startswith("DUCKFLOW_")
+
+
+async def _to_the_end(case: Case, engine: Engine, watch: _Watch) -> None:
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            await _answer_until(case, engine, watch)
+    except TimeoutError:
+        engine.stop()
+        await _answer_until(case, engine, watch)
+
+
+async def _answer_until(case: Case, engine: Engine, watch: _Watch) -> None:
+    """Be the user until the turn is over."""
+    store = engine.store
+    while store.state.turn is not None or store.state.last_turn is None:
+        watch.changed.clear()
+        if store.state.gates:
+            await engine.answer_gate(_refused(store.state.gates[0]))
+        elif store.state.cards:
+            await engine.answer_card(_answer(case, store.state.cards[0], watch))
+        else:
+            await watch.changed.wait()
+
+
+def _refused(gate: Gate) -> GateAnswer:
+    return GateAnswer(
+        gate_id=gate.gate_id,
+        call_id=gate.call_id,
+        args_hash=gate.args_hash,
+        before_hashes=before_hashes(gate),
+        choice=GateChoice.REJECT,
+        reason=f"Only the project's tests may be run here: {_TESTS[0]}",
+    )
+
+
+def _answer(case: Case, card: Card, watch: _Watch) -> CardAnswer:
+    action, text = _CARDS.get(card.kind, ""), ""
+    offered = {option.action for option in card.options}
+    if card.kind is CardKind.REPORT:
+        action = "go_on" if "go_on" in offered else "skip"
+    elif card.kind is CardKind.CONSULTATION:
+        watch.asked += 1
+        action, text = _consulted(case, card, watch.asked)
+    return CardAnswer(card_id=card.card_id, subject=card.subject, action=action, text=text)
+
+
+def _consulted(case: Case, card: Card, times: int) -> tuple[str, str]:
+    assert card.situation is not None
+    pattern = card.situation.pattern
+    if times > CONSULTED:
+        stops = pattern in (Pattern.STAGNATION, Pattern.LIMIT)
+        return ("stop_work" if stops else "tell"), "Stop here and say what you have."
+    if pattern is Pattern.LIMIT:
+        return "more_loops", ""
+    return ("more_info" if pattern is Pattern.STAGNATION else "tell"), case.advice

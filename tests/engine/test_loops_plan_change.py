@@ -1,0 +1,294 @@
+"""Changes of a plan that runs, another plan in its place, and who is said to have stopped it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply, statuses
+from support.session import Session, action, decision, done, session
+
+from duckflow_tui.demo.endpoint import Reply, Script, When
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.events import TurnFinished
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import NoticeMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.work import PlanStatus, WorkStatus
+
+PENDING, DONE = WorkStatus.PENDING, WorkStatus.COMPLETED
+
+
+def writes(name: str, **fields: Any) -> Reply:
+    """A step's one decision: write a file and be done."""
+    write = action("file_ops.write_file", path=name, content="text\n")
+    return Reply(decision=decision(f"Wrote {name}.", write, next_step="done").decision, **fields)
+
+
+def wish(*changes: dict[str, Any]) -> Reply:
+    """What a wish beside the work becomes."""
+    return decision(
+        "I would change the plan.",
+        action("plan_tool.revise", changes=list(changes)),
+        next_step="done",
+    )
+
+
+ADD = {"op": "add", "step_id": "n", "name": "third note", "depends_on": ["1"]}
+
+
+async def change_card(running: Session) -> None:
+    await running.until(lambda s: any(c.kind is CardKind.PLAN_CHANGE for c in s.cards))
+
+
+async def test_a_change_accepted_after_the_turn_is_carried_out_unasked(tmp_path: Path) -> None:
+    """The user wanted all of it run: the yes to the change is enough."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), wish(ADD), done("All done."), done("That too.")),
+            "plan": (plan_reply("first note"),),
+            "task": (writes("a.txt"), writes("c.txt")),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("a third one too", when="now")
+        await change_card(running)
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended()).outcome == "done"
+        assert running.state.turn is None
+        await answer(running, "accept")
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended(2)).reply == "That too."
+        assert statuses(running.state) == [DONE, DONE]
+
+
+@pytest.mark.parametrize("how", ["refused", "step by step", "stopped"])
+async def test_what_the_user_did_not_order_does_not_begin(tmp_path: Path, how: str) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), wish(ADD), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "tasks": (Reply(data={"tasks": []}),) * 3,
+            "task": (writes("a.txt"),),
+            "report": (report_reply("failed"),),
+        }
+    )
+    async with session(
+        tmp_path, replies, environ={"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    ) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_steps" if how == "step by step" else "run_all")
+        await running.gate()
+        await running.engine.send("a third one too", when="now")
+        await change_card(running)
+        if how == "stopped":
+            running.engine.stop()
+            assert (await running.ended()).outcome == "stopped"
+            assert running.state.cards == ()
+        else:
+            await running.answer(GateChoice.ONCE)
+            await running.ended()
+            await answer(running, "reject" if how == "refused" else "accept")
+            await running.until(lambda s: not s.cards and not s.running)
+        before = len(running.server.requests)
+        await running.engine.run_command("true")  # something else that takes a while
+        await running.until(lambda s: any(m.kind == "operation" and m.by_user for m in s.messages))
+        assert len(running.server.requests) == before
+        assert len(running.events(TurnFinished)) == 1
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_an_open_change_holds_back_only_the_step_it_changes(
+    tmp_path: Path, yes: bool
+) -> None:
+    """The step before and the step behind it go on; it begins with the answer, and as that says."""
+    change = {"op": "change", "step_id": "2", "name": "the long second note"}
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), wish(change), done("All done.")),
+            "plan": (plan_reply("first note", "second note", "last note", chain=False),),
+            "task": (
+                writes("a.txt", when=When(pattern="first note")),
+                writes("c.txt", when=When(pattern="do last note")),
+                writes("b.txt"),
+            ),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("a longer second one", when="now")
+        await change_card(running)
+        for _ in ("a.txt", "c.txt"):
+            await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: statuses(s) == [DONE, PENDING, DONE])
+        assert running.state.work is not None  # it waits for the answer
+        assert not (running.workspace / "b.txt").exists()
+        assert (running.workspace / "c.txt").exists()
+        await answer(running, "accept" if yes else "reject")
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended()).outcome == "done"
+        plan = running.state.active_plan
+        assert plan is not None
+        assert plan.steps[1].name == ("the long second note" if yes else "second note")
+        begun = running.server.of("task")[-1]
+        assert ("the long second note" in begun.text) is yes
+        assert statuses(running.state) == [DONE, DONE, DONE]
+
+
+async def test_a_step_that_is_dropped_while_it_is_held_back_never_begins(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                done("Run it."),
+                wish({"op": "drop", "step_id": "2"}),
+                done("All done."),
+            ),
+            "plan": (plan_reply("first note", "second note", chain=False),),
+            "task": (writes("a.txt"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("no second one", when="now")
+        await change_card(running)
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: statuses(s) == [DONE, PENDING])
+        await answer(running, "accept")
+        assert (await running.ended()).outcome == "done"
+        assert statuses(running.state) == [DONE]
+
+
+async def test_a_stop_ends_work_that_waits_for_the_answer_to_a_change(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), wish({"op": "drop", "step_id": "2"})),
+            "plan": (plan_reply("first note", "second note", chain=False),),
+            "task": (writes("a.txt"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("no second one", when="now")
+        await change_card(running)
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: statuses(s) == [DONE, PENDING])
+        running.engine.stop()
+        assert (await running.ended()).outcome == "stopped"
+        assert (running.state.work, running.state.cards) == (None, ())
+        said = [m.key for m in running.state.messages if isinstance(m, NoticeMessage)]
+        assert "plan.change_dropped" in said
+
+
+async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -> None:
+    """Neither the call that it ended nor the work names the user as who stopped it."""
+    stop = decision("I end it.", action("task_loop.stop"), next_step="done")
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                decision("I run it.", action("task_loop.run")),
+                stop,
+                done("It was ended."),
+            ),
+            "plan": (plan_reply("first note"),),
+            "task": (writes("a.txt"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("stop it please", when="now")
+        await running.ended()
+        by_name = {m.operation: m.result for m in running.results()}
+        ended = by_name["task_loop.run"]
+        assert ended.outcome is Outcome.STOPPED
+        assert "task_loop.stop" in ended.text
+        halted = by_name["file_ops.write_file"]
+        assert halted.outcome is Outcome.STOPPED
+        told = running.server.of("main")[-1].text
+        assert "user stopped" not in f"{ended.text}{told}".lower()
+        assert "by the user" not in halted.text
+        assert statuses(running.state) == [WorkStatus.CANCELLED]
+
+
+async def test_a_stop_by_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("I see.")),
+            "plan": (plan_reply("first note"),),
+            "task": (writes("a.txt"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        running.engine.stop()
+        await running.ended()
+        await running.engine.send("what happened?")
+        await running.ended(2)
+        assert "The user stopped the work" in running.server.of("main")[-1].text
+
+
+async def test_another_plan_that_is_approved_ends_the_older_one(tmp_path: Path) -> None:
+    """The older one is put aside for all to see, and a step of it no longer runs. Covers C35."""
+    again = decision("Another way.", action("plan_tool.propose", goal="one note"), step="PLANNING")
+    begin = decision(
+        "I begin myself.", action("plan_tool.update_step", step_id="1", status="in_progress")
+    )
+    replies = Script(
+        replies={
+            "main": (PROPOSE, begin, again, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note", "second note"), plan_reply("the only note")),
+            "task": (writes("a.txt"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        first = await answer(running, "run_all")
+        await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
+        older = running.state.plans[0]
+        assert older.status.may_run  # until the user has said yes to the other
+        await answer(running, "run_all")
+        assert (await running.ended()).outcome == "done"
+        older, newer = running.state.plans
+        assert (older.status, newer.status) == (PlanStatus.CANCELLED, PlanStatus.COMPLETED)
+        assert [step.status for step in older.steps] == [WorkStatus.CANCELLED, PENDING]
+        (said,) = [
+            m
+            for m in running.state.messages
+            if isinstance(m, NoticeMessage) and m.key == "plan.put_aside"
+        ]
+        assert said.params["plan"] == older.name
+        assert "put aside" in running.server.of("main")[-1].text
+
+
+async def test_another_plan_that_is_rejected_leaves_the_older_one(tmp_path: Path) -> None:
+    again = decision("Another way.", action("plan_tool.propose", goal="one note"), step="PLANNING")
+    replies = Script(
+        replies={
+            "main": (PROPOSE, again, done("As you like.")),
+            "plan": (plan_reply("first note"), plan_reply("the only note")),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        first = await answer(running, "run_all")
+        await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
+        assert (await card(running)).kind is CardKind.PLAN
+        await answer(running, "reject")
+        await running.ended()
+        older, newer = running.state.plans
+        assert (older.status, newer.status) == (PlanStatus.APPROVED, PlanStatus.REJECTED)

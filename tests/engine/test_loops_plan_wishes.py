@@ -1,0 +1,144 @@
+"""What the user wants instead of a plan's next step: the model hears it, and the plan waits."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.plan_talk import (
+    PROPOSE,
+    answer,
+    card,
+    plan_reply,
+    report_reply,
+    statuses,
+    tasks_reply,
+    write,
+)
+from support.session import DEADLINE, action, decision, done, session
+
+from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.work import WorkStatus
+
+WISH = "write the README first"
+RUN = decision("I run it.", action("task_loop.run"))
+
+
+def script(*main: Reply) -> Script:
+    """A plan of two notes, gone through step by step, and what the model says besides."""
+    return Script(
+        replies={
+            "main": (PROPOSE, *main),
+            "plan": (plan_reply("first note", "second note"),),
+            "tasks": (tasks_reply(write("a.txt")), tasks_reply(write("b.txt"))),
+            "task": (done("Done."), done("Done.")),
+        }
+    )
+
+
+async def test_a_wish_on_a_report_reaches_the_model_and_holds_the_plan(tmp_path: Path) -> None:
+    """Covers S2-23: a model that ends without going on does not begin the next step."""
+    replies = script(RUN, done("You want the README first; shall I plan it?"))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        assert (await card(running)).kind is CardKind.REPORT
+        await answer(running, "tell", WISH)
+        end = await running.ended()
+        assert end.reply == "You want the README first; shall I plan it?"
+        assert statuses(running.state) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
+        assert WISH in running.server.of("main")[-1].text
+        assert end.outcome == "partial"
+
+
+async def test_the_model_goes_on_with_the_plan_after_a_wish_where_it_says_so(
+    tmp_path: Path,
+) -> None:
+    replies = script(RUN, RUN, done("Both notes are written."))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        await card(running)
+        await answer(running, "tell", "quickly, please")
+        end = await running.ended()
+        assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
+        assert end.reply == "Both notes are written."
+
+
+async def test_a_plan_held_by_a_wish_goes_on_by_the_users_key(tmp_path: Path) -> None:
+    replies = script(RUN, done("As you like."), done("Both notes are written."))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        await card(running)
+        await answer(running, "tell", WISH)
+        await running.ended()
+        async with asyncio.timeout(DEADLINE):
+            while running.state.turn is None:  # the turn before is being put away
+                running.engine.resume()
+                await asyncio.sleep(0)
+        await running.until(lambda s: statuses(s) == [WorkStatus.COMPLETED] * 2)
+
+
+@pytest.mark.parametrize(
+    ("suggestion", "offered"),
+    [
+        ("Go on: second note", False),
+        ("Next, step 2: Second note.", False),
+        ("Leave out the second note and write a summary instead", True),
+        ("Show the first note", True),
+    ],
+)
+async def test_to_go_on_is_offered_once(tmp_path: Path, suggestion: str, offered: bool) -> None:
+    """A suggestion that is the next step is no other choice than to go on."""
+    replies = script(RUN, done("As you like."))
+    said = report_reply(next_action=suggestion)
+    replies.replies["report"] = (said,)
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        shown = await card(running)
+        assert shown.report is not None
+        assert shown.report.next_action == suggestion
+        assert ("suggested" in [o.action for o in shown.options]) is offered
+        await answer(running, "stop")
+        await running.ended()
+
+
+async def test_what_the_user_refused_is_counted_as_refused_and_to_read_is_no_part(
+    tmp_path: Path,
+) -> None:
+    """Covers S2-20: the cause is the model's question and nothing of the app's."""
+    look = action("file_ops.read_file", path="src/a.py")
+    edit = action("file_ops.write_file", path="a.txt", content="a\n")
+    replies = Script(
+        replies={
+            "main": (PROPOSE, RUN, done("As you like.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (
+                decision("I look first.", look),
+                decision("I write it.", edit),
+                decision(
+                    "", next_step="pending_user", question={"text": "What instead?", "options": []}
+                ),
+            ),
+            "report": (report_reply("partial", summary="nothing is written"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        (running.workspace / "src").mkdir(exist_ok=True)
+        (running.workspace / "src/a.py").write_text("pass\n")
+        await running.engine.send("two notes please")
+        await answer(running, "run_all")
+        await running.answer(GateChoice.REJECT, reason="not here")
+        shown = await card(running)
+        report = shown.report
+        assert report is not None
+        assert (report.succeeded, report.refused, report.skipped) == (1, 1, 0)
+        assert report.status == "failed"
+        assert report.cause == "What instead?"
+        await answer(running, "stop")
+        await running.ended()

@@ -1,0 +1,158 @@
+"""The pacemaker inside a step of a plan, and in a further attempt: each has its own limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.pace_talk import (
+    ANALYSIS,
+    LONG,
+    consulted,
+    files,
+    next_request,
+    reads,
+)
+from support.plan_talk import PROPOSE, answer, plan_reply, statuses
+from support.reviews import WORDS, judged, lacks, next_plan, story, works
+from support.session import Session, done, session
+
+from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.pacing.vitals import recomputed
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.events import CardOpened, LimitSet, LoopStarted, VitalsChanged
+from duckflow_tui.state.pace import Pattern, Situation
+from duckflow_tui.state.work import WorkStatus
+
+
+def planned(*task: Reply, main: tuple[Reply, ...] = ()) -> Script:
+    """A plan of one step, which the user approves, and the decisions inside it."""
+    return Script(
+        replies={
+            "main": (PROPOSE, *main),
+            "plan": (plan_reply("look around"),),
+            "task": task,
+            "failure": (ANALYSIS,),
+        }
+    )
+
+
+PLAN_ENDS = (done("The plan stands."), done("All done."))
+TWO = {**LONG, "DUCKFLOW_EXECUTION__MAX_STEPS": "2"}
+
+
+async def step_at_limit(s: Session) -> Situation:
+    """The consultation about the limit of the step."""
+    await s.engine.send("two notes please")
+    await answer(s, "run_all")
+    await s.until(lambda state: any(c.situation is not None for c in state.cards))
+    shown, situation = await consulted(s)
+    assert shown.step_id
+    assert situation.pattern is Pattern.LIMIT
+    return situation
+
+
+async def test_a_step_has_its_own_limit_and_goes_on_by_one_key(tmp_path: Path) -> None:
+    """Covers S3-6."""
+    names = files(tmp_path / "work", 3)
+    tasks = [reads(name) for name in names]
+    scripted = planned(*tasks, done("Looked."), main=PLAN_ENDS)
+    async with session(tmp_path, scripted, environ=TWO) as s:
+        situation = await step_at_limit(s)
+        assert (situation.loop, situation.limit) == (2, 2)
+        assert len(situation.tried) == 2
+        assert s.state.pace is not None
+        assert s.state.pace.limit.max_loops == 20
+        await answer(s, "more_loops")
+        assert (await s.ended()).outcome == "done"
+        assert statuses(s.state) == [WorkStatus.COMPLETED]
+        assert s.state.pace.limit.max_loops == 20  # of the turn, which was not at its limit
+        assert len([r for r in s.server.requests if r.purpose == "task"]) == 4
+
+
+@pytest.mark.parametrize(("way", "expected"), [("stop_work", "partial"), ("analyse", "partial")])
+async def test_ending_a_step_ends_the_turn_without_another_question(
+    tmp_path: Path, way: str, expected: str
+) -> None:
+    names = files(tmp_path / "work", 3)
+    scripted = planned(*(reads(name) for name in names), main=(done("All done."),))
+    async with session(tmp_path, scripted, environ=TWO) as s:
+        await step_at_limit(s)
+        await answer(s, way)
+        assert (await s.ended()).outcome == expected
+        assert statuses(s.state) == [WorkStatus.FAILED]
+        kinds = [e.card.kind for e in s.events(CardOpened)]
+        assert kinds == [CardKind.PLAN, CardKind.CONSULTATION]
+
+
+async def test_an_accepted_step_is_over_and_the_turn_goes_on(tmp_path: Path) -> None:
+    names = files(tmp_path / "work", 3)
+    scripted = planned(*(reads(name) for name in names), main=PLAN_ENDS)
+    async with session(tmp_path, scripted, environ=TWO) as s:
+        await step_at_limit(s)
+        await answer(s, "accept_result")
+        assert (await s.ended()).reply == "All done."
+        assert s.state.objective is not None
+        assert not s.state.objective.closed
+
+
+async def test_a_step_that_stands_still_asks_in_its_own_thread(tmp_path: Path) -> None:
+    files(tmp_path / "work", 1)
+    repeated = [reads("f00.py") for _ in range(4)]
+    scripted = planned(*repeated, done("Looked."), main=(done("All done."),))
+    async with session(tmp_path, scripted, environ=LONG) as s:
+        await s.engine.send("two notes please")
+        await answer(s, "run_all")
+        await s.until(lambda state: any(c.situation is not None for c in state.cards))
+        _, situation = await consulted(s)
+        assert (situation.pattern, situation.loop) == (Pattern.STAGNATION, 4)
+        await answer(s, "more_info", "it is in f00.py, line 1")
+        await s.ended()
+        asked = [r for r in s.server.requests if r.purpose == "task"]
+        assert "it is in f00.py, line 1" in asked[-1].new_text
+        assert not any("line 1" in r.text for r in s.server.of("main"))
+
+
+async def test_a_step_that_is_to_be_split_goes_back_to_the_conversation(tmp_path: Path) -> None:
+    files(tmp_path / "work", 3)
+    unsure = [reads(f"f0{n}.py", confidence=0.0) for n in range(2)]
+    scripted = planned(*unsure, main=(done("I change the plan."),))
+    async with session(tmp_path, scripted, environ=LONG) as s:
+        await s.engine.send("two notes please")
+        await answer(s, "run_all")
+        await s.until(lambda state: any(c.situation is not None for c in state.cards))
+        await answer(s, "split")
+        await s.ended()
+        assert "split into smaller ones" in next_request(s)
+
+
+async def test_nobody_to_ask_at_the_limit_of_a_step_ends_the_turn(tmp_path: Path) -> None:
+    names = files(tmp_path / "work", 3)
+    scripted = planned(*(reads(name) for name in names), main=(done("All done."),))
+    async with session(tmp_path, scripted, environ=TWO, mode="trusted", headless=True) as s:
+        assert (await s.turn("two notes please")).outcome == "limit"
+        assert statuses(s.state) == [WorkStatus.FAILED]
+
+
+async def test_a_further_attempt_has_its_own_limit_and_a_met_requirement_is_progress(
+    tmp_path: Path,
+) -> None:
+    """Covers S0-31."""
+    scripted = story(
+        works(WORDS),
+        done("One."),
+        done("Two."),
+        satisfaction=(judged(0.4), judged(0.9)),
+        missing=(lacks("the reason"),),
+        continuation=(next_plan(),),
+    )
+    async with session(tmp_path, scripted, mode="trusted") as s:
+        assert (await s.turn("write the notes")).outcome == "done"
+        assert [e.fresh for e in s.events(LimitSet)] == [True, False, False]
+        assert [e.loop for e in s.events(LoopStarted)] == [1, 2, 1]
+        tired = [e.change for e in s.events(VitalsChanged) if e.change.vital == "stamina"]
+        attempts = [(c.inputs["attempt"], c.inputs["loops"]) for c in tired]
+        assert (2.0, 0.0) in attempts
+        kinds = [e.change.params.get("kind") for e in s.events(VitalsChanged)]
+        assert kinds.count("requirement") == 2  # up to 0.4, then to 0.9
+        assert all(recomputed(e.change) == e.change.new for e in s.events(VitalsChanged))

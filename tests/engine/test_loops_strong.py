@@ -1,0 +1,70 @@
+"""The strong model decides on hard requests, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.session import Session, action, decision, done, script, session
+
+from duckflow_tui.state.events import LlmCallFinished
+
+STRONG = {"strong": "cli/big"}
+READ = action("file_ops.read_file", path="a.txt")
+ASKED = [{"requirement": "it works", "priority": 1, "check": {"kind": "judgement", "value": ""}}]
+WAITS = decision("Which one?", next_step="pending_user")
+
+
+def models(s: Session) -> list[str]:
+    return [r.json["model"] for r in s.server.of("main")]
+
+
+def workspace(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("words\n")
+
+
+async def test_a_request_that_turns_out_to_be_hard_goes_on_with_the_strong_model(
+    tmp_path: Path,
+) -> None:
+    """Covers S1-43."""
+    workspace(tmp_path)
+    first = decision("I look.", READ, task_profile="DEBUGGING", requirements=ASKED)
+    ends = WAITS
+    async with session(tmp_path, script(first, ends), roles=STRONG) as s:
+        await s.turn("a.txt, please")
+        assert models(s) == ["scripted", "big"]
+        calls = [(e.call.role, e.call.model) for e in s.events(LlmCallFinished)]
+        assert calls[:2] == [("main", "scripted"), ("strong", "big")]
+
+
+async def test_what_the_rules_take_for_debugging_is_asked_of_it_from_the_first_call(
+    tmp_path: Path,
+) -> None:
+    replies = script(decision("Where?", task_profile="DEBUGGING", next_step="pending_user"))
+    async with session(tmp_path, replies, roles=STRONG) as s:
+        await s.turn("Find the bug: the test fails with a traceback, please debug it")
+        assert models(s) == ["big"]
+
+
+async def test_small_talk_stays_with_the_main_model(tmp_path: Path) -> None:
+    replies = script(done("Hello.", task_profile="GENERAL_CHAT"))
+    async with session(tmp_path, replies, roles=STRONG) as s:
+        await s.turn("hello")
+        assert models(s) == ["scripted"]
+
+
+async def test_a_complex_context_is_hard_whatever_the_kind(tmp_path: Path) -> None:
+    environ = {"DUCKFLOW_PACEMAKER__HARD_FROM": "0.0"}
+    replies = script(done("Hello.", task_profile="GENERAL_CHAT"))
+    async with session(tmp_path, replies, roles=STRONG, environ=environ) as s:
+        await s.turn("hello")
+        assert models(s) == ["big"]
+
+
+async def test_without_a_strong_model_one_model_does_it_all(tmp_path: Path) -> None:
+    workspace(tmp_path)
+    first = decision("I look.", READ, task_profile="DEBUGGING", requirements=ASKED)
+    async with session(tmp_path, script(first, WAITS)) as s:
+        await s.turn("Find the bug: the test fails")
+        assert models(s) == ["scripted", "scripted"]
+        assert {e.call.role for e in s.events(LlmCallFinished)} == {"main"}

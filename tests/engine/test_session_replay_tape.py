@@ -1,0 +1,206 @@
+"""A tape: where sessions to be replayed come from, and the state at any position of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from support.journal_disks import content, drive, put
+from support.journal_events import answered, begun, finished, opened, requested, started, turn
+
+from duckflow_tui.session.export_files import json_lines, write_file
+from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.framing import encode
+from duckflow_tui.session.header import JournalHeader
+from duckflow_tui.session.reader import Entry
+from duckflow_tui.session.replay import Tape, load_tape
+from duckflow_tui.session.state_image import capture, pieces
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import Event, NoticeAdded, OperationFinished
+from duckflow_tui.state.messages import Level, NoticeMessage, OperationMessage
+from duckflow_tui.state.operations import OperationResult, Outcome
+from duckflow_tui.state.store import MemoryRecorder, Store
+
+EVENTS: list[Event] = [started(), *turn(1), *turn(2), requested("c"), opened("c"), answered("c")]
+
+
+def entries(events: list[Event]) -> list[Entry]:
+    return [Entry(n, 1000.0 + n, e.model_dump(mode="json")) for n, e in enumerate(events, 1)]
+
+
+def image(state: AgentState) -> list[dict[str, object]]:
+    return list(pieces(capture(state)))
+
+
+async def kept(tmp_path: Path, *events: Event) -> Path:
+    driven = drive(tmp_path / "state" / "w" / "s")
+    await driven.commit(*events)
+    await driven.journal.close()
+    return driven.path
+
+
+@pytest.mark.parametrize("every", [1, 4, 250])
+def test_the_state_at_any_position_is_that_of_the_events_before_it(every: int) -> None:
+    tape = Tape(entries(EVENTS), every=every)
+    state = AgentState()
+    wanted = [image(state)]
+    for event in EVENTS:
+        event.apply(state)
+        wanted.append(image(state))
+    assert len(tape) == len(EVENTS)
+    for position in (*range(len(tape) + 1), *reversed(range(len(tape) + 1))):
+        assert image(tape.state_at(position)) == wanted[position], position
+
+
+def test_what_is_done_to_a_state_of_the_tape_does_not_reach_the_next_one() -> None:
+    tape = Tape(entries(EVENTS), every=8)
+    before = image(tape.state_at(16))
+    state = tape.state_at(16)
+    for event in EVENTS[16:]:
+        event.apply(state)
+    state.files_read["x"] = "y"
+    assert image(tape.state_at(16)) == before
+
+
+def test_turning_points_are_where_they_are_first_seen() -> None:
+    error = NoticeMessage(message_id="n", level=Level.ERROR, key="llm.error.connect", at=1.0)
+    bad = OperationMessage(
+        call_id="c",
+        operation="shell.run",
+        args={},
+        result=OperationResult(outcome=Outcome.ERROR, text="", summary="exit 1"),
+        at=3.0,
+    )
+    events: list[Event] = [
+        started(),
+        requested("c"),
+        opened("c"),
+        answered("c"),
+        begun("c"),
+        OperationFinished(message=bad),
+        NoticeAdded(message=error),
+        requested("d"),
+        begun("d"),
+        finished("d"),
+    ]
+    tape = Tape(entries(events))
+    assert [(m.position, m.kind) for m in tape.marks] == [
+        (3, "gate"),
+        (6, "failure"),
+        (7, "failure"),
+    ]
+    assert len(tape.state_at(3).gates) == 1
+    after, before = tape.mark_after(3), tape.mark_before(6)
+    assert after is not None
+    assert after.position == 6
+    assert before is not None
+    assert before.position == 3
+    assert (tape.mark_after(7), tape.mark_before(3)) == (None, None)
+
+
+def test_a_step_passes_over_what_is_not_seen() -> None:
+    """The cost of a call and the count of a loop are figures beside the conversation."""
+    tape = Tape(entries([started(), *turn(1)]))
+    stops: list[int] = []
+    while not stops or stops[-1] < len(tape):
+        stops.append(tape.stop_after(stops[-1] if stops else 0))
+    kinds = [tape.beats[stop - 1].event.kind for stop in stops]
+    assert {"llm_call", "loop_started"}.isdisjoint(kinds)
+    assert {"user_message", "assistant_message", "operation_finished"} <= set(kinds)
+    back = [tape.stop_before(stop) for stop in stops]
+    assert back == [0, *stops[:-1]]
+
+
+async def test_an_id_an_export_and_the_lines_of_json_give_the_same_tape(tmp_path: Path) -> None:
+    path = await kept(tmp_path, *EVENTS)
+    exported, lines = tmp_path / "kept.json", tmp_path / "lines.jsonl"
+    write_file(exported, json_lines(path, str))
+    recorder = MemoryRecorder()
+    store = Store(AgentState(), drive(tmp_path / "state" / "w" / "t").store.clock, recorder)
+    for event in EVENTS:
+        store.dispatch(event)
+    text = "".join(json.dumps(record.as_json()) + "\n" for record in recorder.records)
+    lines.write_text(text, encoding="utf-8")
+    tapes = [load_tape(source) for source in (path, exported, lines)]
+    assert [len(tape) for tape in tapes] == [len(EVENTS)] * 3
+    assert [tape.lost for tape in tapes] == [0, 0, 0]
+    for tape in tapes:
+        assert [beat.event for beat in tape.beats] == EVENTS
+
+
+async def test_what_of_a_session_is_damaged_is_left_out_and_counted(tmp_path: Path) -> None:
+    path = await kept(tmp_path, *EVENTS)
+    journal = path / "journal-1.d1"
+    whole = content(journal).splitlines(keepends=True)
+    torn = [*whole[:5], whole[5][:20] + b"\n", *whole[6:], whole[-1][:30]]
+    put(journal, b"".join(torn))
+    tape = load_tape(path)
+    assert len(tape) + tape.lost == len(EVENTS)
+    assert 0 < tape.lost < 6
+    assert content(journal) == b"".join(torn)
+
+
+NEWER = JournalHeader(
+    schema_version=9, app="9.9", session_id="s", workspace="/w", created_at=1.0, opened_at=1.0
+)
+NO_SESSIONS = {
+    "empty": (b"", "empty"),
+    "blank": (b"\n \n", "empty"),
+    "foreign": (b"# notes\nnothing here\n", "foreign"),
+    "binary": (bytes(range(256)) * 9, "foreign"),
+    "other_json": (b'{"name": "package"}', "foreign"),
+    "other_lines": (b'{"level": "info", "at": 1}\n' * 3, "foreign"),
+    "deep": (b"[" * 100_000, "foreign"),
+    "newer": (b'{"duckflow_session": 99, "schema_version": 1, "records": []}', "newer"),
+    "no_records": (b'{"duckflow_session": 1, "schema_version": 1, "records": []}', "empty"),
+    "wrong_records": (b'{"duckflow_session": 1, "schema_version": 1, "records": 3}', "foreign"),
+}
+
+
+@pytest.mark.parametrize("name", NO_SESSIONS)
+def test_a_file_that_is_no_session_is_named_and_left_as_it_is(tmp_path: Path, name: str) -> None:
+    data, code = NO_SESSIONS[name]
+    path = tmp_path / "kept.json"
+    put(path, data)
+    with pytest.raises(SessionFault) as refused:
+        load_tape(path)
+    assert refused.value.code == code
+    assert content(path) == data
+    assert [found.name for found in tmp_path.iterdir()] == ["kept.json"]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (None, "missing"),
+        (b"", "empty"),
+        (b"not one of ours\n" * 4, "foreign"),
+        (encode(0, NEWER.as_body(None)), "newer"),
+    ],
+    ids=["none", "empty", "foreign", "newer"],
+)
+def test_a_folder_that_is_no_session_is_named_and_left_as_it_is(
+    tmp_path: Path, data: bytes | None, code: str
+) -> None:
+    if data is not None:
+        put(tmp_path / "journal-1.d1", data)
+    before = sorted((path.name, content(path)) for path in tmp_path.iterdir())
+    with pytest.raises(SessionFault) as refused:
+        load_tape(tmp_path)
+    assert refused.value.code == code
+    assert sorted((path.name, content(path)) for path in tmp_path.iterdir()) == before
+
+
+def test_going_back_in_a_long_session_does_not_begin_at_its_start() -> None:
+    """Each state takes as many events as lie behind the last that is kept, however long it is."""
+    events = [started(), *(event for number in range(630) for event in turn(number))]
+    tape = Tape(entries(events))
+    assert len(tape) > 15_000
+    took: list[float] = []
+    for position in (len(tape), len(tape) - 1, len(tape) // 2, 10_001, 249):
+        began = time.thread_time()
+        tape.state_at(position)
+        took.append(time.thread_time() - began)
+    assert max(took) < 0.3, took

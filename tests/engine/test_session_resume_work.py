@@ -1,0 +1,205 @@
+"""A session cut in the middle of a plan, or of a change, goes on with the truth of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.plan_talk import (
+    PROPOSE,
+    answer,
+    card,
+    plan_reply,
+    report_reply,
+    statuses,
+    tasks_reply,
+    write,
+)
+from support.session import action, decision, done, script, session
+
+from duckflow_tui.demo.endpoint import Script
+from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.tools.changes import PlannedChange
+
+WRITE = action("file_ops.write_file", path="a.txt", content="a\n")
+OTHER = action("file_ops.write_file", path="b.txt", content="b\n")
+
+
+async def test_a_plan_that_waited_for_approval_waits_again_and_is_the_same(tmp_path: Path) -> None:
+    replies = Script(replies={"main": (PROPOSE,), "plan": (plan_reply("first note"),)})
+    async with session(tmp_path, replies) as made:
+        await made.engine.send("a note please")
+        before = await card(made)
+        made.cut()
+    more = Script(
+        replies={
+            "main": (done("It stands."), done("Done.")),
+            "task": (decision("", WRITE, next_step="done"),),
+        }
+    )
+    async with session(tmp_path, more, resume=made.session_id) as made:
+        shown = await card(made)
+        assert (shown.kind, shown.subject) == (CardKind.PLAN, before.subject)
+        assert shown.card_id != before.card_id
+        assert len(made.state.plans) == 1
+        assert made.server.requests == []
+        await answer(made, "run_all")
+        await made.answer(GateChoice.ONCE)
+        assert (await made.ended()).outcome == "done"
+        assert statuses(made.state) == [WorkStatus.COMPLETED]
+
+
+async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_path: Path) -> None:
+    """The step is not begun anew: what it had done stays done, its rest is carried out."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("The plan stands.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (decision("Both.", WRITE, OTHER),),
+        }
+    )
+    async with session(tmp_path, replies) as made:
+        await made.engine.send("two notes")
+        await answer(made, "run_all")
+        await made.answer(GateChoice.ONCE)
+        await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
+        made.cut()
+    assert (tmp_path / "work" / "a.txt").read_text() == "a\n"
+    more = Script(
+        replies={
+            "task": (done("First is done."), done("Second is done.")),
+            "main": (done("All done."),),
+        }
+    )
+    async with session(tmp_path, more, resume=made.session_id) as made:
+        gate = await made.gate()
+        assert gate.args["path"] == "b.txt"
+        assert statuses(made.state) == [WorkStatus.IN_PROGRESS, WorkStatus.PENDING]
+        assert made.server.requests == []
+        await made.answer(GateChoice.ONCE)
+        end = await made.ended()
+        assert statuses(made.state) == [WorkStatus.COMPLETED] * 2
+        assert end.files_changed == ("a.txt", "b.txt")
+        plan = made.state.active_plan
+        assert plan is not None
+        assert [t.status for t in plan.steps[0].task_list] == [WorkStatus.COMPLETED] * 2
+        assert "b.txt" in str(made.server.of("task")[0])
+
+
+async def test_a_list_goes_on_at_the_task_whose_gate_was_open(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("The plan stands.")),
+            "plan": (plan_reply("both notes"),),
+            "tasks": (tasks_reply(write("a.txt", "a\n"), write("b.txt", "b\n")),),
+        }
+    )
+    async with session(tmp_path, replies) as made:
+        await made.engine.send("two notes")
+        await answer(made, "run_steps")
+        await made.answer(GateChoice.ONCE)
+        await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
+        made.cut()
+    more = Script(replies={"main": (done("All done."),), "report": (report_reply(),)})
+    async with session(tmp_path, more, resume=made.session_id) as made:
+        assert (await made.gate()).args["path"] == "b.txt"
+        await made.answer(GateChoice.ONCE)
+        await made.ended()
+        plan = made.state.active_plan
+        assert plan is not None
+        assert [t.status for t in plan.steps[0].task_list] == [WorkStatus.COMPLETED] * 2
+        assert made.server.of("tasks") == []
+
+
+async def test_a_report_that_asked_asks_again(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("The plan stands.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "tasks": (tasks_reply(write("a.txt")),),
+            "report": (report_reply(),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as made:
+        await made.engine.send("two notes")
+        await answer(made, "run_steps")
+        await made.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        before = made.state.cards[0]
+        made.cut()
+    more = Script(
+        replies={
+            "main": (done("Both."),),
+            "tasks": (tasks_reply(write("b.txt")),),
+            "report": (report_reply(),),
+        }
+    )
+    async with session(tmp_path, more, resume=made.session_id, mode="trusted") as made:
+        shown = await card(made)
+        assert (shown.kind, shown.subject) == (CardKind.REPORT, before.subject)
+        assert statuses(made.state) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
+        await answer(made, "go_on")
+        await made.ended()
+        assert statuses(made.state) == [WorkStatus.COMPLETED] * 2
+
+
+async def test_a_step_cut_at_its_decision_waits_for_the_users_key(tmp_path: Path) -> None:
+    reply = decision("I write the note now.", WRITE, next_step="done")
+    held = reply.model_copy(update={"hold": "rest", "hold_after": 10})
+    replies = Script(
+        replies={
+            "main": (PROPOSE, decision("Run it.", action("task_loop.run", step_id=""))),
+            "plan": (plan_reply("first note"),),
+            "task": (held,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as made:
+        await made.engine.send("a note")
+        await answer(made, "run_all")
+        await made.until(lambda s: any(live.step_id for live in s.live.values()))
+        made.cut()
+        made.server.release("rest")
+    more = Script(replies={"main": (done("Done."),), "task": (reply,)})
+    async with session(tmp_path, more, resume=made.session_id, mode="trusted") as made:
+        await made.until(lambda s: s.turn is not None and s.turn.pause == "paused")
+        assert made.server.requests == []
+        made.engine.resume()
+        assert (await made.ended()).outcome == "done"
+        assert statuses(made.state) == [WorkStatus.COMPLETED]
+        assert len([m for m in made.results() if m.operation == "task_loop.run"]) == 1
+
+
+@pytest.mark.parametrize("made_it", [True, False])
+async def test_a_change_that_was_cut_is_told_by_what_the_file_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_it: bool
+) -> None:
+    """The hashes decide; what was done can be undone."""
+    make = PlannedChange.make
+
+    async with session(tmp_path, script(decision("I write.", WRITE))) as made:
+
+        async def cut(change: PlannedChange, workspace: object, keep: object) -> object:
+            made.cut()
+            if made_it:
+                await make(change, workspace, keep)  # type: ignore[arg-type]  # what it was given
+            raise OSError("the process ends here")
+
+        monkeypatch.setattr(PlannedChange, "make", cut)
+        (made.workspace / "a.txt").write_text("before\n")
+        await made.engine.send("write")
+        await made.answer(GateChoice.ONCE)
+        await made.until(lambda s: not s.running and bool(made.results()))
+    monkeypatch.undo()
+    async with session(tmp_path, script(done("I see.")), resume=made.session_id) as made:
+        [result] = made.results()
+        assert result.result.outcome is Outcome.STOPPED
+        assert bool(result.result.changes) is made_it
+        wanted = "This was done" if made_it else "a.txt was not changed"
+        assert wanted in result.result.text
+        assert (made.workspace / "a.txt").read_text() == ("a\n" if made_it else "before\n")
+        made.engine.resume()
+        await made.ended()
+        await made.engine.undo()
+        assert (made.workspace / "a.txt").read_text() == "before\n"

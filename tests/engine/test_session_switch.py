@@ -1,0 +1,83 @@
+"""Another session takes the place of the one that is open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.session_shelf import NOW, asked, record
+
+from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.loops.engine import Engine
+from duckflow_tui.places import Places
+from duckflow_tui.session.faults import SessionInUse
+from duckflow_tui.session.folders import is_written
+from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.state.messages import UserMessage
+
+
+def recorded(tmp_path: Path) -> str:
+    """A session of ``tmp_path/work`` with one message of the user; its id."""
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    events = [asked("the first one", NOW)]
+    path = record(tmp_path / "home" / "state", "session_0000000a", events, workspace=str(workspace))
+    return path.name
+
+
+def sessions_of(tmp_path: Path) -> Sessions:
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    flags = Flags(
+        workspace=tmp_path / "work", base_url="http://127.0.0.1:9/v1", model="m", protocol="json"
+    )
+    return Sessions(choose(flags, places, "en", {}))
+
+
+def texts(engine: Engine) -> list[str]:
+    return [m.text for m in engine.store.state.messages if isinstance(m, UserMessage)]
+
+
+async def test_it_brings_its_messages_and_the_other_is_closed(tmp_path: Path) -> None:
+    session_id = recorded(tmp_path)
+    sessions, spawn = sessions_of(tmp_path), TaskSpawn()
+    try:
+        first = await sessions.open(spawn)
+        assert first is not None
+        left = sessions.folder
+        assert left is not None
+        first.title.rename("left behind")
+        second = await sessions.open_resumed(session_id, spawn)
+        assert texts(second) == ["the first one"]
+        assert sessions.folder is not None
+        assert sessions.folder.name == session_id
+        assert (is_written(left), is_written(sessions.folder)) == (False, True)
+        assert open_to_read(left).state.session.name == "left behind"
+        found = {facts.session_id: facts for facts in sessions.catalog.list()}
+        assert found[session_id].in_use
+    finally:
+        await spawn.end()
+        await sessions.close()
+    assert not is_written(sessions.folder)
+
+
+async def test_one_that_cannot_be_opened_leaves_this_one_as_it_is(tmp_path: Path) -> None:
+    session_id = recorded(tmp_path)
+    sessions, spawn = sessions_of(tmp_path), TaskSpawn()
+    try:
+        first = await sessions.open(spawn)
+        assert first is not None
+        folder = sessions.folder
+        assert folder is not None
+        resumed = resume_journal(folder.parent / session_id, 1.0)
+        try:
+            with pytest.raises(SessionInUse):
+                await sessions.open_resumed(session_id, spawn)
+        finally:
+            resumed.journal.close_now()
+        first.title.rename("still here")
+        assert sessions.folder == folder
+    finally:
+        await spawn.end()
+        await sessions.close()
+    assert open_to_read(folder).state.session.name == "still here"

@@ -1,0 +1,335 @@
+"""Journals that were cut, damaged, or are none: what is whole is read, nothing is deleted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.journal_disks import content, drive, gates, put, read, seqs
+from support.journal_events import answered, begun, finished, opened, requested, said, started
+from support.pinned import ManualClock
+
+from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault
+from duckflow_tui.session.framing import encode
+from duckflow_tui.session.header import JournalHeader
+from duckflow_tui.session.journals import resume_journal
+from duckflow_tui.session.migrations import Migrations
+from duckflow_tui.session.payload import as_bytes
+from duckflow_tui.session.reader import read_session
+from duckflow_tui.session.restore import Restored, restore
+from duckflow_tui.session.session_files import SessionFolder
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.store import Store
+
+#: Twenty events; the gate of call_3 waits at the end, that of call_2 was refused.
+EVENTS: list[Event] = [
+    started(),
+    said(2),
+    said(3, "日本語の文"),
+    requested("call_1"),
+    opened("call_1"),
+    answered("call_1"),
+    begun("call_1"),
+    finished("call_1", "output\n"),
+    said(9),
+    requested("call_2"),
+    opened("call_2"),
+    answered("call_2", GateChoice.REJECT),
+    finished("call_2"),
+    said(14),
+    said(15),
+    said(16, "a \ud800 half"),
+    said(17),
+    requested("call_3"),
+    opened("call_3"),
+    said(20),
+]
+ANSWERS = {("gate_call_1", "once"), ("gate_call_2", "reject")}
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> Path:
+    """A session of twenty events, closed."""
+    driven = drive(tmp_path / "sessions" / "w" / "whole")
+    await driven.commit(*EVENTS)
+    await driven.journal.close()
+    return driven.path / "journal-1.d1"
+
+
+def lines_of(data: bytes) -> list[tuple[int, int]]:
+    """First and last byte of each line, the newline not counted."""
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for line in data.splitlines(keepends=True):
+        spans.append((start, start + len(line) - 2))
+        start += len(line)
+    return spans
+
+
+def only_what_was_written(restored: Restored, whole: Restored) -> None:
+    """No event that was not there, none twice, and no gate approved by itself."""
+    known = {entry.seq: entry.fields for entry in whole.read.entries}
+    assert len(set(seqs(restored))) == len(seqs(restored))
+    for entry in restored.read.entries:
+        assert entry.fields == known[entry.seq]
+    assert gates(restored) <= ANSWERS
+    waiting = {gate.call_id for gate in restored.state.gates}
+    assert waiting <= {"call_1", "call_2", "call_3"}
+    for call in restored.state.running:
+        assert not call.started or ("gate_" + call.call_id, "once") in gates(restored)
+
+
+async def go_on(session: Path, before: Restored) -> None:
+    """Take the session up, add a message, and find all of it again."""
+    resumed = resume_journal(session, 2.0)
+    state, last = resumed.restored.state, resumed.restored.last_seq
+    assert seqs(resumed.restored) == seqs(before)
+    store = Store(state, ManualClock(), resumed.journal, last_seq=last)
+    await store.commit(said(99))
+    health = await resumed.journal.close()
+    assert health.durable == last + 1
+    again = read(session)
+    assert seqs(again) == [*seqs(before), last + 1]
+    assert again.read.damaged == before.read.damaged
+    assert again.state.messages == state.messages
+
+
+async def test_a_journal_cut_at_any_byte_keeps_every_whole_record(journal: Path) -> None:
+    """safety.md, session journal: truncation at every byte. At most one line is torn."""
+    data = content(journal)
+    whole = read(journal.parent)
+    assert seqs(whole) == list(range(1, 21))
+    spans = lines_of(data)
+    for cut in range(len(data)):
+        put(journal, data[:cut])
+        complete = sum(1 for _, last in spans if last < cut)
+        if complete == 0:
+            with pytest.raises(NotASession) as refused:
+                read(journal.parent)
+            assert refused.value.code == "empty"
+            assert content(journal) == data[:cut]
+            continue
+        found = read(journal.parent)
+        assert seqs(found) == list(range(1, complete))
+        torn = any(first < cut <= last for first, last in spans)
+        assert found.read.damaged == int(torn), cut
+        only_what_was_written(found, whole)
+        if cut % 23 == 0 or data[cut - 1 : cut + 1].count(b"\n"):
+            await go_on(journal.parent, found)
+            assert content(journal).startswith(data[:cut])
+
+
+async def test_a_flipped_bit_in_any_byte_costs_at_most_its_record(journal: Path) -> None:
+    """safety.md, session journal: a flipped bit in every byte, reported once."""
+    data = content(journal)
+    whole = read(journal.parent)
+    spans = lines_of(data)
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= 1 << (at % 8)
+        put(journal, bytes(broken))
+        found = read(journal.parent)
+        touched = next((n for n, (first, last) in enumerate(spans) if first <= at <= last), None)
+        assert seqs(found) == [n for n in range(1, 21) if n != touched], at
+        assert found.read.damaged == 1, at
+        assert found.missing == int(touched not in (None, 0, 20)) + found.applied.refused
+        only_what_was_written(found, whole)
+        if at % 211 == 0:
+            await go_on(journal.parent, found)
+            assert content(journal).startswith(broken)
+
+
+async def test_events_that_rest_on_a_lost_one_are_refused_and_said(journal: Path) -> None:
+    """The record that opened a gate is lost: its answer approves nothing."""
+    lines = content(journal).splitlines(keepends=True)
+    lines[5] = lines[5].replace(b"gate_opened", b"gate_0pened")
+    put(journal, b"".join(lines))
+    found = read(journal.parent)
+    assert found.read.damaged == 1
+    assert found.applied.refused == 1
+    assert found.missing == 2
+    assert [gate.call_id for gate in found.state.gates] == ["call_3"]
+
+
+async def test_a_number_that_comes_twice_counts_once(journal: Path) -> None:
+    data = content(journal)
+    lines = data.splitlines(keepends=True)
+    put(journal, data + b"".join(lines[3:9]))
+    found = read(journal.parent)
+    assert seqs(found) == list(range(1, 21))
+    assert found.state.messages == read(journal.parent).state.messages
+    assert (found.read.damaged, found.missing) == (0, 0)
+
+
+async def test_records_are_found_in_whichever_segment_they_are_whole(journal: Path) -> None:
+    lines = content(journal).splitlines(keepends=True)
+    (journal.parent / "journal-2.d1").write_bytes(lines[0] + b"".join(lines[8:]))
+    put(journal, b"".join(lines[:9]) + b"D1 garbage\n" + lines[10])
+    found = read(journal.parent)
+    assert seqs(found) == list(range(1, 21))
+    assert found.read.damaged == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", "empty"),
+        (encode(0, b"{}" * 50)[:30], "empty"),
+        (b"just some notes\nof somebody\n", "foreign"),
+        (b"\x00" * 5000, "foreign"),
+        ("日本語\n".encode("shift_jis") * 50, "foreign"),
+        (b"x" * 3_000_000, "foreign"),
+        (encode(1, b"[]").replace(b"D1", b"D2"), "newer"),
+    ],
+    ids=["0-byte", "torn header", "text", "zeros", "not utf-8", "one huge line", "later frame"],
+)
+async def test_what_is_no_session_is_named_and_left_alone(
+    tmp_path: Path, content: bytes, code: str
+) -> None:
+    """Issue 5: a clear message, nothing deleted, nothing written."""
+    session = tmp_path / "s"
+    session.mkdir()
+    (session / "journal-1.d1").write_bytes(content)
+    with pytest.raises(SessionFault) as refused:
+        resume_journal(session, 1.0)
+    assert refused.value.code == code
+    assert (session / "journal-1.d1").read_bytes() == content
+
+
+async def test_a_folder_without_journal_is_no_session_and_gets_no_file(tmp_path: Path) -> None:
+    for path, code in ((tmp_path / "none", "missing"), (tmp_path, "missing")):
+        with pytest.raises(NotASession) as refused:
+            resume_journal(path, 1.0)
+        assert refused.value.code == code
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_session_of_a_later_version_is_not_touched(journal: Path) -> None:
+    header = JournalHeader(
+        schema_version=7, app="9.9", session_id="s", workspace="/w", created_at=1.0, opened_at=1.0
+    )
+    data = content(journal) + encode(0, header.as_body(None))
+    put(journal, data)
+    with pytest.raises(NewerSession) as refused:
+        resume_journal(journal.parent, 1.0)
+    assert refused.value.version == 7
+    assert "later version" in str(refused.value)
+    assert content(journal) == data
+
+
+async def test_a_huge_line_among_records_costs_only_itself(journal: Path) -> None:
+    lines = content(journal).splitlines(keepends=True)
+    lines.insert(4, b"x" * 5_000_000 + b"\n")
+    put(journal, b"".join(lines))
+    found = read(journal.parent)
+    assert seqs(found) == list(range(1, 21))
+    assert [unread.reason for unread in found.read.unread] == ["too_long"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{not json", "not_json"),
+        (b"[1]", "not_json"),
+        (b"9" * 6000, "not_json"),
+        (b"[" * 200_000, "not_json"),
+        (b'{"at":1.0}', "no_event"),
+        (b'{"at":"x","event":{}}', "no_event"),
+        (b'{"at":1.0,"kind":"x","blob":"../../etc/passwd"}', "blob_missing"),
+    ],
+    ids=["no json", "no object", "long number", "deep", "no event", "no time", "no blob"],
+)
+async def test_a_whole_record_that_tells_nothing_is_counted(
+    journal: Path, body: bytes, reason: str
+) -> None:
+    put(journal, content(journal) + encode(21, body))
+    found = read(journal.parent)
+    assert seqs(found) == list(range(1, 21))
+    assert [(u.seq, u.reason) for u in found.read.unread] == [(21, reason)]
+    assert found.missing == 1
+    assert found.last_seq == 21
+
+
+async def test_an_event_of_no_kind_we_know_is_counted_and_the_rest_applied(journal: Path) -> None:
+    data = content(journal)
+    strange = as_bytes({"at": 1.0, "event": {"kind": "made_up"}})
+    put(journal, data + encode(21, strange))
+    found = read(journal.parent)
+    assert found.applied.unknown == 1
+    assert found.applied.done == 20
+
+
+async def test_large_records_lie_in_blobs_and_only_the_damaged_one_is_lost(tmp_path: Path) -> None:
+    """safety.md: payloads over 64 KB go to blobs; what lies there is checked."""
+    driven = drive(tmp_path / "a" / "b" / "s")
+    texts = ["x" * 70_000, "日" * 30_000, "y" * 70_000, "small"]
+    await driven.commit(started(), *(said(n, text) for n, text in enumerate(texts)))
+    await driven.journal.close()
+    assert (driven.path / "journal-1.d1").stat().st_size < 5000
+    assert read(driven.path).state.messages == driven.store.state.messages
+    first, second, third = sorted((driven.path / "blobs").glob("*/*"))
+    first.write_bytes(b"{}")
+    second.unlink()
+    found = read(driven.path)
+    assert {u.reason for u in found.read.unread} == {"blob_damaged", "blob_missing"}
+    assert len(found.read.entries) == 3
+    assert found.missing == 2
+    assert third.exists()
+
+
+# --- versions --------------------------------------------------------------------------------
+
+
+def renamed(fields: dict[str, Any]) -> dict[str, Any] | None:
+    """From 1 to 2: ``say`` became ``user_message``, ``gone`` means nothing any more."""
+    if fields["kind"] == "gone":
+        return None
+    return {**fields, "kind": "user_message"} if fields["kind"] == "say" else fields
+
+
+def told(fields: dict[str, Any]) -> dict[str, Any]:
+    """From 2 to 3: the text of a message was called ``words``."""
+    message = dict(fields["message"])
+    message["text"] = message.pop("words")
+    return {**fields, "message": message}
+
+
+async def test_records_of_older_versions_are_brought_up_one_step_after_the_other(
+    tmp_path: Path,
+) -> None:
+    """A file that three versions wrote in, and the step of each."""
+
+    def header(version: int) -> bytes:
+        made = JournalHeader(
+            schema_version=version, session_id="s", workspace="/w", created_at=1.0, opened_at=1.0
+        )
+        return encode(0, made.as_body(None))
+
+    def line(seq: int, kind: str, text: str) -> bytes:
+        message = {"kind": "user", "message_id": f"msg_{seq}", text: f"n{seq}", "at": 1.0}
+        return encode(seq, as_bytes({"at": 1.0, "event": {"kind": kind, "message": message}}))
+
+    (tmp_path / "journal-1.d1").write_bytes(
+        header(1)
+        + line(1, "say", "words")
+        + line(2, "gone", "words")
+        + header(2)
+        + line(3, "user_message", "words")
+        + header(3)
+        + line(4, "user_message", "text")
+    )
+    folder = SessionFolder.open(tmp_path)
+    found = restore(folder, migrations=Migrations(3, {1: renamed, 2: told}))
+    assert [getattr(m, "text", "") for m in found.state.messages] == ["n1", "n3", "n4"]
+    assert found.missing == 0
+    with pytest.raises(NewerSession):
+        read_session(folder, migrations=Migrations(2, {1: renamed}))
+    folder.close()
+
+
+def test_a_version_without_a_step_is_a_defect_of_the_program() -> None:
+    with pytest.raises(ValueError, match="version 2"):
+        Migrations(3, {1: renamed})

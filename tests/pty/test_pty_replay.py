@@ -1,0 +1,98 @@
+"""``replay`` in a terminal: by an id and by a file, left as it was found, nothing written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.journal_disks import content, drive, put
+from support.journal_events import started, turn
+from support.pty import Terminal
+
+from duckflow_tui.session.export_files import json_lines, write_file
+
+ID = "session_0123abcd"
+
+
+def replay(home: Path, *arguments: str) -> Terminal:
+    """The program with its own files in ``home``."""
+    command = [sys.executable, "-m", "duckflow_tui", "replay", *arguments]
+    environ = {"DUCKFLOW_HOME": str(home), "LANG": "C.UTF-8"}
+    return Terminal(command, cwd=home, environ=environ)
+
+
+@pytest.fixture
+async def kept(tmp_path: Path) -> Path:
+    """A home with one session; its folder."""
+    state = tmp_path / "state"
+    driven = drive(state / "sessions" / ("0" * 16) / ID)
+    await driven.commit(started(ID), *turn(1))
+    await driven.journal.close()
+    return driven.path
+
+
+def journals(home: Path) -> dict[str, bytes]:
+    return {str(path): content(path) for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("what", ["id", "beginning", "file"])
+def test_a_session_is_shown_and_q_gives_the_terminal_back(
+    tmp_path: Path, kept: Path, what: str
+) -> None:
+    exported = tmp_path / "kept.json"
+    write_file(exported, json_lines(kept, str))
+    before = journals(tmp_path)
+    given = {"id": ID, "beginning": "0123", "file": str(exported)}[what]
+    with replay(tmp_path, given, "--speed", "16x") as terminal:
+        terminal.sees("replay")
+        terminal.sees("25/25")
+        terminal.sees("please go on")
+        terminal.type("q")
+        assert terminal.wait() == 0
+        assert terminal.modes == terminal.modes_before
+        output = bytes(terminal.output)
+        for mode in (b"1049", b"1003", b"1006", b"1016", b"2004"):
+            on, off = (output.rfind(b"\x1b[?" + mode + end) for end in (b"h", b"l"))
+            assert on < 0 or off > on, mode
+        assert output.rfind(b"\x1b[?25h") > output.rfind(b"\x1b[?25l")
+    assert journals(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("notes.md", "is no session"),
+        ("empty.json", "empty"),
+        ("nowhere.json", "no session and no file"),
+        ("./nowhere.json", "There is no session"),
+        ("ffff", "no session and no file"),
+    ],
+)
+def test_what_is_no_session_is_said_and_nothing_is_drawn_or_written(
+    tmp_path: Path, kept: Path, given: str, says: str
+) -> None:
+    put(tmp_path / "notes.md", b"# notes\n")
+    put(tmp_path / "empty.json", b"")
+    before = journals(tmp_path)
+    with replay(tmp_path, given) as terminal:
+        terminal.sees(says)
+        assert terminal.wait() == 2
+        assert b"\x1b[?1049h" not in terminal.output
+    assert kept.is_dir()
+    assert journals(tmp_path) == before
+
+
+def test_over_a_running_app_it_comes_and_goes(tmp_path: Path, kept: Path) -> None:
+    """The app behind it has its screen again, and the terminal is left as it was found."""
+    child = Path(__file__).parents[1] / "support" / "watching_child.py"
+    root = Path(__file__).parents[2]
+    environ = {"DUCKFLOW_HOME": str(tmp_path), "PYTHONPATH": f"{root}:{root / 'tests'}"}
+    command = [sys.executable, str(child), str(kept)]
+    with Terminal(command, cwd=tmp_path, environ=environ) as terminal:
+        terminal.sees("replay", "0:0")
+        terminal.type("q")
+        terminal.sees("Message")
+        assert "replay" not in terminal.text
+        assert terminal.wait() == 40
+        assert terminal.modes == terminal.modes_before

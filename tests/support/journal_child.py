@@ -1,0 +1,127 @@
+"""A process that works on sessions until it is killed, and says what was acknowledged.
+
+Imports once, then forks a worker for each line ``<path> <seed>`` on standard input. On standard
+output, one line each: ``pid`` of a worker, ``sent <gate> <choice>`` before an answer is committed,
+``ack <seq> <kind>`` once an event is durable, ``did <call>`` for an effect, ``ended <pid>``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Final, NoReturn
+
+from support.journal_events import answered, begun, finished, opened, requested, said, started
+
+from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.journals import resume_journal, start_journal
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.clock import SystemClock
+from duckflow_tui.state.events import Event, GateWithdrawn, event_from_json
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.store import Store
+
+SNAPSHOT_EVERY: Final = 20_000  # bytes; a stay makes several
+LARGE: Final = 80_000  # characters that do not fit into a record
+
+
+def tell(*words: object) -> None:
+    """One line, in one write: a kill leaves it whole or unsaid."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+class Worker:
+    """Opens the session, settles what the last stay left, and works on without end."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self._path = path
+        self._random = random.Random(seed)
+        self._store: Store | None = None
+        self._seq = 0
+
+    async def work(self) -> NoReturn:
+        self._open()
+        if self._seq == 0:
+            await self._commit(started(self._path.name))
+        await self._settle()
+        while True:
+            number = self._seq
+            text = "x" * LARGE if self._random.random() < 0.1 else "go on " * 20
+            await self._commit(said(number, text))
+            for extra in range(self._random.randrange(3)):
+                self._dispatch(said(number + extra, "nobody waits for this one"))
+            call = f"call_{self._seq:06d}"
+            await self._commit(requested(call))
+            await self._commit(opened(call))
+            await self._answer(call)
+
+    def _open(self) -> None:
+        try:
+            resumed = resume_journal(self._path, 2.0, snapshot_every=SNAPSHOT_EVERY)
+            journal, state = resumed.journal, resumed.restored.state
+            self._seq = resumed.restored.last_seq
+        except NotASession as nothing:
+            if nothing.code not in ("missing", "empty"):
+                raise
+            journal = start_journal(
+                self._path.parents[2],
+                self._path.name,
+                Path("/w"),
+                1.0,
+                snapshot_every=SNAPSHOT_EVERY,
+            )
+            state = AgentState()
+        self._store = Store(state, SystemClock(), journal, last_seq=self._seq)
+        journal.follow(self._store)
+
+    async def _settle(self) -> None:
+        """What waits or ran when the process was killed: asked again, or ended."""
+        assert self._store is not None
+        state = self._store.state
+        for gate in state.gates:
+            if self._random.random() < 0.5:
+                await self._answer(gate.call_id)
+            else:
+                await self._commit(GateWithdrawn(gate_id=gate.gate_id, reason="stopped"))
+        for call in state.running:
+            await self._commit(finished(call.call_id))
+
+    async def _answer(self, call: str) -> None:
+        choice = self._random.choice([GateChoice.ONCE, GateChoice.REJECT])
+        tell("sent", f"gate_{call}", choice.value)
+        await self._commit(answered(call, choice))
+        if choice is GateChoice.ONCE:
+            await self._commit(begun(call))
+            tell("did", call)
+        await self._commit(finished(call, "output " * 40))
+
+    def _dispatch(self, event: Event) -> None:
+        assert self._store is not None
+        self._store.dispatch(event)
+        self._seq += 1
+
+    async def _commit(self, event: Event) -> None:
+        assert self._store is not None
+        await self._store.commit(event)
+        self._seq += 1
+        tell("ack", self._seq, event.kind)
+
+
+def main() -> None:
+    """Fork a worker for each line until there are no more."""
+    event_from_json(started().model_dump())  # builds the models, once for all workers
+    for line in sys.stdin:
+        path, seed = line.split()
+        pid = os.fork()
+        if pid == 0:
+            asyncio.run(Worker(Path(path), int(seed)).work())
+        tell("pid", pid)
+        os.waitpid(pid, 0)
+        tell("ended", pid)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Time and identifiers that a test holds in its hand."""
+
+from __future__ import annotations
+
+from duckflow_tui.state.ids import IdKind
+
+
+class ManualClock:
+    """A clock that moves only when it is told to."""
+
+    def __init__(self, now: float = 1_750_000_000.0) -> None:
+        self._now = now
+        self._monotonic = 0.0
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        """Move both clocks forward by ``seconds`` (≥ 0)."""
+        if seconds < 0:
+            raise ValueError("time does not go back")
+        self._now += seconds
+        self._monotonic += seconds
+
+
+class CountingIds:
+    """Identifiers that count up, the same in every run."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def __call__(self, kind: IdKind) -> str:
+        self._next += 1
+        return f"{kind}_{self._next:08x}"

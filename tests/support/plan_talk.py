@@ -1,0 +1,72 @@
+"""What a model says when work is planned, and how the user answers its cards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.session import Session, action, decision
+
+from duckflow_tui.demo.endpoint import Reply
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import Card, CardAnswer
+from duckflow_tui.state.work import WorkStatus
+
+
+def plan_reply(*names: str, chain: bool = True, **fields: Any) -> Reply:
+    """A plan whose steps depend each on the one before."""
+    steps = [
+        {
+            "id": f"s{n}",
+            "name": name,
+            "description": f"do {name}",
+            "depends_on": [f"s{n - 1}"] if chain and n > 1 else [],
+        }
+        for n, name in enumerate(names, start=1)
+    ]
+    body = {"name": "notes", "goal": "two notes", "steps": steps, "risk": "low"}
+    return Reply(data={**body, "success_criteria": ["both files are there"], **fields})
+
+
+def tasks_reply(*tasks: dict[str, Any]) -> Reply:
+    """The tasks of a step."""
+    return Reply(data={"tasks": list(tasks)})
+
+
+def write(path: str, content: str = "text\n", **fields: Any) -> dict[str, Any]:
+    """A task that writes a file."""
+    return {
+        "operation": "file_ops.write_file",
+        "args": {"path": path, "content": content},
+        "description": f"write {path}",
+        **fields,
+    }
+
+
+def report_reply(status: str = "completed", **fields: str) -> Reply:
+    """The words of a report."""
+    body = {"status": status, "summary": "the note is there", "cause": "", "next_action": ""}
+    return Reply(data={**body, **fields})
+
+
+PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="two notes"), step="PLANNING")
+
+
+async def card(running: Session) -> Card:
+    """The oldest open card, once there is one."""
+    await running.until(lambda state: bool(state.cards))
+    return running.state.cards[0]
+
+
+async def answer(running: Session, action_name: str, text: str = "") -> Card:
+    """Answer the oldest card as a key would."""
+    shown = await card(running)
+    await running.engine.answer_card(
+        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=action_name, text=text)
+    )
+    return shown
+
+
+def statuses(state: AgentState) -> list[WorkStatus]:
+    """How the steps of the active plan stand."""
+    plan = state.active_plan
+    return [step.status for step in plan.steps] if plan else []

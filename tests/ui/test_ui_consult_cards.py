@@ -1,0 +1,417 @@
+"""Consultations, the report after the last attempt, budgets: keys, words, and the chat."""
+
+from __future__ import annotations
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing
+from support.consults import (
+    RUN,
+    at_work,
+    attempt,
+    budget,
+    consultation,
+    done,
+    escalation,
+    overruled,
+    review,
+    reviewed,
+    situation,
+)
+from support.pinned import ManualClock
+from textual import events
+from textual.pilot import Pilot
+
+from duckflow_tui.state.cards import Card, CardOption
+from duckflow_tui.state.events import CardOpened
+from duckflow_tui.state.pace import Pattern, Reason, Tried
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.i18n import Catalogue, entries
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.transcript import Transcript
+
+HOSTILE = "\x1b[2Jwipe [/] [bold]loud[/bold] \u202etxt"
+SAYS = Catalogue("en")("gate.says")  # before the words of a model
+CARDS = [*(consultation(pattern) for pattern in Pattern), escalation(), budget()]
+CHOICES = [(card, option) for card in CARDS for option in card.options]
+
+
+def shown(app: DuckflowApp) -> str:
+    """Everything on the screen."""
+    return "\n".join(
+        "".join(segment.text for segment in strip)
+        for strip in app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
+    )
+
+
+def named(value: object) -> str:
+    """A card by what it asks, an option by its action."""
+    if isinstance(value, CardOption):
+        return value.action
+    assert isinstance(value, Card)
+    return value.situation.pattern if value.situation is not None else value.kind
+
+
+async def at_card(pilot: Pilot[int]) -> DuckflowApp:
+    """The user has gone to the card, and the time in which keys are ignored is over."""
+    app = pilot.app
+    assert isinstance(app, DuckflowApp)
+    await pilot.press("enter")
+    await settled(pilot, lambda: app.bench.focused is app.bench.question)
+    wait(app)
+    return app
+
+
+def wait(app: DuckflowApp) -> None:
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+
+
+async def answered(fake: FakeEngine, pilot: Pilot[int]) -> tuple[str, str]:
+    await settled(pilot, lambda: bool(fake.card_answers), "the answer")
+    return fake.card_answers[0].action, fake.card_answers[0].text
+
+
+@pytest.mark.parametrize(("card", "option"), CHOICES, ids=named)
+async def test_each_option_has_its_key(card: Card, option: CardOption) -> None:
+    """Covers S0-39, S0-40, S0-41, S0-42, S1-34, C33."""
+    fake = FakeEngine(at_work("en", card))
+    async with standing(app_with(fake)) as pilot:
+        await at_card(pilot)
+        words = "the price is net" if option.takes_text else ""
+        await pilot.press(option.key, *words)
+        if words:
+            assert fake.card_answers == []
+            await pilot.press("enter")
+        assert await answered(fake, pilot) == (option.action, words)
+        assert fake.card_answers[0].subject == card.subject
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_each_option_says_what_it_is_and_what_it_does(language: str) -> None:
+    known = entries(language)
+    for card, option in CHOICES:
+        assert known[f"card.{card.kind}.{option.action}"]
+        assert known[f"consult.does.{card.kind}.{option.action}"]
+        assert known[f"card.answered.{option.action}"]
+        if option.takes_text:
+            assert known[f"card.ask_text.{option.action}"]
+            assert known[f"card.hint_text.{option.action}"]
+            assert "{text}" in known[f"card.answered.{option.action}_because"]
+
+
+@pytest.mark.parametrize("card", CARDS, ids=named)
+async def test_a_card_asks_and_offers_numbers(card: Card) -> None:
+    """Covers S0-38."""
+    app = app_with(FakeEngine(at_work("en", card)))
+    async with standing(app, 120, 50):
+        text = shown(app)
+        words = Catalogue("en")
+        about = card.situation.pattern if card.situation is not None else card.kind
+        assert words(f"consult.question.{about}") in text
+        for option in card.options:
+            assert f" {option.key}  {words(f'card.{card.kind}.{option.action}')}" in text
+        if card.situation is not None:
+            assert sum(option.key.isdecimal() for option in card.options) == 4
+            assert f"{words(f'consult.heading.{about}')}  loop {card.situation.loop}" in text
+
+
+async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else() -> None:
+    fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press("+")
+        await settled(pilot, lambda: "“+” is no choice here: 1 2 3 4 m" in shown(app))
+        assert fake.card_answers == []
+    fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
+    async with standing(app_with(fake)) as pilot:
+        await at_card(pilot)
+        await pilot.press("+")
+        assert await answered(fake, pilot) == ("more_loops", "")
+
+
+async def test_the_limit_says_what_was_reached() -> None:
+    app = app_with(FakeEngine(at_work("en", consultation(Pattern.LIMIT))))
+    async with standing(app):
+        text = shown(app)
+        assert "reached  the failing test is found" in text
+        assert "Two discounts are applied one after the other" in text
+
+
+@pytest.mark.parametrize("key", ["x", "5", "9", "0", "y", "n", "o", "space", "?", "あ"])
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "single"])
+async def test_any_other_key_is_refused_with_a_hint(key: str, size: tuple[int, int]) -> None:
+    """Covers S0-43."""
+    card = consultation(Pattern.CONFUSION, tried=(), hypothesis=None, hypothesis_said="")
+    fake = FakeEngine(at_work("en", card))
+    app = app_with(fake)
+    async with standing(app, *size) as pilot:
+        await at_card(pilot)
+        await pilot.press(key)
+        await settled(pilot, lambda: "is no choice here: 1 2 3 4 m" in shown(app), "the hint")
+        assert fake.card_answers == []
+        assert app.bench.focused is app.bench.question
+        wait(app)
+        await pilot.press("2")
+        assert await answered(fake, pilot) == ("start_over", "")
+
+
+@pytest.mark.parametrize("key", ["2", "m"])
+async def test_an_answer_in_words_needs_some(key: str) -> None:
+    fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press(key, " ", "enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        assert fake.card_answers == []
+
+
+async def test_escape_leaves_it_open_and_says_how_to_come_back() -> None:
+    """Covers C33."""
+    fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer)
+        await settled(pilot, lambda: "Left open" in shown(app), "the word")
+        assert fake.card_answers == []
+        assert fake.store.state.cards != ()
+        await at_card(pilot)
+        await pilot.press("3")
+        assert await answered(fake, pilot) == ("keep_going", "")
+        assert "Left open" not in shown(app)
+
+
+async def test_a_card_takes_no_focus_and_digits_stay_digits() -> None:
+    fake = FakeEngine(at_work())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("1")
+        fake.store.dispatch(CardOpened(card=consultation(Pattern.LIMIT)))
+        await settled(pilot, lambda: app.bench.question.card is not None)
+        await pilot.press("+", "1")
+        assert app.bench.composer.text == "1+1"
+        assert fake.card_answers == []
+
+
+@pytest.mark.parametrize("text", ["1 more try", "x1", "+5", "4."])
+async def test_no_option_is_chosen_by_a_burst(text: str) -> None:
+    fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        for character in text:
+            app.post_message(events.Key({"+": "plus"}.get(character, character), character))
+        await settled(pilot, lambda: not app.bench.question.holding)
+        for _ in range(3):
+            await pilot.pause()
+        assert fake.card_answers == []
+
+
+# --- the way into the chat ------------------------------------------------------------------------
+
+
+def at_cursor(chat: Transcript) -> str:
+    """The block that keys of the chat are about, by its call."""
+    return getattr(getattr(chat._cursor, "message", None), "call_id", "")  # pyright: ignore[reportPrivateUsage]  # what is lit up
+
+
+async def test_enter_on_what_was_tried_shows_its_place() -> None:
+    store = at_work("en", consultation(Pattern.STAGNATION))
+    store.state.messages += list(at_work().state.messages) * 12
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press("enter")  # nothing is chosen yet
+        assert app.bench.focused is app.bench.question
+        await pilot.press("down", "down", "up", "enter")
+        chat = app.bench.transcript
+        assert chat is not None
+        await settled(pilot, lambda: app.bench.focused is chat, "the chat")
+        assert at_cursor(chat) == RUN
+        assert fake.card_answers == []
+        assert app.bench.question.card is not None
+
+
+async def test_a_message_is_a_place_too() -> None:
+    tried = (Tried(text="said that it is done", ref="a1"),)
+    app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION, tried=tried))))
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press("up", "enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.transcript)
+
+
+async def test_a_place_that_is_gone_is_said_to_be() -> None:
+    app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))))
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        await pilot.press("up", "enter")  # the last one
+        gone = Catalogue("en")("plan.not_in_chat")
+        await settled(pilot, lambda: gone in str(app.bench.question.border_subtitle))
+        assert app.bench.focused is app.bench.question
+
+
+async def test_arrows_scroll_a_card_that_leads_nowhere() -> None:
+    collected = tuple((f"file{n}.py", "what it says") for n in range(40))
+    app = app_with(FakeEngine(at_work("en", escalation(collected=collected))))
+    async with standing(app) as pilot:
+        await at_card(pilot)
+        assert "file0.py" in shown(app)
+        await pilot.press(*["down"] * 12)
+        await settled(pilot, lambda: "file0.py" not in shown(app))
+        await pilot.press(*["up"] * 12)
+        await settled(pilot, lambda: "file0.py" in shown(app))
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", list(Pattern))
+def test_causes_and_guesses_have_words(pattern: Pattern) -> None:
+    about = situation(pattern)
+    assert about.hypothesis is not None
+    for language in ("en", "ja"):
+        known = entries(language)
+        assert known[f"consult.cause.{about.cause.code}"]
+        assert known[f"consult.hypothesis.{about.hypothesis.code}"]
+
+
+async def test_the_model_is_told_apart_from_the_app() -> None:
+    app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))))
+    async with standing(app, 160):
+        text = shown(app)
+        assert f"its view  {SAYS}  A fixture sets the price" in text
+        assert "likely    It waits for another result" in text
+
+
+async def test_what_was_tried_says_how_it_went_and_how_often() -> None:
+    app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))))
+    async with standing(app, 160):
+        text = shown(app)
+        assert "✗ 4× shell pytest -q tests/test_pricing.py: 1 failed" in text
+        assert "✓ 2× read src/shop/pricing.py" in text
+
+
+@pytest.mark.parametrize("size", [(160, 50), (80, 24), (60, 20), (20, 5), (1, 1)])
+async def test_foreign_text_is_text(size: tuple[int, int]) -> None:
+    """Covers S1-40."""
+    stuck = consultation(
+        Pattern.STAGNATION,
+        cause=Reason(code="same_action", params={"operation": HOSTILE, "what": "a\nb"}),
+        tried=(Tried(text=HOSTILE),),
+        achieved=(HOSTILE,),
+        hypothesis=Reason(code=HOSTILE),
+        hypothesis_said=HOSTILE,
+    )
+    over = escalation(
+        original_query=f"{HOSTILE}\nsecond line",
+        missing=(HOSTILE,),
+        collected=((HOSTILE, HOSTILE),),
+        quality=HOSTILE,
+    )
+    for card in (stuck, over):
+        app = app_with(FakeEngine(at_work("en", card)))
+        async with standing(app, *size):
+            text = shown(app)
+            assert "\x1b" not in text
+            assert "\u202e" not in text
+            if size[0] == 160:
+                assert "␛[2Jwipe [/] [bold]loud[/bold] ⟨U+202E⟩txt" in text
+
+
+async def test_the_report_says_what_was_collected_in_100_characters() -> None:
+    """Covers S1-32."""
+    card = escalation(collected=(("log", "x" * 300),))
+    app = app_with(FakeEngine(at_work("en", card)))
+    async with standing(app, 300, 60):
+        text = shown(app)
+        assert f"log: {'x' * 100}…" in text
+        assert "x" * 101 not in text
+        assert "3 of 3 attempts made · 0.62 of 1 reached" in text
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_an_answered_card_stays_in_the_chat(language: str) -> None:
+    fake = FakeEngine(at_work(language, consultation(Pattern.CONFUSION, language)))
+    app = app_with(fake, language=language)
+    async with standing(app, 120, 60) as pilot:
+        await at_card(pilot)
+        await pilot.press("1", *"tests", "enter")
+        await settled(pilot, lambda: app.bench.question.card is None)
+        words = Catalogue(language)
+        heading = words("consult.heading.confusion")
+        answer = words("card.answered.top_requirement_because", text="tests")
+        await settled(pilot, lambda: f"{heading}  " in shown(app) and answer in shown(app))
+        await pilot.press("ctrl+o")
+        guess = words("consult.label.likely")
+        await settled(pilot, lambda: guess in shown(app), "what it said")
+
+
+# --- reviews --------------------------------------------------------------------------------------
+
+
+def chat_of(app: DuckflowApp) -> str:
+    """The lines of the chat."""
+    chat = app.bench.transcript
+    assert chat is not None
+    return "\n".join(chat.render_line(y).text.rstrip() for y in range(chat.size.height))
+
+
+def judged(*messages: object) -> Store:
+    return at_work("en", more=messages)  # pyright: ignore[reportArgumentType]  # messages of the chat
+
+
+async def test_a_review_says_its_score_and_what_is_missing() -> None:
+    """Covers S1-25, S1-27."""
+    app = app_with(FakeEngine(judged(reviewed(review()), attempt())))
+    async with standing(app):
+        text = chat_of(app)
+        assert "Review  0.62 of 1 · attempt 1/3 · continues" in text
+        assert "✓✗◐" in text
+        assert "missing: no test with two discounts, the README is as it was" in text
+        assert "Attempt 2 of 3" in text
+        assert f"{SAYS} Write the test for two discounts first" in text
+        assert "exit 4" not in text
+
+
+async def test_a_review_shows_the_evidence_behind_it() -> None:
+    app = app_with(FakeEngine(judged(reviewed(done()))))
+    async with standing(app, 120, 50) as pilot:
+        assert "done 0.93 · 3/3 requirements met" in chat_of(app)
+        await pilot.press("ctrl+o")
+        await settled(pilot, lambda: "$ pytest -q · exit 0" in chat_of(app))
+        assert "12 passed in 0.31s" in chat_of(app)
+
+
+async def test_a_check_that_overrules_the_evaluator_is_said_at_once() -> None:
+    app = app_with(FakeEngine(judged(reviewed(overruled()))))
+    async with standing(app, 160, 60) as pilot:
+        said = "the check overruled the evaluator: A test covers two discounts"
+        assert said in chat_of(app)
+        await pilot.press("ctrl+o")
+        await settled(pilot, lambda: "exit 4" in chat_of(app))
+        text = chat_of(app)
+        assert "its check could not be run: The README says how" in text
+        assert "the score decides" in text
+
+
+async def test_the_last_attempt_does_not_say_that_it_goes_on() -> None:
+    app = app_with(FakeEngine(judged(reviewed(review(attempt=3)))))
+    async with standing(app):
+        assert "attempt 3/3 · not done" in chat_of(app)
+
+
+@pytest.mark.parametrize("width", [120, 60, 20, 3])
+async def test_foreign_text_of_a_review_is_text(width: int) -> None:
+    about = review(items=(review().items[0].model_copy(update={"requirement": HOSTILE}),))
+    app = app_with(FakeEngine(judged(reviewed(about))))
+    async with standing(app, width, 40) as pilot:
+        await pilot.press("ctrl+o")
+        await pilot.pause()
+        assert "\x1b" not in shown(app)
+        assert "\u202e" not in shown(app)

@@ -1,0 +1,218 @@
+"""The window of the model under the user's keys: its page, what was sent, compactions."""
+
+from __future__ import annotations
+
+import pytest
+from support import context_states as states
+from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.pinned import ManualClock
+from support.running_states import ended
+from support.screens import shown
+from textual.pilot import Pilot
+
+from duckflow_tui.state.context_events import PromptMeasured
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.context import ContextBoard, SentBoard
+
+
+def page(app: DuckflowApp) -> str:
+    return shown(app.screen.query_one(Page))
+
+
+async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
+    await pilot.press(*"/context", "enter")
+    await settled(pilot, lambda: isinstance(app.screen, ContextBoard), "the page")
+    await pilot.pause()
+    settle(app)
+
+
+def settle(app: DuckflowApp) -> None:
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+
+
+# --- the status line ----------------------------------------------------------------------------
+
+
+async def test_the_status_line_marks_an_estimate_until_the_endpoint_counted() -> None:
+    store = states.asked(waits=True)
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        assert "ctx ~53k/200k ~27 %" in shown(app.bench.status)
+        states.counted(store, 9, 51_840)
+        await settled(pilot, lambda: "ctx 52k/200k 26 %" in shown(app.bench.status), "the count")
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+async def test_requests_are_listed_newest_first_with_what_they_share() -> None:
+    app = app_with(states.engine(states.asked()))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        rows = page(app).splitlines()
+    assert rows[0].startswith("Context  52k of 200k (26 %) · about ")
+    listed = [row for row in rows if "same" in row and "ago" in row]
+    assert [row.split()[0] for row in listed[:3]] == ["›", "judgement", "decision"]
+    assert "52k" in listed[0]
+    assert "same  87%" in listed[0]
+    assert "~2.2k" in listed[1]
+
+
+async def test_parts_of_the_chosen_request_add_up() -> None:
+    store = states.asked()
+    app = app_with(states.engine(store))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        text = page(app)
+        for part in ("base", "operations", "project", "pinned", "files", "results", "chat"):
+            assert f" {part} " in text
+        await pilot.press("down")
+        assert "Shares no beginning" in page(app)
+    newest = store.state.requests[-1]
+    assert newest.tokens == 51_840 == newest.parts.total
+
+
+async def test_what_was_sent_is_read_part_by_part_with_hostile_text_made_visible() -> None:
+    app = app_with(states.engine(states.asked()))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, SentBoard), "the texts")
+        await pilot.pause()
+        assert "Sent: decision · 52k tokens" in page(app)
+        assert "You are the user's pair programmer." in page(app)
+        await pilot.press(*["down"] * 6)
+        assert "files · result · file_ops.read_file" in page(app)
+        assert "\x1b" not in page(app)
+        assert "line 3 " in page(app)
+        await pilot.press("escape")
+        assert isinstance(app.screen, ContextBoard)
+
+
+async def test_a_request_of_an_earlier_run_has_only_its_figures() -> None:
+    app = app_with(states.engine(states.asked()))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, ContextBoard)
+        assert "Only the figures of this request are left." in page(app)
+
+
+async def test_before_the_first_request_it_says_so() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        assert "No request was sent to a model yet." in page(app)
+
+
+@pytest.mark.parametrize(
+    ("grows", "said"),
+    [
+        ((1, 2), "about 22 turns left"),
+        ((1, 24, 25, 26), "compacted next turn"),
+        ((1,), "no growth to foretell from yet"),
+    ],
+)
+async def test_the_forecast_is_in_words(grows: tuple[int, ...], said: str) -> None:
+    store = store_with()
+    for number in grows:
+        store.dispatch(PromptMeasured(figures=states.figures(number)))
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        assert said in page(app)
+
+
+# --- compactions --------------------------------------------------------------------------------
+
+
+def chat(app: DuckflowApp) -> str:
+    assert app.bench.transcript is not None
+    return " ".join(shown(app.bench.transcript).split())
+
+
+async def test_the_card_says_what_was_kept_digested_and_dropped() -> None:
+    app = app_with(states.engine(states.compacted()))
+    async with standing(app) as pilot:
+        text = chat(app)
+        assert "Compacted ~118k → ~42k tokens · by itself, the window was full" in text
+        assert "goal, requirements (2), constraints (1), decisions (1), plan" in text
+        assert "14 exchanges, now a digest" in text
+        assert "33 results; they stay in this session" in text
+        assert "cap in cart.py" not in text
+        await pilot.press("ctrl+o")
+        await settled(pilot, lambda: "cap in cart.py is not used" in chat(app), "the digest")
+        assert "The receipt shows every discount" in chat(app)
+
+
+async def test_without_a_digest_it_says_why() -> None:
+    app = app_with(states.engine(states.compacted(digest="", failure="rate_limited")))
+    async with standing(app):
+        text = chat(app)
+        assert "without a digest (the call failed: rate_limited)" in text
+
+
+async def test_u_on_the_card_takes_it_back() -> None:
+    fake = states.engine(states.compacted())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("f2", "up")
+        await pilot.press("u")
+        await settled(pilot, lambda: "taken back" in chat(app), "the card")
+        assert fake.context.asked == ["undo compact_00000001"]
+        assert "u when chosen" not in chat(app)
+        await pilot.press("u")  # there is nothing to take back: it was meant for the composer
+        await pilot.pause()
+        assert app.bench.composer.draft == "u"
+
+
+async def test_a_letter_is_meant_for_the_composer_where_no_compaction_is_chosen() -> None:
+    fake = states.engine(states.asked())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("f2", "u")
+        await pilot.pause()
+        assert app.bench.composer.draft == "u"
+        assert fake.context.asked == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [("/compact", "compact"), ("/compact names of files", "compact names of files"),
+     ("/compact undo", "undo")],
+)  # fmt: skip
+async def test_the_command_compacts_or_takes_back(typed: str, wanted: str) -> None:
+    fake = states.engine(states.compacted())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press(*(" " if c == " " else c for c in typed), "escape", "enter")
+        await settled(pilot, lambda: bool(fake.context.asked), "the call")
+        assert fake.context.asked == [wanted]
+
+
+async def test_what_is_in_the_way_is_said() -> None:
+    fake = states.engine(states.compacted())
+    fake.context.no_undo = "no_room"
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("f2", "up", "u")
+        await settled(pilot, lambda: "30,000 tokens" in shown(app.bench.status), "the reason")
+        assert fake.store.state.compaction is not None
+
+
+async def test_o_on_a_cut_result_asks_for_the_whole_of_it() -> None:
+    store = states.asked()
+    cut = ended("cat server.log", "head\ntail", 0, cut=1_200_345)
+    kept = cut.result.model_copy(update={"blob": "ab" * 32})
+    store.state.messages += [cut, cut.model_copy(update={"call_id": "call_kept", "result": kept})]
+    fake = states.engine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        assert "1,200,345 more characters, kept in full · o opens them" in chat(app)
+        await pilot.press("f2", "up", "o")
+        await settled(pilot, lambda: fake.context.asked == ["whole call_kept"], "the call")
+        await settled(pilot, lambda: "no longer there" in shown(app.bench.status), "the answer")

@@ -1,0 +1,347 @@
+"""What a question, the plan and the work say of themselves while the user turns to them."""
+
+from __future__ import annotations
+
+import pytest
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    settled,
+    standing,
+    store_with,
+    turn_started,
+)
+from support.conversations import START, assistant, user
+from support.pinned import ManualClock
+from support.plans import (
+    FIND,
+    FIX,
+    TEST,
+    draft,
+    drafted,
+    failed_report,
+    plan_card,
+    report_card,
+    working,
+)
+from textual.pilot import Pilot
+
+from duckflow_tui.state.cards import Card
+from duckflow_tui.state.events import (
+    AssistantReplied,
+    OperationRequested,
+    PlanRevised,
+    TurnPaused,
+    UserMessageAdded,
+)
+from duckflow_tui.state.messages import AssistantMessage, RunningOperation
+from duckflow_tui.state.plans import edited
+from duckflow_tui.state.work import PlanEdit, WorkStatus
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
+from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
+from duckflow_tui.ui.panes.option_rows import OptionRows
+from duckflow_tui.ui.panes.plan_rows import one_line
+from duckflow_tui.ui.screens.board import Board
+
+SIZES = pytest.mark.parametrize("size", [(80, 24), (60, 20)], ids=["M", "S"])
+LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
+
+
+def screen(app: DuckflowApp) -> str:
+    """Everything on the screen."""
+    return "\n".join(
+        "".join(segment.text for segment in strip)
+        for strip in app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
+    )
+
+
+def chat(app: DuckflowApp) -> list[str]:
+    transcript = app.bench.transcript
+    assert transcript is not None
+    return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
+
+
+def says(app: DuckflowApp, text: str) -> bool:
+    return any(text in line for line in chat(app))
+
+
+async def in_plan(pilot: Pilot[int], app: DuckflowApp) -> None:
+    await pilot.press("f3")
+    await settled(pilot, lambda: app.bench.focused is app.bench.plan, "the plan")
+
+
+async def at_question(pilot: Pilot[int], app: DuckflowApp) -> None:
+    await pilot.press("enter")
+    await settled(pilot, lambda: app.bench.focused is app.bench.open_question, "the question")
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+
+
+# --- the chat beside an open question ------------------------------------------------------------
+
+
+@SIZES
+@pytest.mark.parametrize("asks", ["a gate", "a card"])
+async def test_what_is_said_while_a_question_is_open_is_seen(
+    size: tuple[int, int], asks: str
+) -> None:
+    """Covers S4-60: an answer beside the work is not hidden behind what waits."""
+    store = working(at_gate=True) if asks == "a gate" else drafted()
+    app = app_with(FakeEngine(store))
+    async with standing(app, *size) as pilot:
+        await settled(pilot, lambda: app.bench.open_question is not None, "the question")
+        asked = user("how far is it?").model_copy(update={"aside": True, "message_id": "a1"})
+        store.dispatch(UserMessageAdded(message=asked))
+        answer = assistant("Step 2 of 3; it waits for your key.", 2)
+        answer = answer.model_copy(update={"aside": True, "answers": "a1", "message_id": "a2"})
+        store.dispatch(AssistantReplied(message=answer))
+        await settled(pilot, lambda: says(app, "Step 2 of 3; it waits"), "the answer")
+        assert len(chat(app)) >= 4
+        await at_question(pilot, app)
+        await settled(pilot, lambda: len(chat(app)) < 5 or size[1] > 20, "the room given back")
+
+
+# --- the card ------------------------------------------------------------------------------------
+
+
+async def test_a_focused_card_takes_the_pane_beside_it_and_gives_it_back() -> None:
+    app = app_with(FakeEngine(drafted()))
+    async with standing(app, 80, 24) as pilot:
+        await settled(pilot, lambda: app.bench.question.card is not None)
+        narrow = app.bench.question.size.width
+        await at_question(pilot, app)
+        await settled(pilot, lambda: app.bench.question.size.width > narrow + 20, "the room")
+        assert "…+" not in screen(app)
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.bench.question.size.width == narrow, "the pane")
+
+
+async def test_y_pages_a_card_as_one_text_until_all_of_it_was_seen() -> None:
+    """Every description is whole, and each page goes on where the last ended (R14)."""
+    long = " ".join(f"word{n}" for n in range(60))
+    plan = draft()
+    steps = tuple(s.model_copy(update={"description": f"{s.name}: {long}"}) for s in plan.steps)
+    plan = plan.model_copy(update={"steps": steps})
+    store = drafted()
+    store.state.plans, store.state.cards = (plan,), (plan_card(plan),)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app, 80, 24) as pilot:
+        await at_question(pilot, app)
+        seen: list[str] = []
+        for _ in range(12):
+            await pilot.pause()
+            rows = app.bench.question.query_one("#card-rows")
+            seen += [rows.render_line(y).text for y in range(rows.size.height)]
+            if not app.bench.question.unseen():
+                break
+            assert fake.card_answers == []
+            await pilot.press("y")
+            await pilot.pause(2 * HOLD)
+        assert all(f"word{n}" in " ".join(seen) for n in range(60))
+        assert not any("…+" in line for line in seen)
+
+
+@LANGUAGES
+async def test_every_key_that_only_pages_says_so(language: str) -> None:
+    """``o`` would begin the plan: while something was not on screen it shows that, and says it."""
+    app = app_with(FakeEngine(drafted(language)), language=language)
+    async with standing(app, 60, 20) as pilot:
+        await at_question(pilot, app)
+        unseen = app.bench.question.unseen()
+        assert unseen
+        hints = app.bench.question.query_one(OptionRows).hints
+        shows = app.words("gate.key.next", count=unseen)
+        assert (hints[0].letter, hints[0].text) == ("y o", shows)
+        assert app.words("card.plan.run_steps") not in [hint.text for hint in hints]
+        assert f" y o  {shows}" in screen(app)
+
+
+async def test_to_skip_says_which_steps_need_the_step() -> None:
+    store = working(cards=(report_card(failed_report()),))
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        await settled(pilot, lambda: app.bench.question.card is not None)
+        assert "skip it needed by 3" in screen(app)
+
+
+# --- the plan ------------------------------------------------------------------------------------
+
+
+async def test_s_in_the_plan_warns_of_steps_that_need_it_and_a_second_s_skips() -> None:
+    store = drafted()
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app, 120, 40) as pilot:
+        await in_plan(pilot, app)
+        await pilot.press("s")
+        await settled(pilot, lambda: "Needed by 2" in screen(app), "the warning")
+        assert fake.plan.asked == []
+        await pilot.press("down", "up", "s")
+        assert fake.plan.asked == []
+        await pilot.press("s")
+        assert fake.plan.asked == [("skip", FIND)]
+        await pilot.press("end", "s")
+        assert fake.plan.asked[-1] == ("skip", TEST)
+
+
+async def test_after_a_step_is_dropped_the_cursor_is_at_what_took_its_place() -> None:
+    store = drafted()
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        await in_plan(pilot, app)
+        await pilot.press("down")
+        plan = store.state.active_plan
+        assert plan is not None
+        assert app.bench.plan.cursor_step is plan.steps[1]
+        free = PlanEdit(op="change", step_id=TEST, depends_on=())
+        less = edited(plan, (free, PlanEdit(op="drop", step_id=FIX)))
+        store.dispatch(PlanRevised(plan=less, by="user"))
+        await settled(pilot, lambda: app.bench.plan.cursor_step is not plan.steps[1])
+        assert app.bench.plan.cursor_step is not None
+        assert app.bench.plan.cursor_step.step_id == TEST
+
+
+@LANGUAGES
+async def test_the_focused_plan_unfolds_beside_a_gate_and_names_its_keys(language: str) -> None:
+    app = app_with(FakeEngine(working(language, at_gate=True)), language=language)
+    async with standing(app, 120, 40) as pilot:
+        await settled(pilot, lambda: app.bench.plan.size.height == 1, "the fold")
+        await in_plan(pilot, app)
+        await settled(pilot, lambda: app.bench.plan.size.height > 4, "the plan")
+        assert app.bench.diff.view.size.height >= 4
+        shown = "".join(screen(app).split())
+        for part in app.words("plan.keys").split(" · "):
+            assert "".join(part.split()) in shown
+        app.bench.plan.problem = " ".join(["a long reason why it cannot be"] * 5)
+        await pilot.pause()
+        assert screen(app).count("a long reason") >= 3
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.bench.plan.size.height == 1, "the fold again")
+
+
+def test_a_stopped_plan_is_at_the_step_that_was_stopped() -> None:
+    plan = working().state.active_plan
+    assert plan is not None
+    halted = plan.with_step(
+        plan.steps[1].model_copy(update={"status": WorkStatus.CANCELLED, "task_list": ()})
+    )
+    assert " 2/3 " in one_line(halted, Catalogue("en"))
+
+
+# --- what runs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "cards"),
+    [
+        ("plan_tool.propose", (plan_card(draft()),)),
+        ("task_loop.run", (report_card(failed_report()),)),
+    ],
+)
+async def test_a_call_that_waits_for_the_user_does_not_spin(
+    operation: str, cards: tuple[Card, ...]
+) -> None:
+    store = store_with(turn_started())
+    store.state.messages.append(user("do it"))
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        clock = store.clock
+        assert isinstance(clock, ManualClock)
+        store.state.running = (
+            RunningOperation(
+                call_id="c", operation=operation, args={}, started=True, at=clock.now() - 210
+            ),
+        )
+        store.state.cards = cards
+        store.dispatch(TurnPaused())
+        await settled(pilot, lambda: says(app, app.words("transcript.needs_you")), "the mark")
+        assert not any(sign in line for line in chat(app) for sign in (*SPINNER, STILL))
+        assert "no output" not in screen(app)
+
+
+@LANGUAGES
+async def test_what_enter_does_is_said_once_while_paused_before_a_question(language: str) -> None:
+    store = working(language, at_gate=True)
+    app = app_with(FakeEngine(store), language=language)
+    async with standing(app, 120, 40) as pilot:
+        store.dispatch(TurnPaused())
+        leads = {"en": "Enter leads", "ja": "Enter で質問へ"}[language]
+        await settled(pilot, lambda: says(app, leads), "the words")
+        assert not says(app, "Enter goes on")
+
+
+async def test_a_pause_does_not_call_halted_what_runs_to_its_end() -> None:
+    store = working()
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        store.dispatch(TurnPaused())
+        await settled(pilot, lambda: says(app, "what runs goes on to its end"), "the words")
+        assert not says(app, "is halted")
+
+
+async def test_an_own_command_is_listed_and_can_be_ended_alone() -> None:
+    store = store_with()
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app, 120, 40) as pilot:
+        store.dispatch(
+            OperationRequested(
+                call_id="call_9",
+                operation="shell.run",
+                args={"command": "sleep 60"},
+                by_user=True,
+                at=START,
+            )
+        )
+        app.bench.composer.write("/ps")
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, Board), "the board")
+        assert "sleep 60" in screen(app)
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await pilot.press("e")
+        await settled(pilot, lambda: fake.asked[-1:] == ["end call_9"], "the end of it")
+
+
+async def test_an_answer_that_stands_apart_from_its_question_names_it() -> None:
+    store = store_with(turn_started())
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        for name, text in (("q1", "how far is it?"), ("q2", "which file is next?")):
+            said = user(text).model_copy(update={"aside": True, "message_id": name})
+            store.dispatch(UserMessageAdded(message=said))
+        for name, text in (("q1", "Half of it."), ("q2", "pricing.py")):
+            store.dispatch(AssistantReplied(message=answering(name, text)))
+        await settled(pilot, lambda: says(app, "pricing.py"), "the answers")
+        lines = [line.strip() for line in chat(app)]
+        assert sum("how far is it?" in line for line in lines) == 2
+        assert any(line.startswith("↳") and "which file is next?" in line for line in lines)
+
+
+async def test_an_answer_right_below_its_question_does_not_name_it() -> None:
+    store = store_with(turn_started())
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        said = user("how far is it?").model_copy(update={"aside": True, "message_id": "q1"})
+        store.dispatch(UserMessageAdded(message=said))
+        store.dispatch(AssistantReplied(message=answering("q1", "I look.")))
+        store.dispatch(AssistantReplied(message=answering("q1", "Half of it.")))
+        await settled(pilot, lambda: says(app, "Half of it."), "the answer")
+        assert sum("how far is it?" in line for line in chat(app)) == 1
+
+
+def answering(name: str, text: str) -> AssistantMessage:
+    made = assistant(text, 3)
+    update = {"aside": True, "answers": name, "message_id": f"to-{name}-{len(text)}"}
+    return made.model_copy(update=update)
+
+
+@SIZES
+async def test_the_header_speaks_the_language(size: tuple[int, int]) -> None:
+    app = app_with(FakeEngine(working("ja")), language="ja")
+    async with standing(app, *size):
+        assert "EXECUTION" not in screen(app)
+        assert "実行段階" in screen(app)

@@ -1,0 +1,358 @@
+"""The requirements: beside the chat, on their page, and under the user's keys."""
+
+from __future__ import annotations
+
+import pytest
+from support import goals
+from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.gates import gate
+from support.pinned import ManualClock
+from support.screens import shown
+from textual.pilot import Pilot
+from textual.widgets import Input, Static, TextArea
+
+from duckflow_tui.state.decision import Check
+from duckflow_tui.state.events import GateOpened
+from duckflow_tui.state.objective import RequirementItem, RequirementState
+from duckflow_tui.state.objective_events import RequirementEdited
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.ledger_rows import foremost
+from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.ledger import LedgerBoard
+from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm, WaiveForm
+
+
+def asked(*, problem: str = "") -> FakeEngine:
+    fake = FakeEngine(goals.at_work(objective=True))
+    fake.ledger.problem = problem
+    return fake
+
+
+def item_of(fake: FakeEngine, requirement_id: str) -> RequirementItem:
+    objective = fake.store.state.objective
+    item = objective.requirement(requirement_id) if objective else None
+    assert item is not None
+    return item
+
+
+def page(app: DuckflowApp) -> str:
+    return shown(app.screen.query_one(Page))
+
+
+async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> LedgerBoard:
+    """The page of requirements, once its keys count."""
+    await pilot.press(*"/requirements", "enter")
+    await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+    await pilot.pause()
+    clock = app.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(SETTLE)
+    board = app.screen
+    assert isinstance(board, LedgerBoard)
+    return board
+
+
+# --- beside the chat ---------------------------------------------------------------------------
+
+
+async def test_each_requirement_has_a_mark_a_priority_and_its_words() -> None:
+    """Covers S1-15."""
+    app = app_with(asked())
+    async with standing(app, 80, 24) as pilot:
+        await pilot.press("f5")
+        await settled(pilot, lambda: app.bench.goal.ledger.is_on_screen)
+        await pilot.pause()
+        rows = shown(app.bench.goal.ledger).splitlines()
+    assert rows[0] == " Goal  1/4"
+    assert [row[1:5] for row in rows[1:6]] == ["✓ P1", "◐ P2", "✗ P1", "○ P3", "– P2"]
+    assert rows[1].endswith("10 % and 10 % make 19 %")
+
+
+async def test_beside_plan_and_diff_it_takes_five_rows_and_counts_the_rest() -> None:
+    app = app_with(asked())
+    async with standing(app):
+        rows = shown(app.bench.goal.ledger).splitlines()
+        assert len(rows) == 5
+        assert rows[-1].strip() == "… 2 more · /requirements"
+        assert app.bench.plan.size.height >= 8
+        assert app.bench.diff.size.height >= 8
+
+
+@pytest.mark.parametrize(("height", "rows"), [(40, 5), (30, 3), (24, 1)])
+async def test_on_a_lower_screen_it_takes_less(height: int, rows: int) -> None:
+    app = app_with(asked())
+    async with standing(app, 120, height):
+        assert app.bench.goal.ledger.size.height == rows
+
+
+async def test_while_a_gate_is_open_it_is_one_line() -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        fake.store.dispatch(GateOpened(gate=gate()))
+        await settled(
+            pilot, lambda: shown(app.bench.goal.ledger).strip() == "requirements 1/4", "one line"
+        )
+
+
+async def test_without_requirements_it_takes_no_room() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        assert not app.bench.goal.ledger.is_on_screen
+        goals.set_objective(app.engine.store if app.engine else store_with(), items=())
+        new = RequirementItem(requirement_id="req_9", requirement="It works")
+        assert app.engine is not None
+        app.engine.store.dispatch(RequirementEdited(item=new))
+        await settled(pilot, lambda: "It works" in shown(app.bench.goal.ledger), "the first one")
+
+
+def test_what_is_not_settled_is_shown_first_in_the_order_of_all() -> None:
+    items = goals.requirements()
+    assert [item.requirement_id for item in foremost(items, 2)] == ["req_2", "req_3"]
+    assert [item.requirement_id for item in foremost(items, 4)] == [
+        "req_1", "req_2", "req_3", "req_4",
+    ]  # fmt: skip
+    assert foremost(items, 9) == list(items)
+
+
+@pytest.mark.parametrize("key", ["enter", "click", "r"])
+async def test_it_opens_the_page(key: str) -> None:
+    app = app_with(asked())
+    async with standing(app) as pilot:
+        if key == "click":
+            await pilot.click(app.bench.goal.ledger)
+        else:
+            widget = app.bench.goal.ledger if key == "enter" else app.bench.vitals
+            app.bench.set_focus(widget)
+            await pilot.press(key)
+        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+
+
+# --- the page ----------------------------------------------------------------------------------
+
+
+async def test_the_page_shows_state_score_check_and_evidence() -> None:
+    """Covers S1-15, S1-27."""
+    app = app_with(asked())
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        text = page(app)
+        assert "1/4 met" in text
+        assert "met · 1.00" in text
+        assert "P1 · high" in text
+        assert "command  pytest -q tests/test_pricing.py" in text
+        assert "exit 0 · 1:15 ago" in text
+        assert "12 passed in 1.91s" in text
+        assert "+        price *= 1 - rate" in text
+        await pilot.press("down")
+        await settled(pilot, lambda: "partly met · 0.60" in page(app), "the second")
+        assert "✗ gpt-5-mini" in page(app)
+        await pilot.press("down", "down", "down")
+        await settled(pilot, lambda: "another day" in page(app), "the waived one")
+
+
+async def test_an_evidence_leads_to_its_call_in_the_chat() -> None:
+    app = app_with(asked())
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("1")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        await settled(pilot, lambda: app.bench.focused is app.bench.transcript, "its focus")
+
+
+async def test_an_evidence_without_a_place_says_so_and_the_page_stays() -> None:
+    app = app_with(asked())
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("2")  # a call that is not in this chat
+        await settled(pilot, lambda: "nothing of it in the chat" in page(app), "the word")
+        await pilot.press("down", "1")  # a judgement: no call at all
+        await pilot.pause()
+        assert isinstance(app.screen, LedgerBoard)
+
+
+async def test_keys_in_the_first_moment_change_nothing() -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press(*"/requirements", "enter")
+        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        await pilot.press("p", "w", "a", "e")
+        await pilot.pause()
+        assert isinstance(app.screen, LedgerBoard)
+        assert item_of(fake, "req_1").priority == 1
+
+
+async def test_priority_goes_round() -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        for priority in (2, 3, 1):
+            await pilot.press("p")
+            await settled(
+                pilot, lambda p=priority: item_of(fake, "req_1").priority == p, str(priority)
+            )
+        assert item_of(fake, "req_1").state is RequirementState.MET  # its evidence still counts
+
+
+async def test_new_words_take_the_evidence_away_and_are_the_users() -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("e")
+        await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
+        area = app.screen.query_one(TextArea)
+        assert area.text == "10 % and 10 % make 19 %"
+        area.text = "Two discounts of 10 % make 19 %"
+        await pilot.press("ctrl+s")
+        await settled(pilot, lambda: item_of(fake, "req_1").by_user, "the edit")
+        item = item_of(fake, "req_1")
+        assert item.requirement == "Two discounts of 10 % make 19 %"
+        assert item.state is RequirementState.OPEN
+        assert item.check == goals.requirements()[0].check
+        await settled(pilot, lambda: "written by" in page(app), "the page")
+
+
+async def test_another_kind_of_check_with_its_value() -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("down", "c")
+        await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
+        await settled(pilot, lambda: isinstance(app.screen.focused, OneOf), "the kinds")
+        await pilot.press("right")  # from judgement round to command
+        app.screen.query_one(Input).value = "pytest -q"
+        await pilot.press("ctrl+s")
+        wanted = Check(kind="command", value="pytest -q")
+        await settled(pilot, lambda: item_of(fake, "req_2").check == wanted, "the check")
+
+
+@pytest.mark.parametrize(
+    ("steps", "value", "problem"),
+    [
+        (0, "", ""),  # a judgement needs none
+        (1, "", "needs a value"),
+        (2, "", "needs a value"),
+        (3, "README.md", "path: text"),
+        (3, "README.md: ", "path: text"),
+        (3, "README.md: Usage", ""),
+    ],
+)
+async def test_a_new_requirement_is_checked_before_it_is_taken(
+    steps: int, value: str, problem: str
+) -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("a")
+        await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
+        await pilot.press("ctrl+s")
+        form = app.screen
+        said = form.query_one(".form-problem", Static)
+        await settled(pilot, lambda: "needs words" in str(said.content), "the first problem")
+        form.query_one(TextArea).text = "It is documented"
+        form.query_one("#form-priority", OneOf).action_go(1)
+        for _ in range(steps):
+            form.query_one("#form-kind", OneOf).action_go(1)
+        form.query_one(Input).value = value
+        await pilot.press("ctrl+s")
+        if problem:
+            await settled(pilot, lambda: problem in str(said.content), problem)
+            assert app.screen is form
+            return
+        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        objective = fake.store.state.objective
+        assert objective is not None
+        new = objective.extracted_requirements[-1]
+        assert (new.requirement, new.priority, new.by_user) == ("It is documented", 2, True)
+        assert new.check.value == value
+
+
+async def test_a_requirement_is_waived_with_a_reason_and_wanted_again() -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("down", "down", "w")
+        await settled(pilot, lambda: isinstance(app.screen, WaiveForm), "the question")
+        await pilot.press(*"later", "enter")
+        await settled(pilot, lambda: not item_of(fake, "req_3").counts, "the waiver")
+        assert item_of(fake, "req_3").waived_because == "later"
+        await settled(pilot, lambda: "1/3 met" in page(app), "the count")
+        await pilot.press("w")
+        await settled(pilot, lambda: item_of(fake, "req_3").counts, "its return")
+
+
+async def test_escape_waives_nothing() -> None:
+    fake = asked()
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("w")
+        await settled(pilot, lambda: isinstance(app.screen, WaiveForm), "the question")
+        await pilot.press("x", "escape")
+        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        assert item_of(fake, "req_1").counts
+
+
+async def test_what_the_engine_refuses_is_said_on_the_page() -> None:
+    app = app_with(asked(problem="it is being judged [now]"))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("p")
+        await settled(pilot, lambda: "✗ it is being judged [now]" in page(app), "the problem")
+        await pilot.press("e")
+        await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
+        await pilot.press("escape")
+        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        assert "being judged" not in page(app)
+
+
+async def test_without_a_request_there_is_nothing_to_add_to() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        assert "There is no request yet" in page(app)
+        await pilot.press("a")
+        await pilot.pause()
+        assert isinstance(app.screen, LedgerBoard)
+
+
+async def test_a_first_requirement_can_be_the_users_own() -> None:
+    fake = FakeEngine(goals.at_work())
+    goals.set_objective(fake.store, items=())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("a")
+        await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
+
+
+async def test_hostile_words_of_a_requirement_are_made_visible() -> None:
+    fake = FakeEngine(goals.at_work())
+    bad = RequirementItem(requirement_id="req_1", requirement="a\x1b[2J\u202e[b]x[/b]\nsecond")
+    goals.set_objective(fake.store, items=(bad,))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        beside = shown(app.bench.goal.ledger)
+        await open_board(app, pilot)
+        for text in (beside, page(app)):
+            assert "[b]x[/b]" in text
+            assert "\x1b" not in text
+            assert "\u202e" not in text
+
+
+@pytest.mark.parametrize(("width", "height"), [(20, 5), (40, 10), (60, 20)])
+async def test_small_screens_draw_it_all_the_same(width: int, height: int) -> None:
+    app = app_with(asked())
+    async with standing(app, width, height) as pilot:
+        await pilot.press("f5", "enter", "down", "pagedown")
+        await pilot.press("escape")
+        app.action_requirements()
+        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        await pilot.press("down", "pagedown", "escape")

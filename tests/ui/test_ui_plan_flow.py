@@ -1,0 +1,142 @@
+"""The whole way of a plan in the app: every word and every yes of the user is a key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.app_states import settled
+from support.pinned import ManualClock
+from support.plan_talk import PROPOSE, plan_reply, report_reply, tasks_reply, write
+from support.session import action, decision, done
+from textual.pilot import Pilot
+
+from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
+from duckflow_tui.places import Places
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE_UNASKED
+from duckflow_tui.ui.session_host import AppOptions
+
+REPLIES = Script(
+    replies={
+        "main": (
+            PROPOSE,
+            decision("I list the first step.", action("task_tool.generate_list", step_id="1")),
+            Reply(decision=decision("I run it.", action("task_loop.run")).decision, hold="the run"),
+            done("Both notes are written."),
+        ),
+        "plan": (plan_reply("first note", "second note"),),
+        "tasks": (
+            tasks_reply(write("a.txt"), write("index.txt")),
+            tasks_reply(write("b.txt")),
+        ),
+        "report": (
+            report_reply(summary="a.txt is there", next_action="look at a.txt"),
+            report_reply(summary="b.txt is there"),
+        ),
+    }
+)
+
+
+@dataclass
+class Seat:
+    """Someone at the keyboard, who sees the screen and nothing else."""
+
+    app: DuckflowApp
+    pilot: Pilot[int]
+    clock: ManualClock
+
+    @property
+    def screen(self) -> str:
+        strips = self.app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
+        return "\n".join("".join(part.text for part in strip) for strip in strips)
+
+    async def sees(self, *words: str) -> None:
+        """Wait until all of this is on the screen."""
+        try:
+            await settled(self.pilot, lambda: all(word in self.screen for word in words))
+        except AssertionError:
+            missing = [word for word in words if word not in self.screen]
+            raise AssertionError(f"{missing} did not come:\n{self.screen}") from None
+
+    async def says(self, text: str) -> None:
+        await self.pilot.press(*("space" if c == " " else c for c in text), "enter")
+
+    async def decides(self, key: str) -> None:
+        """Go to what waits, look at it for a moment, and press the key."""
+        bench = self.app.bench
+        if bench.focused is bench.composer:  # from a gate to the next one it stays there
+            await self.pilot.press("enter")
+        await settled(self.pilot, lambda: bench.focused in (bench.card, bench.question))
+        self.clock.advance(SETTLE_UNASKED)
+        await self.pilot.press(key)
+
+    async def unfolds(self) -> None:
+        """Look at the tasks of the first step in the plan, and come back."""
+        bench = self.app.bench
+        await self.pilot.press("f3")
+        await settled(self.pilot, lambda: bench.focused is bench.plan, "the plan")
+        await self.pilot.press("home", "right", "escape")
+        await settled(self.pilot, lambda: bench.focused is bench.composer, "the composer")
+
+
+@asynccontextmanager
+async def seat(tmp_path: Path, server: ScriptedEndpoint) -> AsyncGenerator[Seat]:
+    """The app on a workspace of its own, in standard mode."""
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    (tmp_path / "work").mkdir()
+    flags = Flags(workspace=tmp_path / "work", base_url=server.base_url, model="m", protocol="json")
+    clock = ManualClock()
+    sessions = Sessions(choose(flags, places, "en", {}))
+    app = DuckflowApp(sessions, AppOptions(animation=False), clock=clock)
+    async with app.run_test(size=(150, 50)) as pilot:
+        await settled(pilot, lambda: app.engine is not None, "the session")
+        yield Seat(app, pilot, clock)
+
+
+async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> None:
+    """Request, proposal, plan, question, yes, list, tasks, run, report, next step, end.
+
+    Covers S2-21, S2-22, S2-23.
+    """
+    async with ScriptedEndpoint(REPLIES) as server, seat(tmp_path, server) as user:
+        work = tmp_path / "work"
+        await user.says("two notes please")
+        await user.sees("› two notes please", "Plan  notes  0/2  draft", "○ 1 first note")
+        await user.sees("Enter to decide", "2 second note · needs 1", "step by step")
+        assert [r.purpose for r in server.requests] == ["main", "plan"]  # nothing goes on unasked
+
+        await user.decides("o")
+        await server.reached("the run")
+        await user.sees("approved: step by step", "I list the first step.")
+        await user.sees("○ 1 first note", "2 tasks")
+        await user.unfolds()
+        await user.sees("○ write a.txt", "○ write index.txt", "0/2")
+        assert list(work.iterdir()) == []
+        server.release("the run")
+
+        for name in ("a.txt", "index.txt"):
+            await user.sees(f"Approve  create {name}  step 1")
+            assert not (work / name).exists()
+            await user.decides("y")
+            await settled(user.pilot, (work / name).exists, name)
+
+        await user.sees("Step 1 done", "a.txt is there", "look at a.txt", "1/2", "Enter to decide")
+        assert "b.txt" not in user.screen
+        asked = len(server.requests)
+        await user.decides("y")
+        await user.sees("Approve  create b.txt  step 2")
+        await user.decides("y")
+        await user.sees("Both notes are written.", "2/2", "done", "b.txt is there")
+        assert (work / "b.txt").read_text() == "text\n"
+        assert [r.purpose for r in server.requests] == [
+            *("main", "plan"),  # request → proposal → plan
+            *("main", "tasks"),  # yes → generate_list → list
+            *("main", "report"),  # task_loop.run → report of step 1
+            *("tasks", "report"),  # the user goes on: step 2
+            "main",
+        ]
+        assert asked == 6  # between the report and the user's key nothing was asked for

@@ -1,0 +1,229 @@
+"""A replay on the screen: its keys, its bar, the way back, and that nothing can be done in it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from support.app_states import settled
+from support.conversations import REPLY
+from support.journal_events import started, turn
+from support.replays import replaying, story, tape_with
+from support.screens import shown
+from textual import events as keys
+from textual.pilot import Pilot
+
+from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.ui.commands import COMMANDS
+from duckflow_tui.ui.replay import ReplayApp
+
+READ_ONLY = "This is a replay"
+
+
+def place(app: ReplayApp) -> int:
+    """The position that the bar shows."""
+    assert app.stage.bar.reel.position == app.player.position
+    return app.player.position
+
+
+def chat_of(app: ReplayApp) -> str:
+    """What the chat shows."""
+    assert app.bench.transcript is not None
+    return shown(app.bench.transcript)
+
+
+async def press(pilot: Pilot[int], *names: str) -> None:
+    await pilot.press(*names)
+    await pilot.pause()
+
+
+async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
+    async with replaying(story()) as (app, pilot):
+        assert (place(app), app.player.playing) == (0, False)
+        await press(pilot, "n")
+        assert place(app) == 7
+        assert app.bench.card.gate is not None
+        assert "gate" in str(app.stage.bar.border_title)
+        await press(pilot, "n")
+        assert place(app) == 11
+        assert app.bench.card.gate is None
+        await press(pilot, "n")
+        assert place(app) == 11
+        assert "no gate" in app.bench.status.said
+        await press(pilot, "p")
+        assert place(app) == 7
+        await press(pilot, "right")
+        assert place(app) == 8
+        await press(pilot, "left", "left")
+        assert place(app) == 6
+        assert app.bench.card.gate is None
+        await press(pilot, "end")
+        assert place(app) == 14
+        await settled(pilot, lambda: "The end." in chat_of(app), "the last reply")
+        await press(pilot, "home")
+        assert place(app) == 0
+        assert "The end." not in chat_of(app)
+
+
+async def test_going_back_every_pane_shows_what_was_then() -> None:
+    async with replaying(story()) as (app, pilot):
+        await press(pilot, "end")
+        await settled(pilot, lambda: "The end." in chat_of(app), "the end")
+        plan = shown(app.bench.plan)
+        assert plan.strip()
+        await press(pilot, "home", "n")
+        await settled(pilot, lambda: "call_1.txt" in chat_of(app), "the gate")
+        assert "The end." not in chat_of(app)
+        assert shown(app.bench.plan) != plan
+        await press(pilot, "end")
+        await settled(pilot, lambda: shown(app.bench.plan) == plan, "the plan again")
+
+
+async def test_a_session_of_hours_plays_in_seconds_and_stops_at_its_end() -> None:
+    began = time.monotonic()
+    async with replaying(story(), playing=True, speed=16) as (app, pilot):
+        await settled(pilot, lambda: app.player.at_end, "the end")
+        assert time.monotonic() - began < 15.0
+        await settled(pilot, lambda: not app.stage.bar.reel.playing, "the stop")
+        assert "2:00:00 / 2:00:00" in str(app.stage.bar.border_title)
+        await press(pilot, *["minus"] * 6, "space")
+        assert app.player.playing
+        assert app.player.position < 14
+
+
+async def test_space_pauses_and_speed_has_its_ends() -> None:
+    async with replaying(story()) as (app, pilot):
+        await press(pilot, "space")
+        assert app.player.playing
+        await press(pilot, "space")
+        assert not app.player.playing
+        for _ in range(9):
+            await press(pilot, "plus")
+        assert app.player.speed == 16
+        assert "16×" in str(app.stage.bar.border_title)
+        for _ in range(9):
+            await press(pilot, "minus")
+        assert app.player.speed == 0.25
+
+
+async def test_a_reply_arrives_bit_by_bit_and_ends_as_it_was() -> None:
+    async with replaying(story(), playing=True, speed=1) as (app, pilot):
+        state = app.player.store.state
+        await settled(pilot, lambda: any(v.text for v in state.live.values()), "some of it")
+        part = "".join(next(iter(state.live.values())).text)
+        assert REPLY.startswith(part)
+        await settled(pilot, lambda: len(state.messages) > 1, "all of it")
+        message = state.messages[1]
+        assert isinstance(message, AssistantMessage)
+        assert (message.text, state.live) == (REPLY, {})
+
+
+@pytest.mark.parametrize(
+    "key", ["y", "s", "t", "e", "1", "a", "x", "Z", "enter", "shift+tab", "ctrl+g", "ctrl+r"]
+)
+@pytest.mark.parametrize("where", ["bar", "gate"])
+async def test_no_key_does_anything_to_the_session(key: str, where: str) -> None:
+    async with replaying(story()) as (app, pilot):
+        await press(pilot, "n")
+        if where == "gate":
+            await press(pilot, "alt+3")
+            await settled(pilot, lambda: app.bench.card.has_focus, "the focus")
+        store, before = app.player.store, app.player.store.state.gates
+        await press(pilot, key)
+        assert READ_ONLY in app.bench.status.said
+        assert app.player.store is store
+        assert store.state.gates is before
+        assert place(app) == 7
+        assert app.bench.composer.text == ""
+
+
+async def test_a_paste_and_what_is_typed_on_the_plan_change_nothing() -> None:
+    async with replaying(story()) as (app, pilot):
+        await press(pilot, "end")
+        app.post_message(keys.Paste("rm -rf /"))
+        await settled(pilot, lambda: READ_ONLY in app.bench.status.said, "the word")
+        await press(pilot, "alt+2")
+        await settled(pilot, lambda: app.bench.plan.has_focus, "the plan")
+        plans = app.player.store.state.plans
+        for key in ("e", "a", "d", "J", "K", "r", "s"):
+            app.bench.status.hush()
+            await press(pilot, key)
+            assert READ_ONLY in app.bench.status.said, key
+        assert app.player.store.state.plans is plans
+        assert app.screen is app.bench
+        assert app.bench.composer.text == ""
+
+
+LOOKS = {"keys", "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp"} | {
+    "copy",
+    "lang",
+    "theme",
+    "quit",
+}
+
+
+async def test_every_command_that_acts_says_that_this_is_a_replay() -> None:
+    async with replaying(story()) as (app, pilot):
+        await press(pilot, "n")
+        store = app.player.store
+        for command in COMMANDS:
+            if command.name in LOOKS:
+                continue
+            app.bench.status.hush()
+            app.run_command(command, "trusted" if command.takes else "")
+            await pilot.pause()
+            assert READ_ONLY in app.bench.status.said, command.name
+            assert app.screen is app.bench, command.name
+        assert app.player.store is store
+
+
+async def test_the_panes_are_reached_and_lead_on_as_ever() -> None:
+    async with replaying(story()) as (app, pilot):
+        await press(pilot, "end")
+        assert app.bench.focused is app.stage.bar
+        await press(pilot, "alt+1")
+        await settled(pilot, lambda: app.bench.focused is app.bench.transcript, "the chat")
+        await press(pilot, "alt+2")
+        await settled(pilot, lambda: app.bench.plan.has_focus, "the plan")
+        await press(pilot, "enter")
+        assert app.bench.plan.problem
+        await press(pilot, "n")
+        assert place(app) == 14
+        await press(pilot, "p")
+        assert place(app) == 11
+        await press(pilot, "escape")
+        assert app.bench.focused is app.stage.bar
+        assert app.is_running
+
+
+async def test_a_click_on_the_track_goes_there() -> None:
+    async with replaying(story()) as (app, pilot):
+        bar = app.stage.bar
+        width = bar.content_size.width
+        await pilot.click(bar, offset=(2 + width - 1, 1))
+        assert place(app) == 14
+        await pilot.click(bar, offset=(2, 1))
+        assert place(app) == 0
+        await pilot.click(bar, offset=(2 + width // 2, 1))
+        assert 6 <= place(app) <= 8
+
+
+@pytest.mark.parametrize("ends", [("q",), ("escape", "escape"), ("ctrl+c", "ctrl+c")])
+async def test_it_ends_with_its_keys(ends: tuple[str, ...]) -> None:
+    async with replaying(story()) as (app, pilot):
+        for key in ends[:-1]:
+            await press(pilot, key)
+            assert app.return_value is None
+        await press(pilot, ends[-1])
+        assert app.return_value == 0
+
+
+async def test_the_end_of_a_long_session_does_not_pass_through_every_event() -> None:
+    events: list[Any] = [(0.0, started()), *((1.0, e) for n in range(20) for e in turn(n))]
+    async with replaying(tape_with(*events)) as (app, pilot):
+        await press(pilot, "end")
+        assert place(app) == len(events)
+        await press(pilot, "left", "left")
+        assert place(app) < len(events)
+        assert len(app.player.store.state.messages) < 20 * 8

@@ -1,0 +1,50 @@
+"""A replay at the three sizes, in both languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.app_states import settled
+from support.replays import OPTIONS, story
+from textual.pilot import Pilot
+
+from duckflow_tui.ui.replay import ReplayApp
+
+SIZES = [(120, 40), (80, 24), (60, 20), (40, 12)]
+IDS = ["120x40", "80x24", "60x20", "40x12"]
+
+
+@pytest.mark.parametrize("where", ["gate", "end"])
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_replay(
+    snap_compare: Callable[..., bool], where: str, size: tuple[int, int], language: str
+) -> None:
+    app = ReplayApp(story(language), OPTIONS, playing=False)
+    app.speak(language)
+
+    async def go(pilot: Pilot[Any]) -> None:
+        await settled(pilot, lambda: not app.opening, "the session")
+        await pilot.press(*(["n"] if where == "gate" else ["end", "minus"]))
+        if where == "end":
+            await settled(pilot, lambda: app.player.at_end, "the end")
+        await pilot.pause()
+        await pilot.pause()
+
+    assert snap_compare(app, run_before=go, terminal_size=size)
+
+
+@pytest.mark.parametrize("theme", ["duck-light", "duck-contrast"])
+def test_a_replay_in_the_other_themes(snap_compare: Callable[..., bool], theme: str) -> None:
+    app = ReplayApp(story(), OPTIONS, playing=False)
+    app.theme = theme
+
+    async def go(pilot: Pilot[Any]) -> None:
+        await settled(pilot, lambda: not app.opening, "the session")
+        await pilot.press("n")
+        await pilot.pause()
+        await pilot.pause()
+
+    assert snap_compare(app, run_before=go, terminal_size=(120, 40))

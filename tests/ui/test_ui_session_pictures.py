@@ -1,0 +1,107 @@
+"""Pictures of the list of sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, store_with
+from support.pinned import ManualClock
+from support.session_shelf import NOW, shelf, sized
+from textual.pilot import Pilot
+
+from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.sessions import SessionScreen
+
+SIZES = [(120, 40), (80, 24), (60, 20)]
+IDS = ["120x40", "80x24", "60x20"]
+
+
+@pytest.fixture(autouse=True)
+def in_one_place_on_earth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def app_of(state_dir: Path, language: str, *, choose: bool = False) -> DuckflowApp:
+    shelf(state_dir, language)
+    theme = "duck-light" if language == "ja" else "duck-dark"
+    engine = FakeEngine(store_with())
+    catalog = Catalog(state_dir, clock=ManualClock(NOW), measure=sized)
+    return app_with(engine, language=language, theme=theme, catalog=catalog, choose=choose)
+
+
+def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
+    """The page, all of it read, and then these keys."""
+
+    async def press(pilot: Pilot[int]) -> None:
+        app = pilot.app
+        assert isinstance(app, DuckflowApp)
+        if not app.options.choose:
+            await settled(pilot, lambda: not app.opening)
+            app.action_sessions()
+        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
+        page = app.screen
+        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: not page.reading, "the list")
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        if typed:
+            await pilot.press("slash")
+            for letter in typed:
+                await pilot.press(letter)
+            await settled(pilot, lambda: page.searched == typed, "what was found")
+        for key in keys:
+            await pilot.press(key)
+            for _ in range(3):
+                await pilot.pause()
+            app.clock.advance(2 * SETTLE)
+        for _ in range(3):
+            await pilot.pause()
+        await settled(pilot, lambda: page.previewed, "the preview")
+        await pilot.pause()
+
+    return press
+
+
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_list(snap_compare: Any, tmp_path: Path, size: tuple[int, int], language: str) -> None:
+    app = app_of(tmp_path, language)
+    assert snap_compare(app, terminal_size=size, run_before=opened("down"))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_search(snap_compare: Any, tmp_path: Path, size: tuple[int, int], language: str) -> None:
+    """What is found is marked where it stands: in titles and in the conversation."""
+    app = app_of(tmp_path, language)
+    typed = "discounts" if language == "en" else "割引"
+    assert snap_compare(app, terminal_size=size, run_before=opened(typed=typed))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_unreadable(
+    snap_compare: Any, tmp_path: Path, size: tuple[int, int], language: str
+) -> None:
+    app = app_of(tmp_path, language)
+    keys = ["down"] * 6
+    assert snap_compare(app, terminal_size=size, run_before=opened("a", *keys))
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_trash(snap_compare: Any, tmp_path: Path, language: str) -> None:
+    app = app_of(tmp_path, language)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=opened("down", "d", "y", "t"))
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_choosing_before_any_is_open(snap_compare: Any, tmp_path: Path, language: str) -> None:
+    app = app_of(tmp_path, language, choose=True)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=opened())

@@ -1,0 +1,379 @@
+"""The page of sessions under the user's keys, and the commands about the one that is open."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
+from support.conversations import assistant, user
+from support.pinned import ManualClock
+from support.screens import shown
+from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.session.faults import SessionInUse
+from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.session.session_files import session_path
+from duckflow_tui.state.agent import AgentState, TurnInfo
+from duckflow_tui.state.events import TurnStarted
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.confirm import Confirm
+from duckflow_tui.ui.screens.rename import RenameForm
+from duckflow_tui.ui.screens.sessions import SessionScreen
+
+OWN = "session_00000001"  # what the app of these tests has open, in its fake engine
+
+
+def with_shelf(state_dir: Path, *, folder: str = "") -> DuckflowApp:
+    shelf(state_dir)
+    catalog = Catalog(state_dir, clock=ManualClock(NOW))
+    own = session_path(state_dir, WORKSPACE, folder) if folder else None
+    return app_with(FakeEngine(store_with()), catalog=catalog, folder=own)
+
+
+def sources(app: DuckflowApp) -> FakeSessions:
+    found = app._sessions  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(found, FakeSessions)
+    return found
+
+
+def settle(app: DuckflowApp) -> None:
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(2 * SETTLE)
+
+
+async def opened(app: DuckflowApp, pilot: Pilot[int]) -> SessionScreen:
+    """The page, all of it read, once its keys count."""
+    await pilot.press(*"/sessions", "enter")
+    await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
+    page = app.screen
+    assert isinstance(page, SessionScreen)
+    await settled(pilot, lambda: not page.reading and page.previewed, "the list")
+    settle(app)
+    return page
+
+
+async def to(pilot: Pilot[int], page: SessionScreen, number: str) -> None:
+    """Put the cursor on the session of this number."""
+    for _ in range(12):
+        if page.chosen is not None and page.chosen.session_id.endswith(number):
+            await settled(pilot, lambda: page.previewed, "its end")
+            await pilot.pause()
+            return
+        await pilot.press("down")
+    raise AssertionError(f"no session {number}")
+
+
+def text(page: SessionScreen) -> str:
+    return shown(page.query_one(Page))
+
+
+async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, "1")
+        rows = text(page)
+        assert "met 1/4" in rows
+        assert "waits for you: approval" in rows
+        assert "Discounts are added where they have to be multiplied" in rows
+        assert "★ Release 2.0" in rows
+        assert rows.index("★ Release 2.0") < rows.index("The total is wrong")
+        assert "what does round_half_even do here" in rows
+        assert "It rounds 0.5" not in rows  # of another workspace
+        await pilot.press("a")
+        await settled(pilot, lambda: "session_00000007" in page.searched_ids, "all of them")
+
+
+@pytest.mark.parametrize(("number", "why"), [("8", "later version"), ("9", "not a session")])
+async def test_what_cannot_be_opened_says_why_and_is_not_opened(
+    tmp_path: Path, number: str, why: str
+) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, number)
+        assert why in text(page)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.screen is page
+        assert sources(app).resumed == []
+
+
+async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    other = FakeEngine(store_with())
+    other.store.state.messages += [user("the other one"), assistant("yes", 1)]
+    other.store.state.draft = "half a thought"
+    async with standing(app) as pilot:
+        sources(app).other = other
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.engine is other, "the other session")
+        assert sources(app).resumed == ["session_00000003"]
+        assert app.bench.transcript is not None
+        await settled(
+            pilot, lambda: "the other one" in shown(app.bench.transcript or page), "its chat"
+        )
+        assert app.bench.composer.draft == "half a thought"
+
+
+async def test_a_session_that_cannot_be_opened_leaves_this_one(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        engine = app.engine
+        path = session_path(tmp_path, WORKSPACE, "session_00000003")
+        sources(app).other = None
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        sources(app).fault = SessionInUse(path, 4711)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "4711" in shown(app.bench.status), "the reason")
+        assert app.engine is engine
+
+
+async def test_while_work_runs_no_other_is_opened(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        assert app.engine is not None
+        turn = TurnInfo(turn_id="t", message_id="m", started_at=NOW)
+        app.engine.store.dispatch(TurnStarted(turn=turn))
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        await pilot.press("enter")
+        await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "the reason")
+        assert sources(app).resumed == []
+
+
+async def test_one_of_another_workspace_is_named_with_its_command(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await pilot.press("a")
+        await settled(pilot, lambda: "session_00000007" in page.searched_ids, "all of them")
+        await to(pilot, page, "7")
+        await pilot.press("enter")
+        await pilot.pause()
+        said = " ".join(text(page).split())
+        assert "duckflow-tui --resume session_00000007 --dir /work/till" in said
+        assert app.screen is page
+
+
+async def test_the_search_marks_what_it_finds_and_esc_ends_it(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await pilot.press("slash", *"multiplied")
+        await settled(pilot, lambda: page.searched == "multiplied", "what was found")
+        assert page.searched_ids == ["session_00000001"]
+        await settled(pilot, lambda: page.previewed, "the place")
+        assert "have to be multiplied" in text(page)
+        await pilot.press("escape")
+        await settled(pilot, lambda: page.searched == "", "all of them")
+        assert len(page.searched_ids) == 7
+        assert app.screen is page
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench, "the end of it")
+
+
+async def test_letters_in_the_search_are_no_keys(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await pilot.press("slash", *"drptuxa")
+        await pilot.pause()
+        assert page.query_one(Input).value == "drptuxa"
+        assert app.screen is page
+
+
+async def test_letters_that_were_meant_for_the_composer_do_nothing(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        app.action_sessions()
+        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
+        page = app.screen
+        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: not page.reading, "the list")
+        await pilot.press("d", "p", "r", "enter")
+        await pilot.pause()
+        assert app.screen is page
+
+
+async def test_a_name_is_written_and_kept(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        await pilot.press("r")
+        await settled(pilot, lambda: isinstance(app.screen, RenameForm), "the form")
+        await pilot.press(*"Taxes", "enter")
+        await settled(pilot, lambda: "Taxes" in text(page), "the name")
+    path = session_path(tmp_path, WORKSPACE, "session_00000003")
+    assert open_to_read(path).state.session.name == "Taxes"
+
+
+async def test_a_pin_goes_to_the_top_and_away_again(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        await pilot.press("p")
+        await settled(pilot, lambda: page.searched_ids[0] == "session_00000003", "the top")
+        await pilot.press("p")
+        await settled(pilot, lambda: page.searched_ids[0] == "session_00000004", "its place")
+
+
+async def test_the_open_session_is_named_and_pinned_by_its_engine(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path, folder=OWN)
+    async with standing(app) as pilot:
+        assert app.engine is not None
+        state = app.engine.store.state
+        page = await opened(app, pilot)
+        await to(pilot, page, "1")
+        assert "this one" in text(page)
+        await pilot.press("p")
+        await settled(pilot, lambda: state.session.pinned, "the pin")
+        await pilot.press("r")
+        await settled(pilot, lambda: isinstance(app.screen, RenameForm), "the form")
+        await pilot.press(*"Mine", "enter")
+        await settled(pilot, lambda: state.session.name == "Mine", "the name")
+        await pilot.press("enter")  # it is open already
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert sources(app).resumed == []
+
+
+async def test_only_a_yes_moves_to_the_trash_and_u_fetches_back(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    path = session_path(tmp_path, WORKSPACE, "session_00000003")
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        for answer in ("n", "y"):
+            await pilot.press("d")
+            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
+            settle(app)
+            await pilot.press(answer)
+            await settled(pilot, lambda: app.screen is page, "the page")
+            assert path.is_dir() or answer == "y"
+        await settled(pilot, lambda: "session_00000003" not in page.searched_ids, "that it is gone")
+        assert not path.exists()
+        await pilot.press("t")
+        await settled(pilot, lambda: page.searched_ids == ["session_00000003"], "the trash")
+        await pilot.press("enter", "d", "p")  # none of these means anything here
+        await pilot.press("u")
+        await settled(pilot, lambda: path.is_dir(), "the session")
+        await settled(pilot, lambda: page.searched_ids == [], "the empty trash")
+        assert "The trash is empty" in text(page)
+
+
+async def test_one_that_is_open_elsewhere_cannot_be_deleted(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    path = session_path(tmp_path, WORKSPACE, "session_00000003")
+    resumed = resume_journal(path, NOW)
+    try:
+        async with standing(app) as pilot:
+            page = await opened(app, pilot)
+            await to(pilot, page, "3")
+            await pilot.press("d")
+            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
+            settle(app)
+            await pilot.press("y")
+            await settled(pilot, lambda: "open in another window" in text(page), "the reason")
+        assert path.is_dir()
+    finally:
+        resumed.journal.close_now()
+
+
+async def test_the_app_begins_with_the_page_where_it_is_asked_for(tmp_path: Path) -> None:
+    shelf(tmp_path)
+    catalog = Catalog(tmp_path, clock=ManualClock(NOW))
+    app = app_with(FakeEngine(store_with()), catalog=catalog, choose=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
+        page = app.screen
+        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: not page.reading, "the list")
+        settle(app)
+        await to(pilot, page, "2")
+        await pilot.press("enter")
+        await settled(pilot, lambda: not app.opening, "the session")
+        assert sources(app).resumed == ["session_00000002"]
+
+
+async def test_esc_there_begins_a_new_session(tmp_path: Path) -> None:
+    shelf(tmp_path)
+    catalog = Catalog(tmp_path, clock=ManualClock(NOW))
+    app = app_with(FakeEngine(store_with()), catalog=catalog, choose=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
+        await pilot.press("escape")
+        await settled(pilot, lambda: not app.opening, "the session")
+        assert sources(app).resumed == [""]
+
+
+async def test_no_text_of_a_journal_acts(tmp_path: Path) -> None:
+    bad = "a\x1b]52;c;aGk=\x07b [bold]c \u202e d"
+    record(tmp_path, "session_00000001", [asked(bad, NOW - HOUR), replied(bad, NOW - HOUR)])
+    catalog = Catalog(tmp_path, clock=ManualClock(NOW))
+    app = app_with(FakeEngine(store_with()), catalog=catalog)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        rows = text(page)
+        assert rows.count("a␛]52;c;aGk=␇b [bold]c ⟨U+202E⟩ d") == 3
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+async def test_rename_names_the_session_or_asks(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        assert app.engine is not None
+        state: AgentState = app.engine.store.state
+        await pilot.press(*"/rename My shop", "enter")
+        await settled(pilot, lambda: state.session.name == "My shop", "the name")
+        await pilot.press(*"/rename ", "enter")
+        await settled(pilot, lambda: isinstance(app.screen, RenameForm), "the form")
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert state.session.name == "My shop"
+
+
+@pytest.mark.parametrize("name", ["out.md", "out.json"])
+async def test_export_writes_the_open_session_and_asks_before_it_replaces(
+    tmp_path: Path, name: str
+) -> None:
+    app = with_shelf(tmp_path, folder=OWN)
+    target = tmp_path / name
+    async with standing(app) as pilot:
+        await pilot.press(*f"/export {target}", "enter")
+        await settled(pilot, target.exists, "the file")
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+        assert "have to be multiplied" in target.read_text(encoding="utf-8")
+        target.write_text("mine")
+        for answer, kept in (("n", True), ("y", False)):
+            await pilot.press(*f"/export {target}", "enter")
+            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
+            settle(app)
+            await pilot.press(answer)
+            await settled(pilot, lambda: app.screen is app.bench, "the chat")
+            if not kept:
+                await settled(pilot, lambda: target.read_text() != "mine", "the new file")
+            assert (target.read_text() == "mine") is kept
+    if name.endswith(".json"):
+        assert json.loads(target.read_text())["duckflow_session"] == 1
+
+
+async def test_a_session_that_is_nowhere_cannot_be_exported(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        await pilot.press(*"/export x.md", "enter")
+        await settled(pilot, lambda: "lives in memory" in shown(app.bench.status), "the reason")

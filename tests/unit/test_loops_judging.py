@@ -1,0 +1,157 @@
+"""The verdict: arithmetic of scores, and evidence before words."""
+
+from __future__ import annotations
+
+import pytest
+
+from duckflow_tui.loops.judging import Verdict, judged, lacking, verdict, weighted
+from duckflow_tui.loops.requirement_checks import Finding
+from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.objective import (
+    Evidence,
+    RequirementItem,
+    RequirementState,
+    SatisfactionEvaluation,
+)
+from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
+
+MET = Finding("met", "green", Evidence(kind="command", text="ok", source="t", exit_code=0))
+RED = Finding("refuted", "red", Evidence(kind="command", text="no", source="t", exit_code=1))
+UNSEEN = Finding("unchecked", "not allowed")
+
+
+def item(key: str = "r1", priority: int = 1, level: float = 0.0) -> RequirementItem:
+    return RequirementItem(
+        requirement_id=key, requirement=f"what {key} asks", priority=priority,
+        satisfaction_level=level,
+    )  # fmt: skip
+
+
+def said(overall: float, evidence: str = "", **scores: float) -> SatisfactionEvaluation:
+    return SatisfactionEvaluation(
+        overall_score=overall,
+        requirement_scores=scores,
+        evidence=dict.fromkeys(scores, (evidence,)) if evidence else {},
+        missing_aspects=("an aspect",),
+        completion_recommendation=overall >= 0.8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "mean"),
+    [
+        ({1: 1.0, 2: 0.0}, 0.6),
+        ({1: 0.0, 2: 1.0}, 0.4),
+        ({1: 1.0, 2: 1.0, 3: 0.0}, 5 / 6),
+        ({}, 0.0),
+    ],
+)
+def test_the_mean_counts_must_three_should_two_nice_one(
+    levels: dict[int, float], mean: float
+) -> None:
+    """C14."""
+    items = [item(f"r{priority}", priority, level) for priority, level in levels.items()]
+    assert abs(weighted(items) - mean) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "findings", "levels", "expected"),
+    [
+        # without a judge the mean decides
+        (None, {}, (1.0, 1.0), Verdict(1.0, True)),
+        (None, {"r2": RED}, (1.0, 0.0), Verdict(0.5, False)),
+        # the judge's overall stands while nothing contradicts it
+        (said(0.8, r1=1.0, r2=1.0), {}, (1.0, 1.0), Verdict(0.8, True)),
+        (said(0.3, r2=1.0), {"r1": MET}, (1.0, 1.0), Verdict(0.3, False)),
+        # a red check: never more than the mean, and never more than the judge said
+        (said(1.0, r2=1.0), {"r1": RED}, (0.0, 1.0), Verdict(0.5, False, ("r1",), True)),
+        (said(0.2, r1=0.1, r2=1.0), {"r1": RED}, (0.0, 1.0), Verdict(0.2, False)),
+        # a green check that the judge scored low: the mean
+        (said(0.2, r1=0.0, r2=0.9), {"r1": MET}, (1.0, 0.9), Verdict(0.95, True, ("r1",), True)),
+        # the judge's recommendation does not decide, and is told apart
+        (said(0.9, r1=0.4, r2=1.0), {}, (0.4, 1.0), Verdict(0.9, False, (), True)),
+    ],
+)
+def test_evidence_overrules_the_judge_in_both_directions(
+    evaluation: SatisfactionEvaluation | None,
+    findings: dict[str, Finding],
+    levels: tuple[float, float],
+    expected: Verdict,
+) -> None:
+    """C14, C15."""
+    items = [item("r1", 1, levels[0]), item("r2", 1, levels[1])]
+    assert verdict(items, findings, evaluation) == expected
+
+
+@pytest.mark.parametrize(
+    ("finding", "score", "level", "state"),
+    [
+        (MET, 0.0, 1.0, RequirementState.MET),
+        (RED, 1.0, 0.0, RequirementState.REFUTED),
+        (None, 0.8, 0.8, RequirementState.MET),
+        (None, 0.79, 0.79, RequirementState.PARTLY),
+        (None, 0.5, 0.5, RequirementState.PARTLY),
+        (None, 0.49, 0.49, RequirementState.REFUTED),
+        (UNSEEN, 1.0, 1.0, RequirementState.PARTLY),
+        (UNSEEN, 0.0, 0.0, RequirementState.REFUTED),
+    ],
+)
+def test_the_state_of_a_requirement_follows_its_check_and_then_its_score(
+    finding: Finding | None, score: float, level: float, state: RequirementState
+) -> None:
+    """Covers S1-15."""
+    made = judged(item(), finding, said(0.5, r1=score), (), 5.0)
+    assert (made.satisfaction_level, made.state) == (level, state)
+
+
+def change(path: str) -> OperationMessage:
+    hunk = Hunk(
+        old_start=1, old_count=1, new_start=1, new_count=2,
+        lines=(
+            DiffLine(mark=" ", old=1, new=1, text="same"),
+            DiffLine(mark="+", old=None, new=2, text="new"),
+        ),
+    )  # fmt: skip
+    return OperationMessage(
+        call_id=f"call_{path}",
+        operation="files.mend",
+        args={"path": path},
+        previews=(FilePreview(path=path, kind="modify", hunks=(hunk,)),),
+        result=OperationResult(
+            outcome=Outcome.OK, text="", changes=(FileChange(path=path, kind="modify"),)
+        ),
+        at=3.0,
+    )
+
+
+def test_evidence_carries_the_judges_words_and_the_lines_of_files_it_names() -> None:
+    log = [change("a.py"), change("b.py")]
+    made = judged(item(), None, said(0.9, "entry 1: b.py has it", r1=0.9), log, 7.0)
+    words, diff = made.evidence
+    assert (words.kind, words.text, words.at) == ("judgement", "entry 1: b.py has it", 7.0)
+    assert (diff.kind, diff.source, diff.text, diff.at) == ("diff", "b.py", "+ new", 3.0)
+
+
+def test_a_judgement_under_one_half_speaks_against_the_requirement() -> None:
+    made = judged(item(), None, said(0.2, "entry 1: nothing", r1=0.2), (), 7.0)
+    assert [fact.supports for fact in made.evidence] == [False]
+
+
+def test_what_is_missing_begins_with_the_musts_and_names_the_check() -> None:
+    """Covers S1-9."""
+    items = [
+        item("r1", 3).model_copy(update={"state": RequirementState.REFUTED}),
+        item("r2", 1).model_copy(update={"state": RequirementState.REFUTED}),
+        item("r3", 1).model_copy(update={"state": RequirementState.MET}),
+    ]
+    found = lacking(items, {"r2": RED}, said(0.3))
+    assert [(m.what, m.priority) for m in found.missing] == [
+        ("what r2 asks (red)", 1),
+        ("what r1 asks", 3),
+    ]
+
+
+def test_where_every_requirement_is_met_the_judges_aspects_are_what_is_missing() -> None:
+    met = item().model_copy(update={"state": RequirementState.MET})
+    assert [m.what for m in lacking([met], {}, said(0.3)).missing] == ["an aspect"]

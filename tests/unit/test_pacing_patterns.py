@@ -1,0 +1,104 @@
+"""When the user is consulted, in which order, and not again too soon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from duckflow_tui.pacing.patterns import Signals, due, hypothesis
+from duckflow_tui.pacing.progress import same_action
+from duckflow_tui.state.pace import Pattern
+
+CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=(0.75, 0.85, 0.95, 1.0, 1.0))
+STUCK = same_action("file_ops.read_file", "a.py", 4)
+
+
+def cause(signals: Signals) -> str:
+    found = due(signals)
+    return found[1].code if found else ""
+
+
+def pattern(signals: Signals) -> Pattern | None:
+    found = due(signals)
+    return found[0] if found else None
+
+
+def test_calm_work_is_not_interrupted() -> None:
+    assert due(CALM) is None
+
+
+def test_standing_still() -> None:
+    """Covers S0-39."""
+    assert due(replace(CALM, stuck=STUCK)) == (Pattern.STAGNATION, STUCK)
+
+
+@pytest.mark.parametrize(("moods", "expected"), [(0, None), (1, None), (2, Pattern.LOW_CONFIDENCE)])
+def test_a_low_mood_on_two_decisions_in_a_row(moods: int, expected: Pattern | None) -> None:
+    """Covers S0-40."""
+    assert pattern(replace(CALM, mood=0.4, low_moods=moods)) is expected
+
+
+@pytest.mark.parametrize(
+    ("focus", "expected"),
+    [
+        ((0.4, 0.3), ""),
+        ((0.35, 0.25), "focus_low"),
+        ((0.25, 0.25), ""),  # low before: no news
+        ((0.15, 0.25), ""),  # it rises
+        ((0.85, 0.75, 0.65, 0.55), "focus_fell"),
+        ((0.85, 0.75, 0.75, 0.65), ""),
+        ((1.0, 0.9, 0.9, 0.8, 0.7), ""),  # a fall of 0.3 within four loops
+        ((1.0, 0.85, 0.7), "focus_fell"),
+    ],
+)
+def test_a_focus_that_is_low_or_falls_fast(focus: tuple[float, ...], expected: str) -> None:
+    """Covers S0-41."""
+    signals = replace(CALM, focus=focus)
+    assert cause(signals) == expected
+    assert pattern(signals) in (None, Pattern.CONFUSION)
+
+
+@pytest.mark.parametrize(
+    ("stamina", "asked", "expected"),
+    [
+        (0.3, False, ""),
+        (0.29, False, "stamina_low"),
+        (0.29, True, ""),
+        (0.1, True, ""),
+        (0.09, True, "stamina_out"),
+    ],
+)
+def test_a_stamina_that_runs_out(stamina: float, asked: bool, expected: str) -> None:
+    """Covers S0-42."""
+    signals = replace(CALM, stamina=stamina, stamina_asked=asked)
+    assert cause(signals) == expected
+    assert pattern(signals) in (None, Pattern.TOO_MANY_TRIES)
+
+
+def test_no_consultation_within_three_loops_of_another() -> None:
+    stuck = replace(CALM, stuck=STUCK)
+    assert [bool(due(replace(stuck, since_asked=n))) for n in (0, 1, 2, 3)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_the_limit_always_asks_and_before_all_others() -> None:
+    at_limit = replace(CALM, loop=14, since_asked=1, stuck=STUCK)
+    assert pattern(at_limit) is Pattern.LIMIT
+    assert pattern(replace(at_limit, loop=13)) is None
+
+
+def test_the_hypothesis_comes_from_the_signals() -> None:
+    """Covers S0-38."""
+    assert hypothesis(STUCK, CALM).code == "repeats_call"
+    out = due(replace(CALM, stamina=0.05))
+    assert out is not None
+    assert hypothesis(out[1], replace(CALM, failed=6)).params == {"count": "6"}
+    assert hypothesis(out[1], CALM).code == "long_and_slow"
+    limit = due(replace(CALM, loop=14))
+    assert limit is not None
+    assert hypothesis(limit[1], replace(CALM, moving=True)).code == "long_but_moving"

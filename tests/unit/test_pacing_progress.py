@@ -1,0 +1,237 @@
+"""What is progress, what is a repeat, and when work stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duckflow_tui.pacing.progress import LoopSigns, ProgressWatch
+from duckflow_tui.pacing.situations import achieved, tried
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
+
+READS = ("file_ops.read_file", "file_ops.search_text", "file_ops.list_dir")
+REFUSALS = (
+    Outcome.REJECTED,
+    Outcome.DECLINED,
+    Outcome.DENIED,
+    Outcome.SKIPPED,
+    Outcome.STOPPED,
+)
+
+
+class Work:
+    """Calls with running ids, one loop after the other."""
+
+    def __init__(self) -> None:
+        self.watch = ProgressWatch(lambda operation: operation in READS)
+        self.log: list[OperationMessage] = []
+
+    def loop(self, *calls: OperationMessage, steps_done: int = 0) -> LoopSigns:
+        numbered = [
+            call.model_copy(update={"call_id": f"call_{len(self.log) + n}"})
+            for n, call in enumerate(calls)
+        ]
+        self.log += numbered
+        return self.watch.loop(numbered, steps_done=steps_done)
+
+
+def call(
+    operation: str,
+    text: str = "",
+    outcome: Outcome = Outcome.OK,
+    *,
+    changes: tuple[FileChange, ...] = (),
+    exit_code: int | None = None,
+    **args: Any,
+) -> OperationMessage:
+    result = OperationResult(outcome=outcome, text=text, changes=changes, exit_code=exit_code)
+    return OperationMessage(call_id="", operation=operation, args=args, result=result, at=0.0)
+
+
+def read(path: str, *lines: str, start_line: int = 1) -> OperationMessage:
+    text = "\n".join((f"[{path}: lines]", *lines))
+    return call("file_ops.read_file", text, path=path, start_line=start_line)
+
+
+def edit(path: str, before: str, after: str) -> OperationMessage:
+    """A change of the file's content from ``before`` to ``after``."""
+    change = FileChange(path=path, kind="modify", before=before, after=after, added=1, removed=1)
+    return call("file_ops.edit_file", "done", changes=(change,), path=path, old=before, new=after)
+
+
+def run(command: str, exit_code: int, text: str = "") -> OperationMessage:
+    return call("shell.run", text, exit_code=exit_code, command=command)
+
+
+def kinds(signs: LoopSigns) -> list[str]:
+    return [progress.kind.value for progress in signs.progress]
+
+
+def test_a_new_file_is_progress_and_the_same_again_is_a_repeat() -> None:
+    work = Work()
+    assert kinds(work.loop(read("a.py", "x = 1"))) == ["read"]
+    again = work.loop(read("a.py", "x = 1"))
+    assert again.progress == ()
+    assert again.repeat is not None
+    assert (again.repeat.operation, again.repeat.what, again.repeat.times) == (
+        "file_ops.read_file",
+        "a.py",
+        2,
+    )
+    assert again.repeat.refs == ("call_1",)
+
+
+def test_a_range_counts_only_with_lines_not_seen_before() -> None:
+    work = Work()
+    work.loop(read("a.py", "one", "two", "three", "four"))
+    smaller = work.loop(read("a.py", "two", "three", start_line=2))
+    assert (smaller.progress, smaller.repeat is not None) == ((), True)
+    further = work.loop(read("a.py", "four", "five", start_line=4))
+    assert kinds(further) == ["read"]
+    assert kinds(work.loop(read("b.py", "one"))) == ["read"]  # of another file
+
+
+def test_a_search_that_finds_nothing_new_is_neither() -> None:
+    work = Work()
+    first = call("file_ops.search_text", "[1 match]\na.py\n  1: x", pattern="x")
+    other = call("file_ops.search_text", "[1 match]\na.py\n  1: x", pattern="x =")
+    assert kinds(work.loop(first)) == ["read"]
+    signs = work.loop(other)
+    assert (signs.progress, signs.repeat) == ((), None)
+    assert work.loop(other).repeat is not None
+
+
+def test_reading_what_was_just_changed_is_no_repeat() -> None:
+    work = Work()
+    work.loop(read("a.py", "one", "two"))
+    work.loop(edit("a.py", "A", "B"))
+    signs = work.loop(read("a.py", "one"))
+    assert (signs.progress, signs.repeat) == ((), None)
+    assert work.loop(read("a.py", "one")).repeat is not None
+
+
+def test_a_change_to_new_content_is_progress_and_back_to_old_content_is_a_repeat() -> None:
+    work = Work()
+    assert kinds(work.loop(edit("a.py", "A", "B"))) == ["diff"]
+    back = work.loop(edit("a.py", "B", "A"))
+    assert (back.progress, back.repeat is not None) == ((), True)
+    assert kinds(work.loop(edit("a.py", "A", "C"))) == ["diff"]
+
+
+def test_a_check_is_progress_when_it_turns_green() -> None:
+    work = Work()
+    first = work.loop(run("pytest -q", 1))
+    assert (first.progress, first.outcomes) == ((), ())  # red is information
+    assert kinds(work.loop(edit("a.py", "A", "B"))) == ["diff"]
+    green = work.loop(run("pytest -q", 0))
+    assert (kinds(green), green.outcomes) == (["check"], (True,))
+
+
+def test_a_check_that_was_green_and_is_red_went_badly() -> None:
+    work = Work()
+    assert work.loop(run("pytest -q", 0)).outcomes == (True,)
+    work.loop(edit("a.py", "A", "B"))
+    assert work.loop(run("pytest -q", 1)).outcomes == (False,)
+
+
+def test_a_done_step_is_progress() -> None:
+    work = Work()
+    work.loop(read("a.py", "x"), steps_done=1)
+    done = work.loop(call("plan_tool.update_step", "ok", step_id="s1"), steps_done=2)
+    assert kinds(done) == ["step"]
+
+
+def test_the_same_action_for_the_fourth_time_stands_still() -> None:
+    """Covers S0-39."""
+    work = Work()
+    signs = [work.loop(read("a.py", "x")) for _ in range(4)]
+    assert [s.stuck for s in signs[:3]] == [None, None, None]
+    stuck = signs[3].stuck
+    assert stuck is not None
+    assert (stuck.code, stuck.params) == (
+        "same_action",
+        {"operation": "file_ops.read_file", "what": "a.py", "times": "4"},
+    )
+
+
+def test_progress_between_makes_the_count_begin_again() -> None:
+    work = Work()
+    for number in range(12):
+        assert work.loop(run("pytest -q", 1, "1 failed")).stuck is None
+        assert work.loop(edit("a.py", f"v{number}", f"v{number + 1}")).stuck is None
+
+
+def test_thirty_different_files_never_stand_still() -> None:
+    work = Work()
+    for number in range(30):
+        signs = work.loop(read(f"f{number}.py"))  # all of them empty
+        assert (kinds(signs), signs.stuck, signs.repeat) == (["read"], None, None)
+
+
+def test_the_same_result_for_the_fourth_time_stands_still_whatever_was_asked() -> None:
+    work = Work()
+    texts = [
+        work.loop(call("file_ops.edit_file", "old text not found", Outcome.ERROR, path="a", n=n))
+        for n in range(4)
+    ]
+    assert texts[2].stuck is None
+    assert texts[3].stuck is not None
+    assert texts[3].stuck.code == "same_result"
+    assert texts[3].outcomes == (False,)
+    # Of what only went well and reads nothing, the words say nothing.
+    others = [work.loop(call("plan_tool.update_step", "ok", step_id=f"s{n}")) for n in range(6)]
+    assert [s.stuck for s in others] == [None] * 6
+
+
+@pytest.mark.parametrize("checks", [False, True])
+def test_flipping_between_two_contents_is_caught_at_the_fourth_change(checks: bool) -> None:
+    """With tests between that turn green and red by turns, too."""
+    work = Work()
+    states = ["A", "B"]
+    stuck: list[str | None] = []
+    for number in range(4):
+        before, after = states[number % 2], states[(number + 1) % 2]
+        calls = [edit("a.py", before, after)]
+        if checks:
+            calls += [run("pytest t1", number % 2), run("pytest t2", 1 - number % 2)]
+        signs = work.loop(*calls)
+        stuck.append(signs.stuck.code if signs.stuck else None)
+    assert stuck == [None, None, None, "back_and_forth"]
+
+
+@pytest.mark.parametrize("outcome", REFUSALS)
+def test_what_the_user_refuses_counts_nowhere(outcome: Outcome) -> None:
+    """R20."""
+    work = Work()
+    refused = call("file_ops.write_file", "no", outcome, path="a.py", content="x")
+    for _ in range(6):
+        signs = work.loop(refused)
+        assert signs == LoopSigns()
+    assert tried(work.log) == ()
+
+
+def test_after_a_word_of_the_user_the_count_begins_again() -> None:
+    work = Work()
+    assert [work.loop(read("a.py", "x")) for _ in range(4)][-1].stuck is not None
+    work.watch.forgive()
+    assert [work.loop(read("a.py", "x")).stuck for _ in range(3)] == [None] * 3
+    assert work.loop(read("a.py", "x")).stuck is not None
+
+
+def test_the_situation_lists_what_was_tried_and_what_was_reached() -> None:
+    """Covers S0-38."""
+    work = Work()
+    work.loop(read("a.py", "x"), edit("a.py", "A", "B"), run("pytest -q", 0))
+    gone = call("file_ops.read_file", "b.py does not exist", Outcome.ERROR, path="b.py")
+    work.loop(gone, gone)
+    found = tried(work.log)
+    assert [(t.text, t.ref, t.went_well, t.times) for t in found] == [
+        ("file_ops.read_file a.py", "call_0", True, 1),
+        ("file_ops.edit_file a.py", "call_1", True, 1),
+        ("shell.run pytest -q", "call_2", True, 1),
+        ("file_ops.read_file b.py: b.py does not exist", "call_4", False, 2),
+    ]
+    assert achieved(work.log, AgentState()) == ("a.py +1 −1", "pytest -q")

@@ -1,0 +1,101 @@
+"""Mood, focus and stamina as functions of signals, and their recomputation by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duckflow_tui.pacing import vitals
+from duckflow_tui.pacing.codes import VitalCause
+from duckflow_tui.state.vitals import VitalChange
+
+
+def mood(old: float, confidence: float | None, *outcomes: bool) -> float:
+    return vitals.mood(old, confidence, outcomes, at=0.0).new
+
+
+def stamina(loops: int, limit: int, failed: int = 0, attempt: int = 1) -> float:
+    return vitals.stamina(1.0, loops, limit, failed, attempt, at=0.0).new
+
+
+def test_the_mood_is_half_confidence_and_half_outcomes() -> None:
+    """0.7 · (0.9 + 4/5) / 2 + 0.3 · 0.7."""
+    assert mood(0.7, 0.9, True, True, False, True, True) == 0.805
+    assert mood(0.7, 0.2, False, False, False) == 0.28
+
+
+def test_only_the_last_five_outcomes_count() -> None:
+    assert mood(0.7, 1.0, False, False, True, True, True, True, True) == 0.91
+
+
+@pytest.mark.parametrize("outcomes", [(), (False,), (False, False)])
+def test_under_three_outcomes_the_share_is_0_7(outcomes: tuple[bool, ...]) -> None:
+    assert mood(0.7, 0.7, *outcomes) == 0.7
+    change = vitals.mood(0.7, 0.7, outcomes, at=0.0)
+    assert change.inputs["share"] == 0.7
+    assert change.inputs["outcomes"] == len(outcomes)
+
+
+def test_without_a_confidence_only_the_outcomes_count() -> None:
+    assert mood(0.7, None) == 0.7
+    assert mood(0.5, None, True, True, True) == 0.85
+    assert "confidence" not in vitals.mood(0.5, None, (), at=0.0).inputs
+
+
+@pytest.mark.parametrize(
+    ("old", "by", "new"),
+    [(0.75, 0.1, 0.85), (0.95, 0.1, 1.0), (0.05, -0.1, 0.0), (0.75, -0.05, 0.7)],
+)
+def test_the_focus_moves_by_its_signal_and_stays_in_range(
+    old: float, by: float, new: float
+) -> None:
+    change = vitals.focus(old, by, VitalCause.PROGRESS, {"kind": "read"}, at=0.0)
+    assert (change.new, change.inputs) == (new, {"old": old, "by": by})
+
+
+def test_the_stamina_is_what_is_left() -> None:
+    assert stamina(0, 10) == 1.0
+    assert stamina(5, 10) == 0.7
+    assert stamina(10, 10) == 0.4
+    assert stamina(5, 10, failed=2) == 0.5
+    assert stamina(5, 10, failed=2, attempt=3) == 0.3
+    assert stamina(10, 10, failed=9, attempt=3) == 0.0
+    assert vitals.fresh_stamina(0.2, at=0.0).new == 1.0
+
+
+values = st.floats(0, 1)
+counts = st.integers(0, 30)
+
+
+@given(
+    old=values,
+    confidence=st.none() | values,
+    outcomes=st.lists(st.booleans(), max_size=9),
+    by=st.sampled_from([0.1, -0.1, -0.05]),
+    loops=counts,
+    limit=st.integers(1, 30),
+    failed=counts,
+    attempt=st.integers(1, 5),
+)
+def test_every_change_can_be_computed_again_from_its_inputs_and_stays_in_range(
+    old: float,
+    confidence: float | None,
+    outcomes: list[bool],
+    by: float,
+    loops: int,
+    limit: int,
+    failed: int,
+    attempt: int,
+) -> None:
+    """Covers S0-12."""
+    changes: list[VitalChange] = [
+        vitals.mood(old, confidence, outcomes, at=0.0),
+        vitals.focus(old, by, VitalCause.REPEAT, {}, at=0.0),
+        vitals.stamina(old, loops, limit, failed, attempt, at=0.0),
+        vitals.fresh_stamina(old, at=0.0),
+    ]
+    for change in changes:
+        assert 0.0 <= change.new <= 1.0
+        assert vitals.recomputed(change) == change.new
+        assert change.old == old

@@ -1,0 +1,439 @@
+"""The list of all sessions: what it says, what it finds, and what is done to sessions from it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+from support.journal_events import said, started, turn
+from support.pinned import ManualClock
+from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf, whole
+
+from duckflow_tui.session.branch import branch_of
+from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.session.facts import Piece, SessionFacts
+from duckflow_tui.session.faults import NotASession, SessionInUse, SessionUnreadable
+from duckflow_tui.session.folders import find, is_written, places
+from duckflow_tui.session.index import FILE_NAME, SessionIndex
+from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import event_from_json
+from duckflow_tui.state.title_events import MAX_NAME, SessionPinned, SessionTitled
+
+HOSTILE: Final = "do\x1b]52;c;aGk=\x07 this \u202e now"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    shelf(tmp_path)
+    return Catalog(tmp_path, clock=ManualClock(NOW + HOUR))
+
+
+def by_id(found: list[SessionFacts]) -> dict[str, SessionFacts]:
+    return {facts.session_id.removeprefix("session_0000000"): facts for facts in found}
+
+
+# --- what it says ------------------------------------------------------------------------------
+
+
+def test_a_session_has_its_facts(catalog: Catalog) -> None:
+    found = by_id(catalog.list())
+    gate, plan = found["1"], found["2"]
+    assert gate.title == "The total is wrong when two discounts apply. Find out why."
+    assert (gate.state, gate.met, gate.requirements, gate.branch) == ("gate", 1, 4, "main")
+    assert (gate.calls, gate.cost, gate.tokens) == (1, 0.034, 9310)
+    assert gate.last.startswith("Discounts are added")
+    assert gate.size > 1000
+    assert (plan.state, plan.plan, plan.plan_steps > 1) == ("card", "discounts", True)
+    assert found["3"].state == "interrupted"
+    assert (found["4"].title, found["4"].pinned, found["4"].state) == ("Release 2.0", True, "done")
+    assert found["6"].title == "what does round_half_even do here"  # only a draft
+    assert found["7"].cost is None
+
+
+def test_pinned_ones_come_first_and_then_the_newest(catalog: Catalog) -> None:
+    here = [facts.session_id[-1] for facts in catalog.list(WORKSPACE) if not facts.problem]
+    assert here == ["4", "1", "2", "6", "3"]
+
+
+def test_one_in_which_nothing_was_said_is_left_out(catalog: Catalog) -> None:
+    assert "5" not in by_id(catalog.list())
+    assert len(find(catalog.state_dir, "session_00000005")) == 1  # and stays on the disk
+
+
+def test_other_workspaces_are_shown_only_when_asked_for(catalog: Catalog) -> None:
+    assert "7" not in by_id(catalog.list(WORKSPACE))
+    assert by_id(catalog.list())["7"].workspace == "/work/till"
+
+
+def test_what_cannot_be_opened_is_listed_with_the_reason_and_left_alone(catalog: Catalog) -> None:
+    before = {path: path.read_bytes() for path in catalog.state_dir.rglob("journal-*")}
+    found = by_id(catalog.list(WORKSPACE))
+    assert (found["8"].problem, found["9"].problem) == ("newer", "foreign")
+    assert found["8"].detail
+    assert found["8"].state == "unreadable"
+    assert {path: path.read_bytes() for path in catalog.state_dir.rglob("journal-*")} == before
+
+
+def test_a_damaged_session_says_how_much_is_missing(tmp_path: Path) -> None:
+    path = record(tmp_path, "session_00000001", [*turn(1), *turn(2)])
+    journal = path / "journal-1.d1"
+    data = bytearray(journal.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    journal.write_bytes(data)
+    (facts,) = Catalog(tmp_path).list()
+    assert facts.missing >= 1
+    assert not facts.problem
+
+
+def test_text_of_a_journal_is_safe_to_show(tmp_path: Path) -> None:
+    record(tmp_path, "session_00000001", [asked(HOSTILE, NOW), replied(HOSTILE, NOW)])
+    catalog = Catalog(tmp_path)
+    (facts,) = catalog.list()
+    shown = [facts.title, facts.last, *(piece.text for piece in catalog.pieces(facts, 9))]
+    assert shown == ["do␛]52;c;aGk=␇ this ⟨U+202E⟩ now"] * 4
+
+
+def test_the_end_of_a_conversation_comes_in_its_order(tmp_path: Path) -> None:
+    events = [asked(f"{n} asked", NOW + n) for n in range(9)]
+    record(tmp_path, "session_00000001", events)
+    catalog = Catalog(tmp_path)
+    (facts,) = catalog.list()
+    assert [p.text for p in catalog.pieces(facts, 3)] == ["6 asked", "7 asked", "8 asked"]
+
+
+# --- the index ---------------------------------------------------------------------------------
+
+
+def test_only_what_changed_is_read_again(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog.list()
+    read: list[str] = []
+
+    def watched(path: Path) -> object:
+        read.append(path.name)
+        return open_to_read(path)
+
+    monkeypatch.setattr("duckflow_tui.session.catalog.open_to_read", watched)
+    again = Catalog(catalog.state_dir)
+    again.list()
+    assert sorted(read) == ["session_00000008", "session_00000009"]  # nothing of them is kept
+    read.clear()
+    record(catalog.state_dir, "session_0000000a", [asked("new", NOW)])
+    assert "a" in by_id(again.list())
+    assert read == ["session_0000000a"]
+
+
+def test_reading_stops_in_time_and_goes_on_with_the_rest(catalog: Catalog) -> None:
+    steps = 0
+    while catalog.refresh(0.0):
+        steps += 1
+        assert steps < 20
+    assert steps > 2
+    assert catalog.known() == catalog.list()
+
+
+@pytest.mark.parametrize("wrong", ["gone", "garbage", "cut", "alien", "older"])
+def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None:
+    before = catalog.list()
+    catalog.close()
+    path = catalog.state_dir / FILE_NAME
+    if wrong == "gone":
+        path.unlink()
+    elif wrong == "garbage":
+        path.write_bytes(os.urandom(9000))
+    elif wrong == "cut":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif wrong == "alien":
+        path.unlink()
+        with sqlite3.connect(path) as other:
+            other.execute("CREATE TABLE pieces (x)")
+        other.close()
+    else:
+        with sqlite3.connect(path) as other:
+            other.execute("UPDATE made SET program = '0.0 1 0'")
+        other.close()
+    again = Catalog(catalog.state_dir)
+    assert again.list() == before
+    assert len(again.search("multiplied")) == 1
+    again.close()
+    assert Catalog(catalog.state_dir).known() == [f for f in before if not f.problem]
+
+
+def test_the_index_is_for_its_owner_only(catalog: Catalog) -> None:
+    catalog.list()
+    modes = {stat.S_IMODE(p.stat().st_mode) for p in catalog.state_dir.glob(f"{FILE_NAME}*")}
+    assert modes == {0o600}
+
+
+def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    state = tmp_path / "state"
+    shelf(state)
+    (state / FILE_NAME).symlink_to(target)
+    assert len(Catalog(state).list()) == 8
+    assert target.read_text() == "mine"
+
+
+def test_where_nothing_can_be_written_the_index_lives_in_memory(tmp_path: Path) -> None:
+    shelf(tmp_path)
+    (tmp_path / FILE_NAME).mkdir()
+    catalog = Catalog(tmp_path)
+    assert len(catalog.list()) == 8
+    assert len(catalog.search("neighbour")) == 1
+
+
+# --- the search --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trigrams", [True, False])
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("multiplied", ["1"]),
+        ("MULTIPLIED discounts", ["1"]),
+        ("multiplied neighbour", []),
+        ("sum(discounts)", ["1"]),  # of a result
+        ("pricing.py", ["1", "4", "7"]),  # of a call
+        ("Release 2.0", ["4"]),  # a name
+        ("covers stacked", ["1"]),  # a requirement
+        ("19", ["1"]),
+        ("1.9 no", ["4"]),
+        ("100%", []),
+        ("half_even", ["6", "7"]),
+        ('"', []),
+    ],
+)
+def test_the_search_finds_what_was_said(
+    tmp_path: Path, query: str, found: list[str], trigrams: bool
+) -> None:
+    shelf(tmp_path)
+    catalog = Catalog(tmp_path)
+    if not trigrams:
+        catalog = _without_trigrams(catalog)
+    catalog.refresh()
+    assert sorted(f.facts.session_id[-1] for f in catalog.search(query)) == found
+
+
+def _without_trigrams(catalog: Catalog) -> Catalog:
+    index = SessionIndex(catalog.state_dir / FILE_NAME, trigrams=False)
+    return Catalog(catalog.state_dir, index=index)
+
+
+@pytest.mark.parametrize("query", ["掛ける必要", "割引", "税", "合計が 19"])
+def test_japanese_is_found_also_in_one_or_two_characters(tmp_path: Path, query: str) -> None:
+    shelf(tmp_path, "ja")
+    catalog = Catalog(tmp_path)
+    catalog.refresh()
+    assert catalog.search(query)
+
+
+def test_a_find_leads_to_the_newest_place(tmp_path: Path) -> None:
+    texts = ["the parser", "something else", "the parser again", "the end"]
+    record(tmp_path, "session_00000001", [asked(t, NOW + n) for n, t in enumerate(texts)])
+    catalog = Catalog(tmp_path)
+    catalog.refresh()
+    (found,) = catalog.search("parser")
+    assert (found.match.count, found.match.piece.text) == (2, "the parser again")
+    about = catalog.pieces(found.facts, 4, found.match.at)
+    assert [p.text for p in about] == texts
+
+
+def test_what_is_forgotten_is_not_found(tmp_path: Path) -> None:
+    index = SessionIndex(tmp_path / FILE_NAME)
+    facts = SessionFacts(session_id="s")
+    index.put(b"a", "1", facts, [Piece(who="user", text="old words")])
+    index.put(b"a", "2", facts, [Piece(who="user", text="new words")])
+    assert index.search(["old"]) == {}
+    assert set(index.search(["words"])) == {b"a"}
+    index.drop([b"a"])
+    assert index.search(["words"]) == {}
+    index.close()
+
+
+def test_a_thousand_sessions_are_listed_and_searched_at_once(tmp_path: Path) -> None:
+    """The index is what is measured: the journals are tiny, and read beforehand."""
+    for number in range(1000):
+        path = tmp_path / "sessions" / f"{number % 10:016x}" / f"session_{number:08x}"
+        path.mkdir(parents=True)
+        (path / "journal-1.d1").write_bytes(b"")
+    index = SessionIndex(tmp_path / FILE_NAME)
+    for place in places(tmp_path):
+        facts = SessionFacts(session_id=place.session_id, messages=2, last_at=1.0)
+        words = [Piece(who="ai", text=f"{place.session_id} の本文 {n}") for n in range(20)]
+        index.put(place.key, place.stamp, facts, words)
+    index.close()
+    catalog = Catalog(tmp_path)
+    spent = time.process_time()
+    assert not catalog.refresh()
+    assert len(catalog.known()) == 1000
+    listed = time.process_time()
+    assert len(catalog.search("本文 19")) == 1000
+    searched = time.process_time()
+    assert listed - spent < 0.8
+    assert searched - listed < 1.5
+    catalog.close()
+
+
+# --- what is done to them ----------------------------------------------------------------------
+
+
+def test_a_name_and_a_pin_stand_in_the_journal(catalog: Catalog) -> None:
+    facts = by_id(catalog.list())["3"]
+    catalog.rename(facts, "  Tax \n on receipts ")
+    catalog.pin(facts, True)
+    again = by_id(Catalog(catalog.state_dir).list())["3"]
+    assert (again.title, again.pinned) == ("Tax on receipts", True)
+    assert again.state == "interrupted"  # and nothing else changed
+    state = open_to_read(catalog.path_of(facts)).state
+    assert (state.session.name, state.session.pinned) == ("Tax on receipts", True)
+    catalog.rename(facts, "")
+    catalog.pin(facts, False)
+    again = by_id(catalog.list())["3"]
+    assert (again.title[:5], again.pinned) == ("Print", False)
+
+
+def test_a_long_name_is_cut(catalog: Catalog) -> None:
+    facts = by_id(catalog.list())["3"]
+    catalog.rename(facts, "x" * 999)
+    assert len(by_id(catalog.list())["3"].title) == MAX_NAME
+
+
+def test_a_session_that_is_open_elsewhere_is_said_to_be_and_not_touched(catalog: Catalog) -> None:
+    facts = by_id(catalog.list())["3"]
+    path = catalog.path_of(facts)
+    assert not is_written(path)
+    resumed = resume_journal(path, NOW)
+    try:
+        assert by_id(catalog.list())["3"].in_use
+        for act in (
+            lambda: catalog.rename(facts, "x"),
+            lambda: catalog.pin(facts, True),
+            lambda: catalog.delete(facts),
+        ):
+            with pytest.raises(SessionInUse):
+                act()
+    finally:
+        resumed.journal.close_now()
+    assert not by_id(catalog.list())["3"].in_use
+    assert path.is_dir()
+
+
+def test_asking_who_writes_a_session_stands_in_nobodys_way(tmp_path: Path) -> None:
+    path = record(tmp_path, "session_00000001", [said(1)])
+    for _ in range(3):
+        assert not is_written(path)
+        resume_journal(path, NOW).journal.close_now()
+
+
+def test_deleting_moves_to_the_trash_and_back(catalog: Catalog) -> None:
+    facts = by_id(catalog.list())["1"]
+    old = catalog.path_of(facts)
+    bytes_before = (old / "journal-1.d1").read_bytes()
+    gone = catalog.delete(facts)
+    assert not old.exists()
+    assert "1" not in by_id(catalog.list())
+    (there,) = [f for f in catalog.list(trash_too=True) if f.trashed_at is not None]
+    assert (there.session_id, there.state) == (facts.session_id, "gate")
+    assert stat.S_IMODE((catalog.state_dir / "trash").stat().st_mode) == 0o700
+    assert [f.facts.trashed_at is not None for f in catalog.search("multiplied", trash_too=True)]
+    assert catalog.search("multiplied") == []
+    catalog.restore(gone)
+    assert by_id(catalog.list())["1"].title == facts.title
+    assert (old / "journal-1.d1").read_bytes() == bytes_before
+
+
+def test_what_cannot_be_read_can_be_moved_too(catalog: Catalog) -> None:
+    for number in ("8", "9"):
+        facts = by_id(catalog.list())[number]
+        catalog.restore(catalog.delete(facts))
+        assert by_id(catalog.list())[number].problem == facts.problem
+
+
+def test_fetching_back_overwrites_nothing(catalog: Catalog) -> None:
+    facts = by_id(catalog.list())["4"]
+    gone = catalog.delete(facts)
+    record(catalog.state_dir, facts.session_id, [asked("another", NOW)])
+    with pytest.raises(SessionUnreadable):
+        catalog.restore(gone)
+    assert by_id(catalog.list())["4"].title == "another"
+    assert catalog.path_of(gone).is_dir()
+
+
+def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None:
+    facts = by_id(catalog.list())["1"]
+    with pytest.raises(ValueError, match="not in the trash"):
+        catalog.prune(facts)
+    gone = catalog.delete(facts)
+    catalog.prune(gone)
+    assert not catalog.path_of(gone).exists()
+    assert "1" not in by_id(catalog.list(trash_too=True))
+
+
+def test_a_session_in_the_trash_is_not_renamed(catalog: Catalog) -> None:
+    catalog.delete(by_id(catalog.list())["1"])
+    (there,) = [f for f in catalog.list(trash_too=True) if f.trashed_at is not None]
+    with pytest.raises(NotASession):
+        catalog.rename(there, "x")
+
+
+def test_an_id_is_found_by_its_beginning(catalog: Catalog) -> None:
+    state = catalog.state_dir
+    record(state, "session_0000abcd", [said(1)])
+    assert [p.session_id for p in catalog.find("0000a")] == ["session_0000abcd"]
+    assert len(catalog.find("session_0000000")) == 9
+    assert [p.session_id for p in catalog.find("session_00000001", "/work/other")] == [
+        "session_00000001"
+    ]
+    assert len(catalog.find("session_0000000", WORKSPACE)) == 8
+    assert catalog.find("session_1") == []
+
+
+# --- events and branches -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [SessionTitled(name="Release"), SessionPinned(pinned=True)])
+def test_the_events_say_it_and_come_back_from_json(event: SessionTitled | SessionPinned) -> None:
+    state = AgentState()
+    started().apply(state)
+    event_from_json(event.model_dump()).apply(state)
+    assert state.session.name == "Release" or state.session.pinned
+
+
+def test_the_branch_is_read_from_a_file(tmp_path: Path) -> None:
+    head = tmp_path / ".git" / "HEAD"
+    assert branch_of(tmp_path) == ""
+    head.parent.mkdir()
+    assert branch_of(tmp_path) == ""
+    for text, branch in (
+        ("ref: refs/heads/feature/ä b\n", "feature/ä b"),
+        ("0123456789abcdef0123456789abcdef01234567\n", "01234567"),
+        ("ref: refs/remotes/x\n", ""),
+        ("\x1b]0;x\x07", ""),
+        ("", ""),
+    ):
+        head.write_text(text)
+        assert branch_of(tmp_path) == branch
+
+
+def test_no_link_and_no_device_is_read_for_a_branch(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("ref: refs/heads/leak\n")
+    git = tmp_path / ".git"
+    git.mkdir()
+    (git / "HEAD").symlink_to(secret)
+    assert branch_of(tmp_path) == ""
+    (git / "HEAD").unlink()
+    os.mkfifo(git / "HEAD")
+    assert branch_of(tmp_path) == ""
+
+
+def test_a_whole_turn_is_done(tmp_path: Path) -> None:
+    record(tmp_path, "session_00000001", whole("a", "b", NOW))
+    (facts,) = Catalog(tmp_path).list()
+    assert (facts.state, facts.last, facts.messages) == ("done", "b", 2)

@@ -1,0 +1,215 @@
+"""Exports: a transcript for people, all records for programs; no secrets, no overwriting."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from support import goals, plans
+from support.consults import review, reviewed
+from support.journal_events import answered, opened
+from support.journal_events import requested as asks_to_delete
+from support.session_shelf import NOW, asked, called, record, replied, shelf, whole
+
+from duckflow_tui.safety.secrets import Redactor
+from duckflow_tui.session.export import export_lines, exported_name, format_of, markdown
+from duckflow_tui.session.export_files import read_export, write_file
+from duckflow_tui.session.facts import facts_of
+from duckflow_tui.session.faults import NewerSession, NotASession
+from duckflow_tui.session.journals import open_to_read
+from duckflow_tui.session.restore import apply_all
+from duckflow_tui.session.session_files import session_path
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import ObjectiveChanged, PlanProposed
+from duckflow_tui.state.work import PlanStatus
+from duckflow_tui.ui.i18n import Catalogue
+
+SECRET: Final = "hunter2-of-the-shop"
+KEY: Final = "sk-" + "a1B2c3D4e5F6g7H8i9J0"
+WORKSPACE: Final = "/work/little-shop"
+
+
+def redact() -> Redactor:
+    return Redactor([SECRET])
+
+
+def as_markdown(path: Path, language: str = "en") -> str:
+    say = Catalogue(language)
+    return "\n".join(export_lines(path, "markdown", say, redact().redact))
+
+
+def as_json(path: Path) -> str:
+    return "\n".join(export_lines(path, "json", Catalogue("en"), redact().redact))
+
+
+def test_the_transcript_says_what_was_asked_done_planned_and_paid(tmp_path: Path) -> None:
+    state = goals.at_work(objective=True).state
+    plan = plans.running().model_copy(update={"status": PlanStatus.DRAFT})
+    events = [
+        PlanProposed(plan=plan),
+        *whole("Mend the total", "It is mended.", NOW),
+        ObjectiveChanged(objective=state.objective),
+    ]
+    text = as_markdown(record(tmp_path, "session_00000001", events))
+    assert text.startswith("# Mend the total\n")
+    for said in (
+        "calls 1 · tokens 9,310 · $0.0340",
+        "- ✓ P1 10 % and 10 % make 19 % — met",
+        "✓ `pytest -q tests/test_pricing.py` · exit 0 · 12 passed in 1.91s",
+        "- – P2 The receipt is mended too — waived · another day",
+        "> Mend the total",
+        "It is mended.",
+        "`file_ops.read_file` · `src/shop/pricing.py` · done · 38 lines",
+        "def total(lines):",
+        "## Plan: discounts (1/3)",
+    ):
+        assert said in text, said
+
+
+def test_every_kind_of_message_has_words_in_both_languages(tmp_path: Path) -> None:
+    record_of = {"en": "session_00000001", "ja": "session_00000002"}
+    for language, session_id in record_of.items():
+        working = plans.working(language).state
+        path = record(tmp_path, session_id, [asked("x", NOW), replied("y", NOW)])
+        found = open_to_read(path)
+        found.state.messages += [*working.messages, reviewed(review(language))]
+        text = markdown(found.state, facts_of(session_id, found), Catalogue(language), str)
+        assert "export." not in text
+        assert "transcript." not in text
+
+
+def test_a_long_result_is_cut_in_the_transcript_and_whole_in_the_records(tmp_path: Path) -> None:
+    result = "\n".join(f"line {n}" for n in range(500))
+    path = record(tmp_path, "session_00000001", [asked("x", NOW), *called("c", "a", result, NOW)])
+    text = as_markdown(path)
+    assert "line 3\n" in text
+    assert "line 499" in text
+    assert "line 250" not in text
+    assert "460 more" in text
+    assert "line 250" in as_json(path)
+
+
+def test_a_result_cannot_end_its_own_fence(tmp_path: Path) -> None:
+    result = "a\n```\n# not a heading\n````\nb"
+    path = record(tmp_path, "session_00000001", [*called("c", "a", result, NOW)])
+    assert f"`````text\n{result}\n`````" in as_markdown(path)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "json"])
+def test_no_secret_and_no_control_character_leaves(tmp_path: Path, kind: str) -> None:
+    """Promise 7: also one that the journal, written without a redactor, holds."""
+    bad = f"key {KEY} and {SECRET} \x1b]52;c;aGk=\x07"
+    events = [asked(bad, NOW), *called("c", SECRET, bad, NOW), replied(bad, NOW)]
+    path = record(tmp_path, "session_00000001", events, branch=KEY)
+    assert SECRET in (path / "journal-1.d1").read_text()
+    text = as_markdown(path) if kind == "markdown" else as_json(path)
+    assert SECRET not in text
+    assert KEY not in text
+    assert "[redacted]" in text
+    assert not any(ord(char) < 0x20 and char != "\n" for char in text)
+
+
+def test_the_records_bring_back_the_same_state(tmp_path: Path) -> None:
+    shelf(tmp_path, "ja")
+    path = session_path(tmp_path, WORKSPACE, "session_00000001")
+    target = tmp_path / "out.json"
+    write_file(target, export_lines(path, "json", Catalogue("en"), redact().redact))
+    assert target.read_bytes().isascii()
+    read = read_export(target)
+    assert read.header is not None
+    assert (read.lost(), read.unread) == (0, [])
+    state = AgentState()
+    apply_all(state, read.entries)
+    assert vars(state) == vars(open_to_read(path).state)
+
+
+def test_an_open_gate_is_no_approval_in_an_export(tmp_path: Path) -> None:
+    path = record(tmp_path, "session_00000001", [asks_to_delete("c"), opened("c")])
+    target = tmp_path / "out.json"
+    write_file(target, export_lines(path, "json", Catalogue("en"), str))
+    state = AgentState()
+    apply_all(state, read_export(target).entries)
+    assert len(state.gates) == 1
+    assert answered("c").kind not in [entry.fields["kind"] for entry in read_export(target).entries]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault", "code"),
+    [
+        ("", NotASession, "foreign"),
+        ("not json", NotASession, "foreign"),
+        ("[1, 2]", NotASession, "foreign"),
+        ('{"records": []}', NotASession, "foreign"),
+        ('{"duckflow_session": 1, "schema_version": 1, "records": 7}', NotASession, "foreign"),
+        ('{"duckflow_session": 9, "schema_version": 1, "records": []}', NewerSession, "newer"),
+        ('{"duckflow_session": 1, "schema_version": 99, "records": []}', NewerSession, "newer"),
+        (None, NotASession, "missing"),
+    ],
+)
+def test_what_is_no_export_is_refused(
+    tmp_path: Path, content: str | None, fault: Any, code: str
+) -> None:
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(fault) as raised:
+        read_export(path)
+    assert raised.value.code == code
+
+
+def test_a_record_that_is_none_does_not_cost_the_others(tmp_path: Path) -> None:
+    path = record(tmp_path, "session_00000001", whole("a", "b", NOW))
+    value = json.loads(as_json(path))
+    value["records"][2]["event"] = None
+    target = tmp_path / "x.json"
+    target.write_text(json.dumps(value))
+    read = read_export(target)
+    assert len(read.entries) + 1 == len(value["records"])
+
+
+def test_a_file_is_its_owners_and_is_not_replaced_unasked(tmp_path: Path) -> None:
+    target = tmp_path / "a.md"
+    old = os.umask(0)
+    try:
+        write_file(target, ["one", "二"])
+    finally:
+        os.umask(old)
+    assert target.read_text(encoding="utf-8") == "one\n二\n"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        write_file(target, ["two"])
+    assert target.read_text(encoding="utf-8") == "one\n二\n"
+    write_file(target, ["two"], replace=True)
+    assert target.read_text() == "two\n"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_link_is_replaced_and_not_written_through(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    link = tmp_path / "a.md"
+    link.symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        write_file(link, ["x"])
+    write_file(link, ["x"], replace=True)
+    assert precious.read_text() == "mine"
+
+
+def test_an_export_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    shelf(tmp_path / "state")
+    broken = session_path(tmp_path / "state", WORKSPACE, "session_00000009")
+    target = tmp_path / "a.md"
+    with pytest.raises(NotASession):
+        write_file(target, export_lines(broken, "markdown", Catalogue("en"), str))
+    assert not target.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_the_name_tells_the_format() -> None:
+    assert format_of("a/B.JSON") == "json"
+    assert format_of("notes") == "markdown"
+    assert exported_name("session_1", "json") == "duckflow-session_1.json"

@@ -1,0 +1,195 @@
+"""The state as JSON and back, and the snapshots that are made of it."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import plans, prompt_states, running_states
+from support.journal_disks import drive, read, seqs, until
+from support.journal_events import said, started, turn
+from support.pinned import ManualClock
+
+from duckflow_tui.session.framing import encode
+from duckflow_tui.session.journals import resume_journal
+from duckflow_tui.session.state_image import IN_FLIGHT, NotAnImage, capture, pieces, restored
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import (
+    LlmCallStarted,
+    OperationOutput,
+    OperationProgress,
+    OperationRequested,
+    ReplyDelta,
+)
+from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.plans import PlanProblem
+from duckflow_tui.state.store import Store
+
+
+def through_json(state: AgentState) -> AgentState:
+    return restored([json.loads(json.dumps(piece)) for piece in pieces(capture(state))])
+
+
+def same(one: AgentState, other: AgentState) -> None:
+    """Equal in value and in type, field by field."""
+    assert vars(one).keys() == vars(other).keys()
+    for name, value in vars(one).items():
+        if name not in IN_FLIGHT:
+            found = getattr(other, name)
+            assert (name, found, type(found)) == (name, value, type(value))
+
+
+def busy() -> list[AgentState]:
+    plan = plans.running()
+    in_background = running_states.working()
+    running_states.in_background(in_background)
+    return [
+        AgentState(),
+        prompt_states.busy_state(Phase.EXECUTION),
+        plans.working(at_gate=True, cards=(plans.plan_card(plan), plans.break_card())).state,
+        running_states.working("ja").state,
+        in_background.state,
+    ]
+
+
+def test_every_field_of_the_state_comes_back_as_it_was() -> None:
+    for state in busy():
+        same(state, through_json(state))
+
+
+def test_a_field_that_comes_later_needs_no_line_here() -> None:
+    state = AgentState()
+    vars(state)["messages"].append("a \ud800 half")
+    vars(state)["files_read"] = {"a": deque([Phase.IDLE, 1.5, None], maxlen=3), "b": frozenset("x")}
+    found = through_json(state)
+    assert found.files_read == state.files_read
+    assert vars(found)["files_read"]["a"].maxlen == 3
+    assert found.messages == state.messages
+
+
+def test_a_value_that_has_no_json_is_refused() -> None:
+    state = AgentState()
+    vars(state)["files_read"] = {"a": PlanProblem("not a value")}
+    with pytest.raises(TypeError):
+        list(pieces(capture(state)))
+
+
+def test_a_snapshot_of_another_program_is_refused() -> None:
+    made = list(pieces(capture(AgentState())))
+    wrongs: tuple[list[dict[str, Any]], ...] = (
+        made[1:],
+        [*made, {"field": "new_field", "value": 1}],
+        [*made, {"field": "phase", "value": {"$": "enum Phase", "v": "NOWHERE"}}],
+        [*made, {"field": "session", "value": {"$": "NoSuchModel", "v": {}}}],
+        [*made, {"field": "phase", "items": [1]}],
+    )
+    for wrong in wrongs:
+        with pytest.raises(NotAnImage):
+            restored(wrong)
+
+
+def test_what_was_captured_does_not_change_any_more() -> None:
+    state = AgentState()
+    started().apply(state)
+    image = capture(state)
+    before = list(pieces(image))
+    said(2).apply(state)
+    state.files_read["a"] = "0"
+    assert list(pieces(image)) == before
+
+
+def test_what_passes_by_is_in_no_snapshot() -> None:
+    quiet, loud = AgentState(), AgentState()
+    call = OperationRequested(call_id="c", operation="shell.run", args={}, at=1.0)
+    for state in (quiet, loud):
+        call.apply(state)
+    LlmCallStarted(llm_id="l", purpose="main", at=1.0).apply(loud)
+    ReplyDelta(llm_id="l", text="half", at=1.0).apply(loud)
+    OperationOutput(call_id="c", text="line\n").apply(loud)
+    OperationProgress(call_id="c", text="40 %").apply(loud)
+    assert list(pieces(capture(loud))) == list(pieces(capture(quiet)))
+
+
+# --- in a session ----------------------------------------------------------------------------
+
+
+async def session(path: Path) -> Path:
+    """A closed session of 30 turns with snapshots."""
+    driven = drive(path / "a" / "w" / "s", snapshot_every=20_000)
+    await driven.commit(started())
+    for number in range(30):
+        await driven.commit(*turn(number))
+        await until(lambda: not driven.journal.drawing)
+    await driven.journal.close()
+    return driven.path
+
+
+async def test_a_session_opens_from_its_last_snapshot_as_from_its_first_event(
+    tmp_path: Path,
+) -> None:
+    path = await session(tmp_path)
+    fast, slow = read(path), read(path, snapshots=False)
+    assert fast.snapshot > slow.last_seq / 2
+    assert seqs(fast) == list(range(fast.snapshot + 1, slow.last_seq + 1))
+    same(slow.state, fast.state)
+    assert fast.missing == 0
+    assert fast.read.header == slow.read.header
+    assert len(list(path.glob("snapshot-*"))) == 2
+
+
+async def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
+    """Any byte of it: the one before is used, and after that the events."""
+    path = await session(tmp_path)
+    slow = read(path, snapshots=False)
+    older, newer = sorted(path.glob("snapshot-*"), key=lambda p: int(p.stem.split("-")[1]))
+    data = newer.read_bytes()
+    for at in range(0, len(data) - 1, len(data) // 40):
+        broken = bytearray(data)
+        broken[at] ^= 4
+        newer.write_bytes(broken)
+        found = read(path)
+        assert f"snapshot-{found.snapshot}.d1" == older.name
+        same(slow.state, found.state)
+    for cut in (0, 10, len(data) // 2, len(data) - 3):
+        newer.write_bytes(data[:cut])
+        assert f"snapshot-{read(path).snapshot}.d1" == older.name
+    older.write_bytes(b"")
+    found = read(path)
+    assert found.snapshot == 0
+    same(slow.state, found.state)
+
+
+async def test_a_snapshot_of_another_journal_is_passed_over(tmp_path: Path) -> None:
+    path = await session(tmp_path)
+    journal = path / "journal-1.d1"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:3]) + encode(3, b"{}") + b"".join(lines[4:]))
+    found = read(path)
+    assert found.snapshot == 0
+    assert found.read.lost() == 1
+
+
+async def test_stays_too_short_for_a_snapshot_make_one_together(tmp_path: Path) -> None:
+
+    driven = drive(tmp_path / "a" / "w" / "s", snapshot_every=20_000)
+    await driven.commit(started(), *turn(0))
+    await driven.journal.close()
+    for number in range(1, 5):
+        resumed = resume_journal(driven.path, 2.0, snapshot_every=20_000)
+        store = Store(
+            resumed.restored.state,
+            ManualClock(),
+            resumed.journal,
+            last_seq=resumed.restored.last_seq,
+        )
+        resumed.journal.follow(store)
+        for event in turn(number):
+            await store.commit(event)
+        journal = resumed.journal
+        await until(lambda journal=journal: not journal.drawing)
+        await resumed.journal.close()
+    assert list(driven.path.glob("snapshot-*"))
+    same(read(driven.path, snapshots=False).state, read(driven.path).state)
