@@ -129,7 +129,7 @@ async def test_a_fault_of_the_app_itself_is_recorded_and_not_hidden(root: Path) 
     broken = Operation(
         name="memory.recall",
         summary="Fails.",
-        effect=Effect.STATE,
+        effect=Effect.READ,
         arguments=Arguments,
         paths=lambda args: (),
         prepare=prepare,
@@ -151,7 +151,7 @@ async def test_a_long_result_is_cut_even_when_it_cannot_be_kept(root: Path) -> N
     huge = Operation(
         name="memory.recall",
         summary="Says much.",
-        effect=Effect.STATE,
+        effect=Effect.READ,
         arguments=Arguments,
         paths=lambda args: (),
         prepare=prepare,

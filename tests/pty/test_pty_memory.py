@@ -34,7 +34,7 @@ def test_e_opens_the_file_itself_and_what_was_written_counts(
             terminal.type("/remember no emojis\r")
             terminal.sees("Noted")
             terminal.type("/memory\r")
-            terminal.sees("no emojis", "memory/work-")
+            terminal.sees("no emojis", "Preferences")
             terminal.listen(BOARD_DEAF)
             terminal.type("e")
             terminal.sees("by hand", "no emojis")

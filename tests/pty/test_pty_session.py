@@ -16,6 +16,7 @@ from support.session import action, decision, done, script
 from duckflow_tui.demo.endpoint import Reply
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
+GATE_DEAF_UNASKED = 1.1  # seconds; for 1.0 s where the focus came to it by itself
 MARK = "PWNED"
 
 
@@ -132,14 +133,14 @@ def test_after_an_edit_of_the_proposal_the_new_diff_has_the_keys(tmp_path: Path)
         terminal.sees("shows the new diff")
         terminal.type("mine: \x13")
         terminal.sees("edited by you", "Esc back")
-        terminal.listen(GATE_DEAF)
+        terminal.listen(GATE_DEAF_UNASKED)
         terminal.type("y")
         terminal.sees("Written.")
         assert (tmp_path / "work" / "a.txt").read_bytes() == b"mine: one\n"
 
 
 def test_two_edits_of_one_reply_are_approved_without_going_back(tmp_path: Path) -> None:
-    """After the first answer the focus stays for the second gate; its 300 ms begin anew."""
+    """After the first answer the focus stays for the second gate; its own second begins."""
     edits = [action("file_ops.write_file", path=f"{name}.txt", content="1\n") for name in "ab"]
     replies = script(decision("Both.", *edits), done("Both are written."))
     work = tmp_path / "work"
@@ -157,7 +158,7 @@ def test_two_edits_of_one_reply_are_approved_without_going_back(tmp_path: Path) 
         terminal.sees("create b.txt", "Esc back")
         assert (work / "a.txt").read_bytes() == b"1\n"
         assert not (work / "b.txt").exists()
-        terminal.listen(GATE_DEAF)
+        terminal.listen(GATE_DEAF_UNASKED)
         terminal.type("y")
         terminal.sees("Both are written.")
         assert (work / "b.txt").read_bytes() == b"1\n"
