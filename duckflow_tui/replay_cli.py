@@ -28,7 +28,7 @@ _LISTED: Final = 10  # sessions that are named where none, or several, were mean
 def run(arguments: Sequence[str], places: Places, language: str) -> int:
     """What stands behind ``replay`` on the command line; returns the exit status."""
     say = Catalogue(language)
-    args = _parser(say).parse_args(arguments)
+    args = parser(say).parse_args(arguments)
     speed = _speed(args.speed)
     if speed is None:
         return _refuse(say("replay.cli.bad_speed", given=one_line(args.speed, 40)))
@@ -44,7 +44,8 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     return _show(tape, speed, args, places, language)
 
 
-def _parser(say: Catalogue) -> argparse.ArgumentParser:
+def parser(say: Catalogue) -> argparse.ArgumentParser:
+    """The command line of ``replay``."""
     made = argparse.ArgumentParser(
         prog="duckflow-tui replay",
         description=say("replay.cli.description"),

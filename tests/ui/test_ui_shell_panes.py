@@ -93,7 +93,7 @@ async def test_the_header_keeps_the_gauges_in_every_phase(language: str, demo: b
             app.bench.header.show(store.state)
             text = shown(app.bench.header)
             assert all(words(f"vitals.{name}") in text for name in ("mood", "focus", "stamina"))
-            assert phase.value in text
+            assert words(f"header.phase.{phase.value}") in text
             assert (words("pane.demo").split(" · ")[0] in text) is demo
 
 

@@ -6,8 +6,8 @@ import re
 
 from support.readme_tables import README, with_tables
 
-from duckflow_tui import sessions_cli
-from duckflow_tui.cli import USAGE_ERROR, parser
+from duckflow_tui import cli, replay_cli, sessions_cli
+from duckflow_tui.cli import USAGE_ERROR
 from duckflow_tui.headless import EXIT_STATUS
 from duckflow_tui.ui.commands import COMMANDS
 from duckflow_tui.ui.i18n import Catalogue
@@ -28,7 +28,7 @@ def test_it_starts_with_the_commands_that_work() -> None:
 def test_it_names_only_flags_and_commands_that_exist() -> None:
     flags = {
         option
-        for made in (parser(Catalogue()), sessions_cli.parser(Catalogue()))
+        for made in (m.parser(Catalogue()) for m in (cli, sessions_cli, replay_cli))
         for action in made._actions  # pyright: ignore[reportPrivateUsage]  # argparse has no other list
         for option in action.option_strings
     }
