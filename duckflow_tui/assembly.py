@@ -31,6 +31,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.memory_text import KINDS, MemoryWords
+from duckflow_tui.session.past import RecordedPast
 from duckflow_tui.session.project_memory import ProjectMemory
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.settings import PacemakerSettings
@@ -184,6 +185,9 @@ def build(
             servers=servers,
             commands=shell,
             notes=memory,
+            earlier=RecordedPast(
+                recording, choice.places.state, Redactor(secrets_of(choice)).redact
+            ),
             redact=Redactor(secrets_of(choice)).redact,
             execution=settings.execution.mode,
             pacemaker=_pacemaker(settings.pacemaker, settings.roles),
@@ -255,6 +259,7 @@ class _Prompts:
         thread: str = "",
         aside: bool = False,
         answers: str = "",
+        window: int = 0,
     ) -> Prompt:
         return self._compiler.compile(
             self._store.state,
@@ -263,6 +268,7 @@ class _Prompts:
             thread=thread,
             aside=aside,
             answers=answers,
+            window=window,
             execution_mode=self._mode,
             long_memory=self._memory.known,
         )

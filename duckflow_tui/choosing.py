@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Final
 
 from duckflow_tui.compose import Unusable
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.session.faults import SessionFault, SessionInUse
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionPlace, find, places
 from duckflow_tui.session.journals import open_to_read
+from duckflow_tui.session.session_files import SessionFolder, segment_name
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.session_words import named_rows
 
 _LISTED: Final = 10  # sessions named where none, or more than one, was meant
 _SMALL: Final = 200_000  # bytes; in a larger journal something was said
@@ -41,10 +42,12 @@ def session_named(given: str, workspace: Path, state_dir: Path, say: Catalogue) 
         raise Unusable(_with_list(say("resume.several", given=named), found))
     elsewhere = find(state_dir, given)
     if elsewhere:
-        path = visible(_workspace_of(elsewhere[0].path))
-        raise Unusable(say("resume.elsewhere", given=named, path=path))
+        path, session = visible(_workspace_of(elsewhere[0].path)), elsewhere[0].session_id
+        key = "resume.elsewhere" if os.path.isdir(path) else "resume.elsewhere_gone"
+        raise Unusable(say(key, given=named, path=path, session=session))
     here = [place for place in places(state_dir, root) if _holds_words(place.path)]
-    raise Unusable(_with_list(say("resume.unknown", given=named), here))
+    key = "resume.unknown" if here else "resume.unknown_none"
+    raise Unusable(_with_list(say(key, given=named), here))
 
 
 def several(workspace: Path, state_dir: Path) -> bool:
@@ -53,19 +56,8 @@ def several(workspace: Path, state_dir: Path) -> bool:
     return sum(1 for place in here if _holds_words(place.path)) > 1
 
 
-def fault_words(fault: SessionFault, say: Catalogue) -> str:
-    """Why a session cannot be taken up, in the user's language."""
-    pid = str(fault.pid) if isinstance(fault, SessionInUse) and fault.pid else "?"
-    name = visible(fault.path.name)
-    return say(f"resume.fault.{fault.code}", name=name, path=visible(str(fault.path)), pid=pid)
-
-
 def _with_list(sentence: str, found: list[SessionPlace]) -> str:
-    lines = [
-        f"  {place.session_id}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(place.changed_at))}"
-        for place in found[:_LISTED]
-    ]
-    return "\n".join([sentence, *lines])
+    return "\n".join([sentence, *named_rows(found, _LISTED)])
 
 
 def _workspace_of(path: Path) -> str:
@@ -77,15 +69,21 @@ def _workspace_of(path: Path) -> str:
 
 def _holds_words(path: Path) -> bool:
     """Whether anything was said in it; a start that was left again at once is no session."""
-    size = 0
-    for file in sorted(path.glob("journal-*.d1")):
-        try:
-            size += file.stat().st_size
-            if size > _SMALL:
+    try:
+        folder = SessionFolder.open(path)
+    except SessionFault:
+        return False
+    left = _SMALL
+    try:
+        for number in folder.segments():
+            try:
+                with folder.read(segment_name(number)) as file:
+                    data = file.read(left + 1)
+            except (OSError, SessionFault):
+                continue
+            if len(data) > left or any(kind in data for kind in _SAID):
                 return True
-            data = file.read_bytes()
-        except OSError:
-            continue
-        if any(kind in data for kind in _SAID):
-            return True
+            left -= len(data)
+    finally:
+        folder.close()
     return False

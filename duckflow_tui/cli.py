@@ -78,6 +78,10 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
     if args.max_calls is not None and _count(args.max_calls) is None:
         return _refuse(_words(language)("cli.bad_max_calls", given=args.max_calls)), False
     workspace = Path(args.dir).expanduser()
+    try:
+        workspace.absolute()
+    except OSError:  # it is relative to a folder that was deleted
+        return _refuse(_words(language)("cli.cwd_gone")), False
     if args.resume is not None and (args.demo or args.no_session):
         return _refuse(_words(language)("resume.alone")), False
     if args.prompt is not None:
@@ -331,7 +335,7 @@ def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:
 
 
 def _fault_words(fault: SessionFault, say: Catalogue) -> str:
-    from duckflow_tui.choosing import fault_words
+    from duckflow_tui.ui.session_words import fault_words
 
     return fault_words(fault, say)
 

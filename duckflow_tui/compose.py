@@ -380,6 +380,12 @@ class Sessions:
         ConfirmedOrigins(self.choice.places.data).add(self.choice.confirm_origin)
         self.choice = replace(self.choice, confirm_origin="")
 
+    def redact(self, text: str) -> str:
+        """The text without keys and passwords, those of the settings and what looks like one."""
+        from duckflow_tui.safety.secrets import Redactor
+
+        return Redactor(secrets_of(self.choice)).redact(text)
+
     async def close(self) -> None:
         """Take down what was opened."""
         await self._stack.aclose()

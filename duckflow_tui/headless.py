@@ -32,6 +32,7 @@ from duckflow_tui.state.messages import Level, OperationMessage
 from duckflow_tui.state.objective import RequirementState, Review
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.ui.figures import figures_words
 from duckflow_tui.ui.i18n import Catalogue
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
@@ -133,10 +134,12 @@ async def _one_turn(
                 finished.set_result("stopped")  # there is no turn yet that could say so
 
         loop.add_signal_handler(number, stop)
-    spawn(engine.chat_loop(), "chat")
+    chat = spawn(engine.chat_loop(), "chat")
     try:
         await engine.send(options.text or engine.suggestion)
-        outcome = await finished
+        await asyncio.wait((finished, chat), return_when=asyncio.FIRST_COMPLETED)
+        # A loop that broke ends no turn any more.
+        outcome: TurnOutcome = finished.result() if finished.done() else "failed"
     finally:
         await spawn.end()
     if spawn.broken is not None:
@@ -206,7 +209,9 @@ class _Words:
                         operation=message.operation,
                         target=target,
                         outcome=self._say(f"transcript.outcome.{result.outcome}"),
-                        summary=visible(_figures(message)),
+                        summary=visible(
+                            figures_words(message.operation, _figures(message), self._say)
+                        ),
                     ),
                     file=self._err,
                 )
@@ -219,6 +224,8 @@ class _Words:
                 report = message.report
                 sign = "✓" if report.status == "completed" else "✗"
                 words = visible(" ".join((report.cause or report.summary).split()))
+                if report.told is not None:
+                    words = self._say(report.told.key, **report.told.params)
                 print(f"{sign} {visible(report.step_name)}: {words}", file=self._err)
             case ObjectiveReviewed(message=message):
                 review = message.review

@@ -16,7 +16,7 @@ from duckflow_tui.session.folders import find, places
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.i18n import Catalogue
-from duckflow_tui.ui.session_words import fault_words, full_time
+from duckflow_tui.ui.session_words import fault_words, named_rows
 
 USAGE_ERROR: Final = 2  # also what cannot be replayed
 SLOWEST: Final = 0.25
@@ -81,8 +81,8 @@ def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
         return named
     key = "replay.cli.several" if found else "replay.cli.unknown"
     _refuse(say(key, given=visible_line(one_line(given, 80))))
-    for place in (found or places(state_dir))[:_LISTED]:
-        print(f"  {visible_line(place.session_id)}  {full_time(place.changed_at)}", file=sys.stderr)
+    for row in named_rows(found or places(state_dir), _LISTED):
+        print(row, file=sys.stderr)
     return None
 
 

@@ -45,9 +45,18 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
     """What stands behind ``sessions`` on the command line; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
+    try:
+        os.path.abspath(args.dir)
+    except OSError:  # it is relative to a folder that was deleted
+        return _refuse(say("cli.cwd_gone"), USAGE_ERROR)
     catalog = Catalog(places.state, redact=redact)
     try:
-        return _Sessions(catalog, args, say).run()
+        status = _Sessions(catalog, args, say).run()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever reads has seen enough; nothing more is flushed at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except SessionFault as fault:
         return _refuse(fault_words(fault, say), FAILED)
     except OSError as error:
@@ -115,9 +124,27 @@ class _Sessions:
             return 0
         for row in _table(found, self._say, workspaces=args.all):
             print(row)
-        size = size_text(self._catalog.disk_use(found))
-        print(self._say("sessions.cli.total", count=len(found), size=size), file=sys.stderr)
+        total = self._counted("total", found)
+        elsewhere = self._elsewhere(trashed=args.trash)
+        print(" · ".join(filter(None, (total, elsewhere))), file=sys.stderr)
         return 0
+
+    def _counted(self, key: str, found: Sequence[SessionFacts]) -> str:
+        """How many these are, and how much room they take."""
+        size = size_text(self._catalog.disk_use(found))
+        key = f"{key}_one" if len(found) == 1 else key
+        return self._say(f"sessions.cli.{key}", count=len(found), size=size)
+
+    def _elsewhere(self, *, trashed: bool) -> str:
+        """How many other workspaces have that the list leaves out; nothing for none."""
+        if self._args.all:
+            return ""
+        here = {facts.key for facts in self._catalog.known(self._workspace, trash_too=True)}
+        count = sum(
+            facts.key not in here and (facts.trashed_at is not None) == trashed
+            for facts in self._catalog.known(trash_too=True)
+        )
+        return self._say("sessions.cli.elsewhere", count=count) if count else ""
 
     def _show(self, place: SessionPlace) -> int:
         facts = self._catalog.facts_at(place)
@@ -170,31 +197,36 @@ class _Sessions:
         gone = [facts for facts in everything if facts.trashed_at is not None]
         if args.id:
             keys = {p.key for p in self._catalog.find(args.id, self._workspace, trashed=True)}
-            gone = [facts for facts in gone if facts.key.encode() in keys]
+            gone = [facts for facts in gone if os.fsencode(facts.key) in keys]
         for row in _table(gone, self._say, workspaces=args.all):
             print(row)
-        size = size_text(self._catalog.disk_use(gone))
+        elsewhere = "" if args.id else self._elsewhere(trashed=True)
+        status = 0
         if not gone:
-            print(self._say("sessions.cli.trash_empty"))
+            key = "trash_empty_here" if elsewhere else "trash_empty"
+            said = self._say(f"sessions.cli.{key}")
         elif not args.force:
-            print(self._say("sessions.cli.would_prune", count=len(gone), size=size))
-            return FAILED
+            said, status = self._counted("would_prune", gone), FAILED
         else:
+            said = self._counted("pruned", gone)
             for facts in gone:
                 self._catalog.prune(facts)
-            print(self._say("sessions.cli.pruned", count=len(gone), size=size))
-        return 0
+        print(" · ".join(filter(None, (said, elsewhere))))
+        return status
 
     def _not_one(self, found: Sequence[SessionPlace]) -> int:
-        key = "sessions.cli.several" if found else "sessions.cli.unknown"
-        _refuse(self._say(key, id=self._args.id), USAGE_ERROR)
         listed = [self._catalog.facts_at(place) for place in found]
+        key, elsewhere = "several", ""
         if not found:
             here = self._catalog.list(self._workspace, trash_too=True)
             trashed = self._args.action == "restore"
             listed = [facts for facts in here if (facts.trashed_at is not None) == trashed]
-        for row in _table(listed, self._say):
-            print(row, file=sys.stderr)
+            key = "unknown" if listed else "unknown_none"
+            elsewhere = self._elsewhere(trashed=trashed)
+        _refuse(self._say(f"sessions.cli.{key}", id=self._args.id), USAGE_ERROR)
+        for row in [*_table(listed, self._say), elsewhere]:
+            if row:
+                print(row, file=sys.stderr)
         return USAGE_ERROR
 
     def _as_json(self, facts: SessionFacts) -> dict[str, object]:

@@ -24,6 +24,7 @@ from duckflow_tui.session.recording import (
 )
 from duckflow_tui.session.restore import Restored
 from duckflow_tui.state.agent import AgentState, SessionInfo
+from duckflow_tui.state.context import on_the_way
 from duckflow_tui.state.events import JournalChanged, SessionResumed
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.store import Record, Store
@@ -85,6 +86,7 @@ async def attend(
         store.dispatch(JournalChanged(unkept=NO_SESSION))
     if recording.restored is not None:
         await _take_up(engine, recording.restored, choice, workspace, effect)
+        recording.taken_up()
     forget()
     engine.begun = begun
 
@@ -104,6 +106,7 @@ async def _take_up(
     had_consent = bool(state.grants or state.accepted_words)
     commands = sum(process.runs for process in state.processes)
     worked = state.turn is not None
+    lost = on_the_way(state.requests, state.turn.turn_id) if state.turn is not None else ()
     main = choice.settings.roles.of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
     replaced = _is_another_folder(restored, workspace)
@@ -128,8 +131,12 @@ async def _take_up(
         for_model += " The workspace is another folder than before: read files again."
     key = "resume.resumed_consent" if had_consent else "resume.resumed"
     engine.notices.say(key, for_model=for_model)
+    if lost:
+        key = "resume.reply_lost" if len(lost) == 1 else "resume.replies_lost"
+        engine.notices.say(key, count=str(len(lost)))
     if state.turn is not None and state.turn.pause == "paused":
-        engine.notices.say("resume.interrupted")
+        drafted = bool(state.draft.strip())
+        engine.notices.say("resume.interrupted_draft" if drafted else "resume.interrupted")
     if commands:
         engine.notices.say("resume.commands_ended", count=str(commands))
     if replaced:

@@ -112,6 +112,8 @@ def judgement_of(decision: TurnDecision) -> JsonObject:
             | {"priority": claim.priority}
             for claim in decision.requirements
         ]
+    if decision.continues is not None:
+        fields["continues"] = decision.continues
     if decision.step is not None:
         fields["step"] = decision.step.value
     fields["next_step"] = decision.next_step.value

@@ -46,6 +46,7 @@ _FIELDS: Final = frozenset(
         "confidence",
         "task_profile",
         "requirements",
+        "continues",
         "step",
         "next_step",
         "prompt_pattern",
@@ -56,6 +57,16 @@ _FIELDS: Final = frozenset(
 )
 _ACTION_FIELDS: Final = frozenset({"operation", "args", "reasoning", "intent", "alternatives"})
 _CHECK_KINDS: Final[tuple[CheckKind, ...]] = get_args(CheckKind)
+#: What models also call a kind of check. A file with a text behind its path is looked into.
+_ALSO_CALLED: Final[dict[str, CheckKind]] = {
+    **dict.fromkeys(("shell", "run", "cmd", "exec", "test", "exit_code"), "command"),
+    **dict.fromkeys(("file", "exists", "path", "file_exist", "exist"), "file_exists"),
+    **dict.fromkeys(
+        ("contains", "content", "contents", "text", "grep", "file_contain", "file_content"),
+        "file_contains",
+    ),
+    **dict.fromkeys(("judgment", "judge", "evaluation", "review", "manual"), "judgement"),
+}
 _DELTA_LINES: Final = ("goal", "why_now", "decision")
 _DELTA_LISTS: Final = ("constraints", "plan_brief", "open_questions", "context_refs")
 
@@ -106,6 +117,7 @@ class DecisionReader:
             confidence=self._confidence(data.get("confidence")),
             task_profile=self._choice(TaskProfile, data, "task_profile"),
             requirements=self._requirements(data.get("requirements")),
+            continues=self._yes_or_no(data, "continues"),
             step=self._step(data),
             next_step=self._next_step(data, actions, question),
             prompt_pattern=self._choice(PromptPattern, data, "prompt_pattern")
@@ -269,6 +281,15 @@ class DecisionReader:
             self.warnings.append(f"confidence {value:g} is outside 0 to 1, taken as {clamped:g}")
         return clamped
 
+    def _yes_or_no(self, data: JsonObject, name: str) -> bool | None:
+        value = data.get(name)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str) and (said := value.strip().lower()) in ("true", "false"):
+            return said == "true"
+        self.warnings.append(f"{name} {_quoted(value)} is neither true nor false")
+        return None
+
     def _requirements(self, value: object) -> tuple[RequirementClaim, ...]:
         found: list[RequirementClaim] = []
         for item in self._items("requirements", value):
@@ -296,10 +317,10 @@ class DecisionReader:
         fields = cast("JsonObject", value) if isinstance(value, dict) else {}
         kind, what = fields.get("kind"), fields.get("value")
         words = what.strip() if isinstance(what, str) else ""
-        known = kind if kind in _CHECK_KINDS else None
+        known = _kind_of_check(kind, words)
         if known is None or (known != "judgement" and not words):
             self.warnings.append("a requirement's check cannot be read, left to judgement")
-            return Check()
+            return Check(value=words)  # what it names is what to look at
         return Check(kind=known, value=words)
 
     def _step(self, data: JsonObject) -> Phase | None:
@@ -390,3 +411,15 @@ class DecisionReader:
 def _quoted(value: object) -> str:
     text = str(value)
     return f"“{text[:60]}…”" if len(text) > 60 else f"“{text}”"
+
+
+def _kind_of_check(kind: object, value: str) -> CheckKind | None:
+    """The kind, by another name too; None for one that nothing tells."""
+    if not isinstance(kind, str):
+        return None
+    name = kind.strip().lower().replace("-", "_").replace(" ", "_")
+    exact: dict[str, CheckKind] = {known: known for known in _CHECK_KINDS}
+    if name in exact:
+        return exact[name]
+    known = _ALSO_CALLED.get(name)
+    return "file_contains" if known == "file_exists" and ": " in value else known

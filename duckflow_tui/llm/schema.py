@@ -51,6 +51,7 @@ _AFTER_REPLY: Final[JsonObject] = {
             "required": ["requirement"],
         },
     },
+    "continues": {"type": "boolean"},
     "step": {"type": "string", "enum": list(STEPS)},
     "next_step": {"type": "string", "enum": list(NEXT_STEPS)},
     "prompt_pattern": {"type": "string", "enum": list(PATTERNS)},

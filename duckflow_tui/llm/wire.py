@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
 _LINE_END: Final = re.compile(rb"[\r\n]")
+_MOST_TOKENS: Final = 100_000_000  # of one request; the largest windows take a tenth of it
 #: A half of a surrogate pair, escaped or as the bytes that UTF-8 forbids.
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 _MAX_WITH_HALVES: Final = 256 * 1024  # bytes; as Python objects JSON may take 40 times its size
@@ -171,11 +172,14 @@ class _ReplyDetails(_Wire):
     reasoning_tokens: int | None = None
 
 
-class WireUsage(_Wire):
-    """Token counts as the endpoint states them."""
+_Tokens = Annotated[int, Field(strict=True, ge=0, le=_MOST_TOKENS)]
 
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int = Field(default=0, ge=0)
+
+class WireUsage(_Wire):
+    """Token counts as the endpoint states them: whole numbers up to a hundred million."""
+
+    prompt_tokens: _Tokens = 0
+    completion_tokens: _Tokens = 0
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _ReplyDetails | None = None
 

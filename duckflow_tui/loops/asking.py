@@ -10,6 +10,7 @@ from duckflow_tui.llm.service import DecisionReply
 from duckflow_tui.loops.compacting import Compactor
 from duckflow_tui.loops.endings import TurnEnd
 from duckflow_tui.loops.parts import TurnParts
+from duckflow_tui.prompting.compiler import estimated_tokens
 from duckflow_tui.state.agent import Waiting
 from duckflow_tui.state.decision import PromptPattern, TurnDecision
 from duckflow_tui.state.events import (
@@ -105,14 +106,13 @@ class Asker:
         if self._leads:
             await self._compactor.make_room()
         while True:
-            await self._parts.budget.permit(self._purpose, step_id=self._step_id, aside=self._aside)
-            prompt = self._parts.prompts.compile(
-                self._parts.specs(),
-                pattern,
-                thread=self._step_id,
+            await self._parts.budget.permit(
+                self._purpose,
+                step_id=self._step_id,
                 aside=self._aside,
-                answers=self._answers,
+                size=lambda: estimated_tokens(self._prompt(pattern, role)),
             )
+            prompt = self._prompt(pattern, role)
             try:
                 reply = await self._request(prompt, role)
             except LlmError as error:
@@ -127,6 +127,17 @@ class Asker:
             if not reply.call.estimated:
                 self._parts.prompts.learn(prompt, reply.call.tokens_in)
             return reply
+
+    def _prompt(self, pattern: PromptPattern, role: Role) -> Prompt:
+        """The request as the conversation is now."""
+        return self._parts.prompts.compile(
+            self._parts.specs(),
+            pattern,
+            thread=self._step_id,
+            aside=self._aside,
+            answers=self._answers,
+            window=self._parts.window(role),
+        )
 
     @property
     def _leads(self) -> bool:

@@ -1,8 +1,9 @@
-"""Hard limits on calls to models: the next call beyond one is not sent, the user is asked first."""
+"""Hard limits on calls to models: a call beyond one is not sent, the user is asked first."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,9 +15,12 @@ from duckflow_tui.state.agent import AgentState, TurnOutcome
 from duckflow_tui.state.cards import BUDGET_OPTIONS, Card, CardAnswer, CardKind
 from duckflow_tui.state.events import (
     BudgetRaised,
+    CardOpened,
     LlmCallFinished,
     ObjectiveChanged,
+    SessionResumed,
     StepChanged,
+    TurnFinished,
     TurnStarted,
     UserMessageAdded,
 )
@@ -37,7 +41,7 @@ class BudgetLimits:
     """What may be spent before the user is asked; 0 is no limit.
 
     Calls count for a turn, and for each run of a step by itself; tokens and cost in US dollars
-    for the session.
+    for the session. Of a call its tokens are estimated before; its cost is known only behind it.
     """
 
     max_calls: int = 60
@@ -47,17 +51,19 @@ class BudgetLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """A limit that is reached."""
+    """A limit that is reached, or that ``coming`` tokens of the next call would pass."""
 
     what: What
     used: float
     limit: float
     step: float  # by which the user may raise it: as much again as the settings allow
+    coming: int = 0
 
     @property
     def raised(self) -> float:
         """What the limit would be; enough for a call where it was passed by far."""
-        return self.limit + self.step * (int((self.used - self.limit) / self.step) + 1)
+        over = max(self.used + self.coming - self.limit, 0)
+        return self.limit + self.step * (int(over / self.step) + 1)
 
 
 class CallBudget:
@@ -79,41 +85,76 @@ class CallBudget:
         self._end: tuple[TurnOutcome, Status] | None = None
         self._asking = asyncio.Lock()  # calls that come at once open one card
         self._said_no_price = False
+        self._before: dict[str, Card] = {}  # that were open when an earlier process ended
         store.watch(self._hear)
 
-    async def permit(self, purpose: Purpose, *, step_id: str = "", aside: bool = False) -> None:
-        """Count a call that is about to be sent; at a limit ask, and wait for the answer.
+    async def permit(
+        self,
+        purpose: Purpose,
+        *,
+        step_id: str = "",
+        aside: bool = False,
+        size: Callable[[], int] | None = None,
+    ) -> None:
+        """Count a call that is about to be sent; at a limit ask, and wait for the answer. ``size``
+        estimates its tokens, as the conversation is now; it is asked only where tokens are limited.
 
         Raises BudgetEnd when it must not be sent.
         """
         while True:
             if self._end is not None:
                 raise BudgetEnd(*self._end)
-            if self._over(step_id) is None:
+            if self._over(step_id, size) is None:
                 self._made[step_id] = self._made.get(step_id, 0) + 1
                 return
             async with self._asking:
-                over = self._over(step_id)
+                over = self._over(step_id, size)
                 if self._end is None and over is not None:
                     await self._ask(over, purpose, step_id, aside)
 
     # --- what is used up ---------------------------------------------------------------------
 
-    def _over(self, step_id: str) -> _Over | None:
+    def _over(self, step_id: str, size: Callable[[], int] | None) -> _Over | None:
+        if (before := self._before.get(step_id)) is not None:
+            return self._as_asked(before)
         limits, usage = self._limits, self._store.state.usage
         made, most = self._made.get(step_id, 0), limits.max_calls + self._more.get(step_id, 0)
         if limits.max_calls and made >= most:
             return _Over("calls", made, most, limits.max_calls)
         tokens, most = usage.tokens_in + usage.tokens_out, limits.max_tokens + usage.more_tokens
-        if limits.max_tokens and tokens >= most:
-            return _Over("tokens", tokens, most, limits.max_tokens)
+        if limits.max_tokens:
+            coming = 0 if size is None or tokens >= most else size()
+            if tokens >= most or tokens + coming > most:
+                return _Over("tokens", tokens, most, limits.max_tokens, coming)
         cost, dollars = usage.cost or 0.0, limits.max_cost + usage.more_cost
         if limits.max_cost and cost >= dollars:
             return _Over("cost", cost, dollars, limits.max_cost)
         return None
 
-    def _hear(self, _state: AgentState, record: Record) -> None:
+    def _as_asked(self, card: Card) -> _Over:
+        """What an earlier process had asked; the calls it had counted count on."""
+        facts, limits = card.facts, self._limits
+        used, limit, raised = (float(facts[name]) for name in ("used", "limit", "raise_to"))
+        what: What = "calls"
+        match facts["what"]:
+            case "tokens":
+                what = "tokens"
+            case "cost":
+                what = "cost"
+            case _:
+                self._made[card.step_id] = int(used)
+                self._more[card.step_id] = int(limit) - limits.max_calls
+        return _Over(what, used, limit, raised - limit, int(facts.get("next", 0)))
+
+    def _hear(self, state: AgentState, record: Record) -> None:
         match record.event:
+            case SessionResumed() if state.interrupted is not None:
+                asked = state.interrupted.asked
+                self._before = {c.step_id: c for c in asked if c.kind is CardKind.BUDGET}
+            case CardOpened(card=card) if card.kind is CardKind.BUDGET:
+                self._before.pop(card.step_id, None)
+            case TurnFinished():
+                self._before = {}
             case TurnStarted():
                 self._end = None
                 self._forget(_TURN)
@@ -139,6 +180,7 @@ class CallBudget:
 
     async def _ask(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
         card_id = self._ids("card")
+        coming = {"next": _figure(over.coming)} if over.coming else {}
         card = Card(
             card_id=card_id,
             kind=CardKind.BUDGET,
@@ -151,6 +193,7 @@ class CallBudget:
                 "limit": _figure(over.limit),
                 "raise_to": _figure(over.raised),
                 "purpose": purpose,
+                **coming,
             },
             opened_at=self._store.clock.now(),
         )

@@ -12,7 +12,7 @@ from duckflow_tui.loops.pace_keeper import PaceKeeper
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.questions import Unreadable
 from duckflow_tui.loops.understanding import next_id
-from duckflow_tui.pacing.situations import tried
+from duckflow_tui.pacing.situations import MOST_TRIED, tried
 from duckflow_tui.prompting.frames import framed
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.events import (
@@ -179,9 +179,9 @@ class ConsultWays:
     async def tidy_results(self) -> None:
         """What is known so far, in order; it is kept with the objective."""
         done = execution(self._log())
-        lines = [f"- {text}" for text in done.results]
-        lines += [f"- failed: {error.operation}: {error.message}" for error in done.errors]
-        text = "\n".join(lines)
+        lines = [f"- {_plain(text)}" for text in done.results]
+        lines += [f"- failed: {_plain(error.operation)}: {error.message}" for error in done.errors]
+        text = "\n".join(dict.fromkeys(lines))
         if text:
             try:
                 text = await self._services.digest(text)
@@ -241,7 +241,7 @@ class ConsultWays:
         return one_line(self._keeper.said or brief, _LINE)
 
     def _tried(self) -> str:
-        lines = [f"- {entry.text}" for entry in tried(self._log())]
+        lines = [f"- {entry.text}" for entry in tried(self._log())[-MOST_TRIED:]]
         strategy = self._strategy()
         return "\n".join([f"- {strategy}", *lines] if strategy else lines)
 
@@ -277,3 +277,9 @@ def _found(objective: TaskObjective, text: str) -> RequirementItem | None:
 def _new(objective: TaskObjective, text: str) -> RequirementItem:
     taken = {item.requirement_id for item in objective.extracted_requirements}
     return RequirementItem(requirement_id=next_id(taken), requirement=text)
+
+
+def _plain(call: str) -> str:
+    """A call whose operation is named first, without the room it comes from."""
+    name, space, rest = call.partition(" ")
+    return f"{name.rpartition('.')[2].replace('_', ' ')}{space}{rest}"

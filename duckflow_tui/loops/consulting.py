@@ -10,6 +10,7 @@ from duckflow_tui.loops.cards import CardClosed
 from duckflow_tui.loops.consult_ways import MORE_LOOPS, ConsultWays
 from duckflow_tui.loops.pace_keeper import PaceKeeper
 from duckflow_tui.loops.parts import TurnParts
+from duckflow_tui.loops.resuming import waiting_card
 from duckflow_tui.safety.gates import ConsentMissing
 from duckflow_tui.state.agent import TurnOutcome
 from duckflow_tui.state.cards import CONSULTATION_OPTIONS, TELL, Card, CardAnswer, CardKind
@@ -43,6 +44,8 @@ class Consulted:
         match self.end:
             case "accepted":
                 return ("done" if self.met else "partial"), Status.SUCCESS
+            case "stopped":
+                return "partial", Status.SUCCESS
             case "nobody" if self.at_limit:
                 return "limit", Status.REQUIRES_USER_INPUT
             case _:
@@ -71,18 +74,31 @@ class Consultation:
 
     async def if_due(self) -> Consulted | None:
         """Ask when something is due; None when nothing is. Everything else goes on meanwhile."""
-        due = self._keeper.due()
-        if due is None:
+        situation = self._before() or self._now()
+        if situation is None:
             return None
-        pattern, cause = due
-        situation = self._keeper.asking(pattern, cause, self._log())
         try:
             answer = await self._answer(situation)
         except ConsentMissing:
             return self._nobody(situation)
         except CardClosed as closed:  # renewed: the user let it go on by another key
             return Consulted("goes_on" if closed.reason == "renewed" else "waits")
-        return await self._take(answer, pattern)
+        return await self._take(answer, situation.pattern)
+
+    def _before(self) -> Situation | None:
+        """What the user was being asked when an earlier process ended."""
+        card = waiting_card(self._parts.store.state, CardKind.CONSULTATION, self._step_id)
+        if card is not None and card.situation is not None:
+            self._keeper.asked(card.situation)
+            return card.situation
+        return None
+
+    def _now(self) -> Situation | None:
+        if (grown := self._keeper.grow()) is not None:
+            old, new = map(str, grown)
+            self._parts.notices.say("pace.grown", step_id=self._step_id, old=old, new=new)
+        due = self._keeper.due()
+        return None if due is None else self._keeper.asking(*due, self._log())
 
     async def _answer(self, situation: Situation) -> CardAnswer:
         """The user's answer; one that needs words and has none asks again (S0-43)."""

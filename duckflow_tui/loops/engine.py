@@ -29,6 +29,7 @@ from duckflow_tui.loops.plan_keys import PlanKeys
 from duckflow_tui.loops.questions import Questioned, Questioner
 from duckflow_tui.loops.request_log import RequestLog, SentRequests
 from duckflow_tui.loops.requirement_checks import RequirementChecks
+from duckflow_tui.loops.rewind_keys import Earlier, RewindKeys
 from duckflow_tui.loops.spawning import Spawn
 from duckflow_tui.loops.task_loop import TaskLoop
 from duckflow_tui.loops.title_keys import TitleKeys
@@ -144,6 +145,7 @@ class EngineParts:
     servers: ToolServers
     commands: Commands
     notes: Notes  # of the project, over its sessions
+    earlier: Earlier  # what was recorded of the session
     redact: Callable[[str], str]  # takes keys out of a text that is shown
     execution: Literal["auto", "adaptive", "tasklist"] = "auto"
     pacemaker: Pacemaker = field(default_factory=Pacemaker)
@@ -211,6 +213,9 @@ class Engine:
         self.ledger = LedgerKeys(parts.store)
         self.title = TitleKeys(parts.store)
         self.context = ContextKeys(self._turn_parts, parts.router.earlier)
+        self.rewind = RewindKeys(
+            self._turn_parts, parts.earlier, parts.router.undo_last, lambda: bool(self._chat.turn)
+        )
         self.memory = MemoryKeys(parts.store, parts.notes)
         self.pace = PaceKeys(parts.store, self._cards, self._control)
 

@@ -43,7 +43,11 @@ class Escalation:
                 card_id=card_id,
                 kind=CardKind.ESCALATION,
                 subject=card_id,
-                options=ESCALATION_OPTIONS,
+                options=tuple(
+                    option
+                    for option in ESCALATION_OPTIONS
+                    if report.analysis is None or option.action != "assistance"
+                ),
                 escalation=report,
                 opened_at=self._parts.store.clock.now(),
             )

@@ -22,6 +22,7 @@ from duckflow_tui.state.objective import (
 )
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # of a requirement in the mean, by its priority
+UNSEEN: Final = 0.5  # of a requirement that nothing shows, or whose check could not run, at most
 _DIFFS: Final = 2  # changed files that are kept as evidence of a requirement
 _DIFF_LINES: Final = 8  # of each
 _WORDS: Final = 300  # characters of a sentence of the evaluator
@@ -30,13 +31,15 @@ _WORDS: Final = 300  # characters of a sentence of the evaluator
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How far the objective is met; ``vetoes`` name requirements whose check overruled the
-    evaluator, in either direction.
+    evaluator, in either direction. ``unproven``: it would be done if the evaluator's word were
+    enough where a check could not be run.
     """
 
     score: float
     done: bool
     vetoes: tuple[str, ...] = ()
     mismatch: bool = False
+    unproven: bool = False
 
 
 def judged(
@@ -48,21 +51,23 @@ def judged(
 ) -> RequirementItem:
     """The requirement with level, state and evidence.
 
-    A check that ran decides alone. Without one the evaluator's score does; where a check could not
-    be run, the requirement is at most partly met: nobody saw what was to be seen.
+    A check that ran decides alone. Without one the evaluator's score does; where the evaluator
+    names nothing that shows it, or a check could not be run, the requirement is at most partly
+    met, and half of it counts: nobody saw what was to be seen.
     """
     score = 0.0 if evaluation is None else _score(evaluation, item)
     evidence: list[Evidence] = []
     if finding is not None and finding.evidence is not None:
         evidence.append(finding.evidence)
     if finding is None or finding.verdict == "unchecked":
-        level = score
+        named = () if evaluation is None else evaluation.evidence.get(item.requirement_id, ())
+        said = [text for text in named if text.strip()]
+        level = score if finding is None and said else min(score, UNSEEN)
         state = RequirementState.REFUTED
-        if score >= VETO_BELOW:
+        if level >= VETO_BELOW:
             state = RequirementState.PARTLY
-        if score >= DONE_FROM and finding is None:
+        if level >= DONE_FROM:
             state = RequirementState.MET
-        said = () if evaluation is None else evaluation.evidence.get(item.requirement_id, ())
         evidence.extend(
             Evidence(
                 kind="judgement",
@@ -89,31 +94,51 @@ def verdict(
     findings: Mapping[str, Finding],
     evaluation: SatisfactionEvaluation | None,
 ) -> Verdict:
-    """Done from 0.80 on, unless a requirement of priority 1 is under 0.50 (S1-28, C14).
+    """Done from 0.80 on, unless a requirement of priority 1 is under 0.50 (S1-28, C14), or the
+    evaluator rejects the result.
 
     Without an evaluation the score is the mean of the levels, weighted 3, 2, 1 by priority. With
-    one it is the evaluator's: but where a check refutes a requirement, at most that mean, and where
-    the evaluator scored one low that a check shows to be met, that mean itself.
+    one it is the lower of the evaluator's and that mean, because no word on the whole stands over
+    what was said of its parts; but where the evaluator scored a requirement low that a check shows
+    to be met, and no check refutes one, it is the mean.
     """
-    mean = weighted(items)
-    score = mean if evaluation is None else evaluation.overall_score
-    vetoes: list[str] = []
+    if evaluation is None:
+        score, done = _done(items, None)
+        return Verdict(score, done)
+    scores = evaluation.requirement_scores
+    praised = evaluation.overall_score >= DONE_FROM
+    refuted = _with(findings, "refuted")
+    raised = [key for key in _with(findings, "met") if scores.get(key, 1.0) < VETO_BELOW]
+    vetoes = [key for key in refuted if praised or scores.get(key, 0.0) >= VETO_BELOW]
+    heard = None if raised and not refuted else evaluation
+    score, done = _done(items, heard)
+    believed = [_believed(item, evaluation, findings) for item in items]
+    unproven = not done and _done(believed, heard)[1]
+    mismatch = evaluation.completion_recommendation is not (done or unproven)
+    return Verdict(score, done, (*vetoes, *raised), mismatch, unproven)
+
+
+def _done(
+    items: Sequence[RequirementItem], evaluation: SatisfactionEvaluation | None
+) -> tuple[float, bool]:
+    score, rejected = weighted(items), False
     if evaluation is not None:
-        refuted = _with(findings, "refuted")
-        praised = evaluation.overall_score >= DONE_FROM
-        scores = evaluation.requirement_scores
-        vetoes = [key for key in refuted if praised or scores.get(key, 0.0) >= VETO_BELOW]
-        raised = [key for key in _with(findings, "met") if scores.get(key, 1.0) < VETO_BELOW]
-        if raised:
-            vetoes.extend(raised)
-            score = mean
-        if refuted:
-            score = min(evaluation.overall_score, mean)
+        overall = evaluation.overall_score
+        score = min(overall, score) if items else overall
+        rejected = evaluation.verdict == "reject"
     score = round(score, 6)
     blocked = any(r.priority == 1 and r.satisfaction_level < VETO_BELOW for r in items)
-    done = score >= DONE_FROM and not blocked
-    mismatch = evaluation is not None and evaluation.completion_recommendation is not done
-    return Verdict(score, done, tuple(vetoes), mismatch)
+    return score, score >= DONE_FROM and not (blocked or rejected)
+
+
+def _believed(
+    item: RequirementItem, evaluation: SatisfactionEvaluation, findings: Mapping[str, Finding]
+) -> RequirementItem:
+    """The requirement at the evaluator's score where its check could not be run."""
+    finding = findings.get(item.requirement_id)
+    if finding is None or finding.verdict != "unchecked":
+        return item
+    return item.model_copy(update={"satisfaction_level": _score(evaluation, item)})
 
 
 def weighted(items: Sequence[RequirementItem]) -> float:
@@ -136,6 +161,8 @@ def lacking(
             continue
         finding = findings.get(item.requirement_id)
         why = "" if finding is None else f" ({finding.words})"
+        if finding is None and item.satisfaction_level > 0 and not item.evidence:
+            why = " (no result was named that shows it)"
         words = one_line(f"{item.requirement}{why}", 2 * _WORDS)
         found.append(MissingItem(what=words, priority=item.priority))
     if evaluation is not None and not found:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from duckflow_tui.loops.understanding import next_id
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.events import RequirementEdited, RequirementWaived, StateError
 from duckflow_tui.state.objective import RequirementItem
 from duckflow_tui.state.store import Store
 
-_NO_REQUEST = "There is no request in hand."
-_NO_WORDS = "A requirement needs words."
-
 
 class LedgerKeys:
-    """Each method returns what is in the way, in words, or nothing. Priorities are 1 to 3."""
+    """Each method returns what is in the way, or nothing. Priorities are 1 to 3."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, text: str, priority: int = 1, check: Check | None = None) -> str:
+    def add(self, text: str, priority: int = 1, check: Check | None = None) -> Told | None:
         """A requirement of the user's own; it counts from now on."""
         objective = self._store.state.objective
         if objective is None:
-            return _NO_REQUEST
+            return _told("no_request")
         taken = {item.requirement_id for item in objective.extracted_requirements}
         return self._put(next_id(taken), text, priority, check or Check(), None)
 
@@ -33,7 +30,7 @@ class LedgerKeys:
         text: str | None = None,
         priority: int | None = None,
         check: Check | None = None,
-    ) -> str:
+    ) -> Told | None:
         """Other words, another priority or another check; None leaves a field as it is."""
         item = self._item(requirement_id)
         if item is None:
@@ -46,26 +43,26 @@ class LedgerKeys:
             item,
         )
 
-    def waive(self, requirement_id: str, because: str = "") -> str:
+    def waive(self, requirement_id: str, because: str = "") -> Told | None:
         """Drop it: it stays on the list and counts no more."""
         return self._waived(requirement_id, waived=True, because=one_line(because, 200))
 
-    def restore(self, requirement_id: str) -> str:
+    def restore(self, requirement_id: str) -> Told | None:
         """Take a dropped one back; it is open again."""
         item = self._item(requirement_id)
         if item is not None and item.counts:
-            return f"Requirement {requirement_id} was not dropped."
+            return _told("not_waived", id=requirement_id)
         return self._waived(requirement_id, waived=False)
 
     def _put(
         self, key: str, text: str, priority: int, check: Check, old: RequirementItem | None
-    ) -> str:
+    ) -> Told | None:
         if not text.strip():
-            return _NO_WORDS
+            return _told("no_words")
         if priority not in (1, 2, 3):
-            return "A priority is 1, 2 or 3."
+            return _told("priority")
         if check.kind != "judgement" and not check.value.strip():
-            return f"A check of kind {check.kind} needs a value."
+            return _told("no_value")
         fields = {"requirement": text.strip(), "priority": priority, "check": check}
         item = (
             RequirementItem(
@@ -76,7 +73,7 @@ class LedgerKeys:
         )
         return self._tried(RequirementEdited(item=item))
 
-    def _waived(self, key: str, *, waived: bool, because: str = "") -> str:
+    def _waived(self, key: str, *, waived: bool, because: str = "") -> Told | None:
         if self._item(key) is None:
             return self._nowhere(key)
         return self._tried(RequirementWaived(requirement_id=key, because=because, waived=waived))
@@ -85,14 +82,18 @@ class LedgerKeys:
         objective = self._store.state.objective
         return objective.requirement(key) if objective is not None else None
 
-    def _nowhere(self, key: str) -> str:
+    def _nowhere(self, key: str) -> Told | None:
         if self._store.state.objective is None:
-            return _NO_REQUEST
-        return f"There is no requirement {one_line(key, 40)}."
+            return _told("no_request")
+        return _told("not_there", id=one_line(key, 40))
 
-    def _tried(self, event: RequirementEdited | RequirementWaived) -> str:
+    def _tried(self, event: RequirementEdited | RequirementWaived) -> Told | None:
         try:
             self._store.dispatch(event)
-        except StateError as error:
-            return str(error)
-        return ""
+        except StateError:
+            return _told("not_now")
+        return None
+
+
+def _told(code: str, **params: str) -> Told:
+    return Told(key=f"ledger.problem.{code}", params=params)

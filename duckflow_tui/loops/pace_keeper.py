@@ -10,14 +10,14 @@ from duckflow_tui.pacing import journal, patterns, profiles, vitals
 from duckflow_tui.pacing.codes import ProgressKind, VitalCause
 from duckflow_tui.pacing.pacemaker import Pacemaker
 from duckflow_tui.pacing.progress import LoopSigns, ProgressWatch, same_action, target
-from duckflow_tui.pacing.situations import achieved, tried
+from duckflow_tui.pacing.situations import situation
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.decision import TaskProfile, TurnDecision
 from duckflow_tui.state.events import LimitExtended, LoopStarted, ObjectiveChanged, VitalsChanged
 from duckflow_tui.state.messages import AssistantMessage, OperationMessage
 from duckflow_tui.state.objective import RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec
-from duckflow_tui.state.pace import Pattern, Reason, Situation
+from duckflow_tui.state.pace import LoopLimit, Pattern, Reason, Situation
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import Role
 from duckflow_tui.state.vitals import VitalChange
@@ -55,8 +55,12 @@ class PaceKeeper:
         self._said_profile: TaskProfile | None = None  # by the model
         self._first = True  # the next decision is the first of the turn
         self._loop = 0
+        self._spent = 0  # loops of the turn's earlier attempts
         self._focus = [store.state.vitals.focus]
+        self._lowered: list[frozenset[VitalCause]] = [frozenset()]  # by what, as ``_focus``
+        self._lowering: set[VitalCause] = set()  # since the loop before
         self._moving = deque[bool](maxlen=_MOVING)
+        self._judged: dict[str, float] = {}  # what the newest mood was made of
         self._low_moods = 0
         self._stuck: Reason | None = None
         self._since_asked: int | None = None
@@ -101,14 +105,21 @@ class PaceKeeper:
         """
         self._rules = profiles.guess(text)
         if fresh:
-            now = self._store.clock.now()
-            self._move(vitals.fresh_stamina(self._store.state.vitals.stamina, at=now))
+            self.fresh()
         elif (objective := self._store.state.objective) is not None:
             self._said_profile = objective.profile
         self._set_limit(fresh=fresh)
 
-    def take_up(self, text: str, loop: int) -> None:
-        """Work on ``text`` goes on that an earlier process had brought to this loop."""
+    def fresh(self) -> None:
+        """A new objective has all of its stamina."""
+        now = self._store.clock.now()
+        self._move(vitals.fresh_stamina(self._store.state.vitals.stamina, at=now))
+
+    def take_up(self, text: str, loop: int, decisions: int = 0) -> None:
+        """Work on ``text`` goes on that an earlier process had brought to this loop, with so many
+        decisions in all its attempts.
+        """
+        self._spent = max(decisions - loop, 0)
         self._rules = profiles.guess(text)
         objective = self._store.state.objective
         self._said_profile = objective.profile if objective is not None else None
@@ -132,11 +143,11 @@ class PaceKeeper:
         self._said = decision.rationale
         state, now = self._store.state, self._store.clock.now()
         refs = self._decision_refs()
-        self._move(
-            vitals.mood(
-                state.vitals.mood, decision.confidence, tuple(self.outcomes), at=now, refs=refs
-            )
+        judged = vitals.mood(
+            state.vitals.mood, decision.confidence, tuple(self.outcomes), at=now, refs=refs
         )
+        self._judged = dict(judged.inputs)
+        self._move(judged)
         low = state.vitals.mood < patterns.LOW_MOOD
         self._low_moods = self._low_moods + 1 if low else 0
         for check, judgement in (
@@ -162,6 +173,8 @@ class PaceKeeper:
         self._follow(signs)
         self._tire(VitalCause.LOOP, refs=signs.refs)
         self._focus.append(self._store.state.vitals.focus)
+        self._lowered.append(frozenset(self._lowering))
+        self._lowering.clear()
         self._moving.append(bool(signs.progress))
 
     def reviewed(self, review: Review, before: TaskObjective) -> None:
@@ -180,6 +193,7 @@ class PaceKeeper:
 
     def attempt(self) -> None:
         """A further attempt at the objective begins: its own limit, counted from nothing."""
+        self._spent += self._loop
         self._loop = 0
         self._other = None
         self.forgive()
@@ -189,7 +203,7 @@ class PaceKeeper:
     def rechoose(self) -> None:
         """The user named the kind of request, or leaves it to the model again."""
         pace = self._store.state.pace
-        self._set_limit(extended=pace.limit.extended if pace else 0)
+        self._set_limit(before=pace.limit if pace else None)
 
     def extend(self, by: int) -> None:
         """The user lets the work go on for so many loops more; those of a step are its own."""
@@ -199,12 +213,31 @@ class PaceKeeper:
             self._store.dispatch(LimitExtended(by=by))
         self._tire(VitalCause.EXTENDED, params={"by": str(by)})
 
+    def grow(self) -> tuple[int, int] | None:
+        """At the limit, let work that moves go on by itself; the limit before and after. None
+        where it has to be asked about. A step's limit is a setting and never grows by itself.
+        """
+        if self._step_limit or self._loop < self.limit:
+            return None
+        pace, old = self._store.state.pace, self.limit
+        assert pace is not None  # set when the turn began
+        first = old - pace.limit.extended
+        by = patterns.grows(self._signals(), first, self._spent)
+        if not by:
+            return None
+        self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
+        journal.grown(old, self.limit)
+        self._tire(VitalCause.GROWN, params={"by": str(by)})
+        return old, self.limit
+
     def forgive(self) -> None:
         """Count repeats anew: there is a new word of the user, or another way."""
         self._watch.forgive()
         self._stuck = None
         self._low_moods = 0
         self._focus = [self._store.state.vitals.focus]
+        self._lowered = [frozenset()]
+        self._lowering.clear()
 
     def ended(self, result: str) -> None:
         """The work is over, with this outcome."""
@@ -220,19 +253,25 @@ class PaceKeeper:
         """The user is asked now; returns what they are shown."""
         signals = self._signals()
         journal.detected(self._loop, pattern, cause)
-        self._consulted.append(pattern)
-        self._since_asked = 0
-        self._stamina_asked = signals.stamina < patterns.LOW_STAMINA
-        return Situation(
+        shown = situation(
+            log,
+            self._store.state,
+            self._reads,
             pattern=pattern,
             cause=cause,
             loop=self._loop,
             limit=self.limit,
-            tried=tried(log),
-            achieved=achieved(log, self._store.state),
             hypothesis=patterns.hypothesis(cause, signals),
-            hypothesis_said=one_line(self._said, _SAID),
+            said=one_line(self._said, _SAID),
         )
+        self.asked(shown)
+        return shown
+
+    def asked(self, situation: Situation) -> None:
+        """The user is shown this; the cool-down begins."""
+        self._consulted.append(situation.pattern)
+        self._since_asked = 0
+        self._stamina_asked = self._store.state.vitals.stamina < patterns.LOW_STAMINA
 
     def _signals(self) -> patterns.Signals:
         state = self._store.state
@@ -250,6 +289,10 @@ class PaceKeeper:
             since_asked=self._since_asked,
             failed=state.pace.failed_operations if state.pace else 0,
             moving=any(self._moving),
+            lowered=tuple(self._lowered),
+            confidence=self._judged.get("confidence"),
+            share=self._judged.get("share", 1.0),
+            attempt=state.turn.attempt if state.turn else 1,
         )
 
     # --- the limit ---------------------------------------------------------------------------
@@ -257,11 +300,12 @@ class PaceKeeper:
     def _take_profile(self, said: TaskProfile | None) -> None:
         """The first decision names the kind; the limit is set anew where that changes it."""
         state = self._store.state
-        self._said_profile = said or self._said_profile
+        # Of the request in hand: the decision may have said that it is another one.
+        self._said_profile = said or (state.objective.profile if state.objective else None)
         profile, by = self._profile()
         pace = state.pace
         if pace is not None and (profile, by) != (pace.limit.profile, pace.limit.chosen_by):
-            self._set_limit(extended=pace.limit.extended)
+            self._set_limit(before=pace.limit)
         objective = state.objective
         # What only the rules guess sets the limit; the objective waits for someone to say it.
         if objective is None or (by == "rules" and self._said_profile is None):
@@ -274,9 +318,9 @@ class PaceKeeper:
         choice = self._store.state.profile_choice
         return profiles.chosen(choice, self._said_profile, self._rules)
 
-    def _set_limit(self, *, fresh: bool = False, extended: int = 0) -> None:
+    def _set_limit(self, *, fresh: bool = False, before: LoopLimit | None = None) -> None:
         profile, by = self._profile()
-        self._pacemaker.start_session(self._store, profile, by, fresh=fresh, extended=extended)
+        self._pacemaker.start_session(self._store, profile, by, fresh=fresh, before=before)
 
     # --- the vitals --------------------------------------------------------------------------
 
@@ -299,6 +343,8 @@ class PaceKeeper:
     def _shift(
         self, by: float, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]
     ) -> None:
+        if by < 0:
+            self._lowering.add(cause)
         old, now = self._store.state.vitals.focus, self._store.clock.now()
         self._move(vitals.focus(old, by, cause, params, at=now, refs=refs))
 

@@ -56,9 +56,11 @@ class PromptSource(Protocol):
         thread: str = "",
         aside: bool = False,
         answers: str = "",
+        window: int = 0,
     ) -> Prompt:
         """The next request: of the conversation, of a step's thread, or beside running work, in
-        answer to the message ``answers``.
+        answer to the message ``answers``. ``window``: tokens that the model which is asked can
+        hold, 0 for as many as the main one.
         """
         ...
 

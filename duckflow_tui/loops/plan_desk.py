@@ -19,7 +19,7 @@ from duckflow_tui.loops.step_report import is_independent
 from duckflow_tui.loops.step_tasks import list_tasks
 from duckflow_tui.loops.task_lists import listed
 from duckflow_tui.loops.task_loop import TaskLoop, WorkBroke, WorkStopped
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.events import (
     PlanProposed,
     PlanRevised,
@@ -45,6 +45,16 @@ from duckflow_tui.state.work import (
 )
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.tools.plan_operations import ListedTask, StepEdit
+
+
+class WorkFault(ToolFault):
+    """Why the work on a plan ended without an outcome; ``told`` says it to the user."""
+
+    def __init__(
+        self, text: str, code: str, outcome: Outcome = Outcome.ERROR, **params: str
+    ) -> None:
+        super().__init__(text, outcome)
+        self.told = Told(key=f"work.ended.{code}", params=params)
 
 
 class PlanDesk:
@@ -208,26 +218,30 @@ class PlanDesk:
     # --- what the turn and the user do ----------------------------------------------------------
 
     async def work_on(self, plan: Plan, only: str = "") -> PlanResult:
-        """Run an approved plan in TaskLoop. Raises ToolFault when it was stopped or broke."""
+        """Run an approved plan in TaskLoop. Raises WorkFault when it was stopped or broke."""
         control = self._control()
         assert control is not None  # work belongs to a turn
         held = next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None)
         if held is not None:
-            raise ToolFault(
+            raise WorkFault(
                 f"Step {held.name!r} is in progress by plan_tool.update_step; say how it ended "
                 "before other work begins.",
+                "busy",
                 Outcome.INVALID,
+                step=held.name,
             )
         run = PlanRun(self._parts, control, plan, only)
         self.put_aside = plan.plan_id  # unless it comes back done, or with another wish
         try:
             result = await self._task_loop.run(run.run())
         except WorkStopped as stopped:
-            raise ToolFault(_stopped(stopped), Outcome.STOPPED) from stopped
+            code = "stopped_by_model" if stopped.by_model else "stopped"
+            raise WorkFault(_stopped(stopped), code, Outcome.STOPPED) from stopped
         except WorkBroke as broke:
-            raise ToolFault(f"The work broke by a fault of the app: {broke}.") from broke
+            text = f"The work broke by a fault of the app: {broke}."
+            raise WorkFault(text, "broke", reason=str(broke)) from broke
         except StateError as error:
-            raise ToolFault(str(error)) from error
+            raise WorkFault(str(error), "not_now") from error
         if result.outcome == "completed" or result.wish:
             self.put_aside = ""
         return result
@@ -248,11 +262,11 @@ class PlanDesk:
             and not is_halted(state, plan)
         )
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> str:
+    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
         """The user's own change of the plan in hand; what is in the way, or nothing."""
         plan = self._parts.store.state.active_plan
         if plan is None:
-            return "There is no plan."
+            return Told(key="plan.problem.no_plan")
         named = [
             edit
             if edit.op != "add" or edit.step_id
@@ -261,11 +275,13 @@ class PlanDesk:
         ]
         try:
             await self._parts.store.commit(PlanRevised(plan=edited(plan, named), by="user"))
-        except (PlanProblem, StateError) as problem:
-            return str(problem)
+        except PlanProblem as problem:
+            return problem.told
+        except StateError:
+            return Told(key="plan.problem.not_now")
         self._approvals.show_again(plan.plan_id)
         end_idle_plan(self._parts.store, plan.plan_id)
-        return ""
+        return None
 
     async def _run_list(self, task_list: list[ListedTask]) -> Output:
         control = self._control()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from duckflow_tui.loops.parts import TurnParts
-from duckflow_tui.loops.plan_desk import PlanDesk, run_words
+from duckflow_tui.loops.plan_desk import PlanDesk, WorkFault, run_words
 from duckflow_tui.loops.plan_held import is_halted
 from duckflow_tui.state.plans import ready_steps
-from duckflow_tui.tools.operation import ToolFault
 
 
 class PlanRest:
@@ -33,8 +32,9 @@ class PlanRest:
             return False
         try:
             result = await self._desk.work_on(plan)
-        except ToolFault as fault:
-            self._parts.notices.warn("work.ended", reason=fault.text, for_model=fault.text)
+        except WorkFault as fault:
+            told = fault.told
+            self._parts.notices.warn(told.key, for_model=fault.text, **told.params)
             return False
         after = next(p for p in state.plans if p.plan_id == plan.plan_id)
         self._parts.notices.say("work.reported", for_model=run_words(after, result))

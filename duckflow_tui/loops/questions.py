@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.service import AskReply, ReplyShape
 from duckflow_tui.loops.budget import CallBudget
 from duckflow_tui.loops.request_log import RequestLog
+from duckflow_tui.prompting.tokens import ScriptCounter
 from duckflow_tui.state.events import LlmCallFinished, LlmCallStarted
 from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.prompt import ChatMessage
@@ -79,8 +81,9 @@ class Questioner:
         """
         problems: tuple[str, ...] = ()
         for _ in range(REPAIRS + 1):
-            await self._budget.permit(purpose, step_id=step_id)
-            reply = await self._once(purpose, role, words(problems), shape, step_id)
+            asked = words(problems)
+            await self._budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
+            reply = await self._once(purpose, role, asked, shape, step_id)
             problems = reply.problems
             if reply.value is not None and not problems:
                 try:
@@ -122,3 +125,9 @@ class Questioner:
         if step_id:
             call = call.model_copy(update={"step_id": step_id})
         self._store.dispatch(LlmCallFinished(call=call))
+
+
+def _tokens(messages: Sequence[ChatMessage]) -> int:
+    """What the request takes, estimated."""
+    counter = ScriptCounter()
+    return sum(counter.count(message.content) for message in messages)

@@ -9,7 +9,7 @@ from duckflow_tui.loops.llm_services import LLMServices
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.questions import Unreadable
 from duckflow_tui.loops.step_report import changed_files, counts, has_done_some
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.work import Plan, Step, StepReport
 
@@ -21,14 +21,16 @@ async def reported(
     log: tuple[OperationMessage, ...],
     *,
     cause: str = "",
+    told: Told | None = None,
     said: str = "",
     calls_before: int = 0,
     duration_s: float = 0.0,
 ) -> StepReport:
     """The report on what ``log`` did of ``step``.
 
-    ``cause`` is why it was not done, empty when it was: then what the model ``said`` at its end is
-    the summary, and a call is made only where it said nothing (C19).
+    ``cause`` is why it was not done, ``told`` the same for the user; empty when it was: then what
+    the model ``said`` at its end is the summary, and a call is made only where it said nothing
+    (C19).
     """
     found = counts(log)
     words = ReportReply(
@@ -38,7 +40,10 @@ async def reported(
         next_action="",
     )
     if cause or not said.strip():
-        words = await _words(parts, plan, step, log, cause) or words
+        worded = await _words(parts, plan, step, log, cause)
+        if worded is not None and worded.cause.strip():
+            told = None
+        words = worded or words
     status = words.status
     if cause:
         status = "partial" if has_done_some(log, parts.specs()) else "failed"
@@ -51,6 +56,7 @@ async def reported(
         status=status,
         summary=words.summary,
         cause=words.cause or cause,
+        told=told,
         next_action=words.next_action,
         **found,
         llm_calls=max(now.calls - calls_before, 0),

@@ -84,6 +84,11 @@ class RequirementChecks:
             case _:
                 return None
 
+    def changed_something(self, log: Sequence[OperationMessage]) -> bool:
+        """Whether any of these calls changed a file, or may have changed something else."""
+        effects = {spec.name: spec.effect for spec in self._specs()}
+        return any(self._may_have_changed(message, effects) for message in log)
+
     # --- commands ----------------------------------------------------------------------------
 
     async def _command(self, item: RequirementItem) -> Finding:

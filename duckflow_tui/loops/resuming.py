@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from duckflow_tui.state.agent import AgentState, TurnInfo
+from duckflow_tui.state.cards import Card, CardKind
 from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.interrupted import Interrupted
 from duckflow_tui.state.messages import (
     AssistantMessage,
     OperationMessage,
     ReportMessage,
+    ReviewMessage,
     UserMessage,
 )
+from duckflow_tui.state.objective import Review, SituationReport
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.session_events import CUT
 from duckflow_tui.state.work import Step, WorkStatus
@@ -117,6 +120,21 @@ def interrupted_at(state: AgentState, step_id: str) -> Interrupted | None:
     found = state.interrupted
     at = found is not None and found.work is not None and found.work.step_id == step_id
     return found if at else None
+
+
+def waiting_card(state: AgentState, kind: CardKind, step_id: str = "") -> Card | None:
+    """The card that an earlier process had asked there, until it is opened again."""
+    return state.interrupted.waiting(kind, step_id) if state.interrupted is not None else None
+
+
+def escalated_before(state: AgentState) -> tuple[Review, SituationReport] | None:
+    """The newest review and the report on it, where the user's answer to it was waited for."""
+    card = waiting_card(state, CardKind.ESCALATION)
+    reviews = (m.review for m in reversed(state.messages) if isinstance(m, ReviewMessage))
+    review = next(reviews, None)
+    if card is None or card.escalation is None or review is None or state.objective is None:
+        return None
+    return review, card.escalation
 
 
 def step_log(state: AgentState, step_id: str) -> list[OperationMessage]:

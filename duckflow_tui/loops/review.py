@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.loops.continuation import (
@@ -20,7 +20,7 @@ from duckflow_tui.loops.llm_services import LLMServices
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.questions import Unreadable
 from duckflow_tui.loops.requirement_checks import Finding
-from duckflow_tui.loops.understanding import TALK, Understanding, only_talk
+from duckflow_tui.loops.understanding import TALK, Understanding, next_id, only_talk
 from duckflow_tui.state.agent import TurnInfo, TurnOutcome
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.decision import TurnDecision
@@ -28,6 +28,7 @@ from duckflow_tui.state.events import (
     AttemptStarted,
     ObjectiveChanged,
     ObjectiveReviewed,
+    RequirementsFound,
     UserMessageAdded,
 )
 from duckflow_tui.state.messages import (
@@ -44,11 +45,15 @@ from duckflow_tui.state.objective import (
     RequirementItem,
     Review,
     SatisfactionEvaluation,
+    SituationReport,
     TaskObjective,
     UnderstandingResult,
 )
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
+
+_UNCHECKED: Final = 200  # characters of the requirements that nobody saw met
+_REQUEST: Final = 500  # characters of a request that is its own requirement
 
 EndKind = Literal[
     "skipped",  # nothing was to be judged
@@ -58,6 +63,7 @@ EndKind = Literal[
     "cancelled",  # the user wants no more of it
     "refused",  # not done, and the user refused the last change: theirs is the next word
     "pending",  # not done, and the user did not say how to go on
+    "unproven",  # it seems done, but what would show it could not be run
     "failed",  # it could not be judged, which was shown
 ]
 
@@ -77,12 +83,17 @@ class ReviewEnd:
                 return "partial", Status.SUCCESS
             case "cancelled":
                 return "stopped", Status.SUCCESS
-            case "refused" | "pending":
+            case "refused" | "pending" | "unproven":
                 return "partial", Status.REQUIRES_USER_INPUT
             case "failed":
                 return "partial", Status.ERROR
             case _:
                 return "done", Status.SUCCESS
+
+    @property
+    def laid_down(self) -> bool:
+        """Whether nothing of it is under way or asked any more, though it is not done."""
+        return self.kind in ("accepted", "cancelled", "refused", "pending", "unproven")
 
 
 class Paced(Protocol):
@@ -140,6 +151,7 @@ class Reviewer:
             return ReviewEnd("skipped")
         if self._store.state.phase is Phase.EXECUTION:
             self._parts.machine.move(Phase.REVIEW, Trigger.DONE)
+        objective = await self._as_said(objective)
         evidence = self._since(objective)
         reply = self._said(objective) or reply
         findings = await self._findings(objective)
@@ -148,7 +160,9 @@ class Reviewer:
         except (LlmError, Unreadable) as error:
             if isinstance(error, LlmError):
                 self._parts.notices.error(f"llm.error.{error.code}", **error.params)
-            self._parts.notices.error("judging.not_judged", reason=_reason(error))
+                self._parts.notices.error("judging.not_judged", reason=_reason(error))
+            else:
+                self._parts.notices.error("judging.unreadable")
             return ReviewEnd("failed", self.satisfaction)
         return await self._judge(objective, log, evidence, findings, evaluation, reply)
 
@@ -160,12 +174,30 @@ class Reviewer:
         if any(item.by_user for item in counted):
             return True
         choice = self._store.state.profile_choice
-        profile = choice or objective.profile
-        if profile in TALK or (self._only_talk and choice is None and not log):
+        if choice in TALK:
             return False
+        # A model that calls it a question and changes files anyway has done work.
+        if not any(message.result.changes for message in log):
+            profile = choice or objective.profile
+            if profile in TALK or (self._only_talk and not log):
+                return False
         if objective.extracted_requirements:
             return bool(counted)
-        return profile is not None
+        stated = (choice or objective.profile) is not None
+        return stated or self._parts.checks.changed_something(log)
+
+    async def _as_said(self, objective: TaskObjective) -> TaskObjective:
+        """The objective with something to be judged: where nobody split the request, the request
+        itself is its requirement.
+        """
+        if objective.extracted_requirements:
+            return objective
+        words = one_line(objective.original_query, _REQUEST)
+        item = RequirementItem(requirement_id=next_id(set()), requirement=words)
+        await self._store.commit(
+            RequirementsFound(objective_id=objective.objective_id, items=(item,))
+        )
+        return objective.model_copy(update={"extracted_requirements": (item,)})
 
     async def _findings(self, objective: TaskObjective) -> dict[str, Finding]:
         found: dict[str, Finding] = {}
@@ -222,7 +254,7 @@ class Reviewer:
         missing = MissingInfoAnalysis()
         if not found.done:
             missing = lacking(items, findings, evaluation)
-            if not refused:
+            if not (refused or found.unproven):
                 missing = await self._missing(items, evaluation, evidence, reply) or missing
         review = Review(
             review_id=self._parts.ids("review"),
@@ -236,6 +268,7 @@ class Reviewer:
             vetoes=found.vetoes,
             unchecked=tuple(key for key, f in findings.items() if f.verdict == "unchecked"),
             mismatch=found.mismatch,
+            unproven=found.unproven,
         )
         number = before.iteration_count + 1
         message = ReviewMessage(message_id=self._parts.ids("msg"), review=review, at=at)
@@ -249,6 +282,9 @@ class Reviewer:
         if refused:
             self._parts.notices.say("judging.refused")
             return ReviewEnd("refused", found.score)
+        if found.unproven:
+            self._parts.notices.warn("judging.unproven", what=_unchecked_words(review))
+            return ReviewEnd("unproven", found.score)
         _, after = self._in_hand()
         context = continuation_context(after, review, missing, evidence)
         if after.iteration_count >= after.max_iterations:
@@ -303,12 +339,26 @@ class Reviewer:
             self._pace.attempt()
         return ReviewEnd("continue", review.score)
 
+    async def ask_again(self, review: Review, report: SituationReport) -> ReviewEnd:
+        """The user was being asked this after that review when an earlier process ended."""
+        _, objective = self._in_hand()
+        evidence = self._since(objective)
+        self.satisfaction = review.score
+        learned = objective.attempts[-1].lessons_learned if objective.attempts else ()
+        missing = MissingInfoAnalysis(missing=review.missing, constraints=learned)
+        context = continuation_context(objective, review, missing, evidence)
+        return await self._escalate(review, context, evidence, report)
+
     async def _escalate(
-        self, review: Review, context: ContinuationContext, evidence: Sequence[OperationMessage]
+        self,
+        review: Review,
+        context: ContinuationContext,
+        evidence: Sequence[OperationMessage],
+        report: SituationReport | None = None,
     ) -> ReviewEnd:
         """Put the situation before the user, and do what they say (S1-29, S1-32…39)."""
         _, objective = self._in_hand()
-        report = situation(objective, review, evidence)
+        report = report or situation(objective, review, evidence)
         answer = await self._escalation.ask(report, tuple(evidence))
         rounds = self._parts.limits.max_attempts
         match answer.way:
@@ -397,6 +447,12 @@ def _same(item: RequirementItem, asked: TaskObjective) -> bool:
     """Whether it is what was asked for when the judgement began."""
     old = asked.requirement(item.requirement_id)
     return old is not None and (old.requirement, old.check) == (item.requirement, item.check)
+
+
+def _unchecked_words(review: Review) -> str:
+    """The requirements whose check could not be run, in a few words."""
+    asked = [item.requirement for item in review.items if item.requirement_id in review.unchecked]
+    return one_line(", ".join(asked), _UNCHECKED)
 
 
 def _reason(error: LlmError | Unreadable) -> str:

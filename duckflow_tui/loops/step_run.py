@@ -22,7 +22,7 @@ from duckflow_tui.loops.step_calls import StepCalls, result_line
 from duckflow_tui.loops.step_report import report_words
 from duckflow_tui.loops.step_tasks import list_tasks
 from duckflow_tui.loops.task_lists import call_of
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.events import (
     PlanStatusChanged,
@@ -50,7 +50,17 @@ IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its 
 
 
 class StepFailed(Exception):
-    """The step cannot be done now; ``str()`` is the cause."""
+    """The step cannot be done now; ``str()`` is the cause, ``told`` the same in the app's own words
+    for the user, where it has some.
+    """
+
+    def __init__(self, text: str, told: Told | None = None) -> None:
+        super().__init__(text)
+        self.told = told
+
+
+def _because(code: str, text: str) -> StepFailed:
+    return StepFailed(text, Told(key=f"work.cause.{code}"))
 
 
 class StepRun:
@@ -101,7 +111,7 @@ class StepRun:
             PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS)
         )
         try:
-            report = await self._report(await self._cause())
+            report = await self._report(*await self._cause())
         except asyncio.CancelledError:
             self._change(WorkStatus.CANCELLED, "stopped")
             raise
@@ -126,25 +136,27 @@ class StepRun:
         )
         return report
 
-    async def _cause(self) -> str:
-        """Do the step; what kept it from being done, or nothing."""
+    async def _cause(self) -> tuple[str, Told | None]:
+        """Do the step; what kept it from being done, or nothing, and the same for the user."""
         try:
             if self._mode == "tasklist":
                 await self._by_list()
             else:
                 await self._adaptive()
         except StepFailed as failed:
-            return str(failed)
+            return str(failed), failed.told
         except BudgetEnd as end:
             self.stopped = True
             self._control.turn_end = end.outcome, end.status
-            return "The user's limit of calls to models was reached, and was not raised."
+            text = "The user's limit of calls to models was reached, and was not raised."
+            return text, Told(key="work.cause.budget")
         except LlmError as error:
             self._parts.notices.error(
                 f"llm.error.{error.code}", step_id=self._step_id, **error.params
             )
-            return f"The model could not be asked: {error.code}, {error.detail}".rstrip(", ")
-        return ""
+            text = f"The model could not be asked: {error.code}, {error.detail}".rstrip(", ")
+            return text, Told(key=f"llm.error.{error.code}", params=error.params)
+        return "", None
 
     # --- adaptive: one decision after each result (S3-8) ----------------------------------------
 
@@ -198,7 +210,7 @@ class StepRun:
             except BudgetEnd:
                 raise
             except TurnEnd as end:
-                raise StepFailed("The model's replies could not be read.") from end
+                raise _because("unreadable", "The model's replies could not be read.") from end
             self._last_reply = decision.reply or self._last_reply
             pace.decided(decision, asker.repaired)
             if decision.refused_by_itself:
@@ -223,10 +235,10 @@ class StepRun:
                     "Ask for an action, or set next_step to done or pending_user.",
                 )
             else:
-                raise StepFailed(_question(decision))
+                raise _question(decision)
             if idle >= IDLE_LOOPS:
                 break
-        raise StepFailed("The model neither acted nor ended the step, twice in a row.")
+        raise _because("idle", "The model neither acted nor ended the step, twice in a row.")
 
     def _ends_with(self, consulted: Consulted) -> bool:
         """Whether the step ends with what there is; raises StepFailed where it cannot go on."""
@@ -235,13 +247,12 @@ class StepRun:
         self.stopped, self.wish = True, consulted.wish
         if not self.wish:
             self._control.turn_end = consulted.outcome
-        raise StepFailed(
-            {
-                "stopped": "The user wanted it to end here.",
-                "waits": "It waits for the user's word.",
-                "nobody": "It could not be done so, and nobody was there to ask.",
-            }[consulted.end]
-        )
+        text = {
+            "stopped": "The user wanted it to end here.",
+            "waits": "It waits for the user's word.",
+            "nobody": "It could not be done so, and nobody was there to ask.",
+        }[consulted.end]
+        raise _because(consulted.end, text)
 
     async def _acted(
         self, dispatcher: Dispatcher, decision: TurnDecision, pace: PaceKeeper
@@ -260,7 +271,7 @@ class StepRun:
     ) -> bool:
         pace.acted(dispatcher.ran, dispatcher.stuck)
         if decision.next_step is NextStep.PENDING_USER:
-            raise StepFailed(_question(decision))
+            raise _question(decision)
         return decision.next_step is NextStep.DONE and all(m.result.went_well for m in ran)
 
     def _tell_refusal(self, decision: TurnDecision) -> None:
@@ -284,7 +295,7 @@ class StepRun:
                 await self._list(failure)
             tasks = _open(self._step)
             if not tasks:
-                raise StepFailed("The list of tasks was empty.")
+                raise _because("no_tasks", "The list of tasks was empty.")
             failure = await self._tasks(tasks)
             if not failure:
                 return
@@ -299,7 +310,9 @@ class StepRun:
         try:
             tasks = await list_tasks(self._parts, self._plan_id, self._step_id, failure)
         except Unreadable as error:
-            raise StepFailed(failure or f"No usable list of tasks: {error}") from error
+            if failure:
+                raise StepFailed(failure) from error
+            raise _because("no_list", f"No usable list of tasks: {error}") from error
         await self._store.commit(
             StepTasksSet(plan_id=self._plan_id, step_id=self._step_id, tasks=tasks)
         )
@@ -359,7 +372,7 @@ class StepRun:
         )
         return message.text
 
-    async def _report(self, cause: str) -> StepReport:
+    async def _report(self, cause: str, told: Told | None) -> StepReport:
         log = tuple(self._calls.log)
         step = self._step
         return await reported(
@@ -368,6 +381,7 @@ class StepRun:
             step,
             log,
             cause=cause,
+            told=told,
             said=self._last_reply,
             calls_before=self._calls_before,
             duration_s=self._store.clock.monotonic() - self._started,
@@ -402,10 +416,12 @@ class StepRun:
         )
 
 
-def _question(decision: TurnDecision) -> str:
+def _question(decision: TurnDecision) -> StepFailed:
     """What the user has to be asked, in the model's words alone: it is shown as the cause."""
     text = decision.question.text if decision.question else decision.reply
-    return one_line(text, 300) or "The user has to be asked, and the model did not say what."
+    if said := one_line(text, 300):
+        return StepFailed(said)
+    return _because("not_said", "The user has to be asked, and the model did not say what.")
 
 
 def _open(step: Step) -> tuple[Task, ...]:

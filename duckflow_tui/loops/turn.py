@@ -7,6 +7,7 @@ from typing import Final
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.loops.asking import Asker
+from duckflow_tui.loops.belonging import RequestInHand, belongs
 from duckflow_tui.loops.consulting import Consultation
 from duckflow_tui.loops.control import TurnControl
 from duckflow_tui.loops.dispatcher import Dispatcher
@@ -15,13 +16,12 @@ from duckflow_tui.loops.pace_keeper import PaceKeeper
 from duckflow_tui.loops.parts import TurnParts
 from duckflow_tui.loops.plan_desk import PlanDesk
 from duckflow_tui.loops.plan_rest import PlanRest
-from duckflow_tui.loops.resuming import decisions_of, rest_of
-from duckflow_tui.loops.review import Reviewer
+from duckflow_tui.loops.resuming import decisions_of, escalated_before, rest_of
+from duckflow_tui.loops.review import ReviewEnd, Reviewer
 from duckflow_tui.loops.turn_end import TurnEnding
 from duckflow_tui.state.agent import TurnInfo, TurnOutcome
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.events import (
-    ObjectiveChanged,
     OutsideChangesTold,
     TurnStarted,
     UserMessageAdded,
@@ -31,7 +31,6 @@ from duckflow_tui.state.memory import updated
 from duckflow_tui.state.messages import (
     UserMessage,
 )
-from duckflow_tui.state.objective import TaskObjective
 from duckflow_tui.state.phase import Phase, Status, Trigger
 
 IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its second (S3-21)
@@ -66,6 +65,7 @@ class Turn:
         self.control.turn_pace = self._pace
         self._dispatcher = Dispatcher(parts.caller, self.control)
         self._asker = Asker(parts)
+        self._request = RequestInHand(parts, message)
         self._reviewer = Reviewer(parts, self._pace)
         self._idle = 0
         self._answer_wanted = False  # a done without a word was sent back once
@@ -83,7 +83,7 @@ class Turn:
             await self._parts.ready()
             await self._loops()
         except TurnEnd as end:
-            await self._finish(end.outcome, end.status)
+            await self._finish(end.outcome, end.status, laid_down=end.laid_down)
         except LlmError as error:
             self._say_error(error)
             recovered = self._parts.machine.recover(f"{error.code}: {error.detail}"[:200])
@@ -135,6 +135,9 @@ class Turn:
         await self.control.safe_point()
         if state.interrupted is not None and state.interrupted.work is not None:
             await self._rest.run()
+        escalated = escalated_before(state)
+        if escalated is not None:
+            self._judged(await self._reviewer.ask_again(*escalated))
         return PromptPattern.BASE_MAIN
 
     async def _consult(self) -> PromptPattern | None:
@@ -149,7 +152,7 @@ class Turn:
             self._idle = 0
             return consulted.next_prompt
         self._rest.put_aside()
-        raise TurnEnd(*consulted.outcome)
+        raise TurnEnd(*consulted.outcome, laid_down=True)
 
     async def _act(self, decision: TurnDecision) -> None:
         machine = self._parts.machine
@@ -157,6 +160,8 @@ class Turn:
             machine.move(decision.step, Trigger.DECISION, decision_id=decision.decision_id)
         machine.set_status(Status.IN_PROGRESS)
         self._remember(decision)
+        if self._request.hear(decision):
+            self._pace.fresh()
         self._pace.decided(decision, self._asker.repaired)
         await self._reviewer.understand(decision)
         if decision.refused_by_itself:
@@ -197,7 +202,7 @@ class Turn:
                 self._idle += 1
                 if self._idle >= IDLE_LOOPS:
                     self._parts.notices.warn("turn.idle")
-                    raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
+                    raise TurnEnd("partial", Status.REQUIRES_USER_INPUT, laid_down=True)
                 self._parts.notices.say(
                     "turn.nothing_asked",
                     for_model="You said continue but asked for no action, so nothing happened. "
@@ -209,9 +214,11 @@ class Turn:
         outcome = self._ending.outcome("done")
         if outcome != "done":
             raise TurnEnd(outcome)
-        end = await self._reviewer.review(self._ending.log(), self._asker.last_reply)
+        self._judged(await self._reviewer.review(self._ending.log(), self._asker.last_reply))
+
+    def _judged(self, end: ReviewEnd) -> None:
         if end.kind != "continue":
-            raise TurnEnd(*end.outcome)
+            raise TurnEnd(*end.outcome, laid_down=end.laid_down)
         self._answer_wanted = False
 
     def _wants_an_answer(self) -> bool:
@@ -243,7 +250,7 @@ class Turn:
         self._idle += 1
         if self._idle >= IDLE_LOOPS:
             self._parts.notices.warn("turn.idle")
-            raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
+            raise TurnEnd("partial", Status.REQUIRES_USER_INPUT, laid_down=True)
 
     # --- what a turn writes down -------------------------------------------------------------
 
@@ -251,6 +258,7 @@ class Turn:
         self._desk.put_aside = ""
         state = self._store.state
         limits = self._parts.limits
+        request = belongs(state, self._message)
         self._store.dispatch(
             TurnStarted(
                 turn=TurnInfo(
@@ -258,6 +266,7 @@ class Turn:
                     message_id=self._message.message_id,
                     max_attempts=limits.max_attempts,
                     limit=limits.max_steps,
+                    request=request,
                     started_at=self._store.clock.now(),
                     calls_before=self._ending.before.calls,
                     tokens_before=self._ending.before.tokens,
@@ -268,26 +277,21 @@ class Turn:
         if state.phase in (Phase.IDLE, Phase.DONE, Phase.AWAITING_APPROVAL):
             self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
         self._parts.machine.set_status(Status.IN_PROGRESS)
-        finished = state.last_turn is None or state.last_turn.outcome == "done"
-        fresh = state.objective is None or finished or state.objective.closed
+        fresh = request in ("new", "guessed_new")
         if fresh:
-            self._store.dispatch(
-                ObjectiveChanged(
-                    objective=TaskObjective(
-                        objective_id=self._parts.ids("obj"),
-                        original_query=self._message.text,
-                        created_at=self._message.at,
-                        max_iterations=limits.max_attempts,
-                    )
-                )
-            )
+            self._request.open()
         self._pace.begin(self._message.text, fresh=fresh)
 
     def _take_up(self, turn: TurnInfo) -> None:
         self._desk.put_aside = ""
         self._parts.machine.set_status(Status.IN_PROGRESS)
-        self._pace.take_up(self._message.text, turn.loop)
-        self._reviewer.take_up(decisions_of(self._store.state))
+        decisions = decisions_of(self._store.state)
+        self._pace.take_up(self._message.text, turn.loop, len(decisions))
+        for first in decisions[:1]:
+            self._request.hear(first)
+        self._reviewer.take_up(decisions)
+        said = (decision.reply for decision in reversed(decisions) if decision.reply.strip())
+        self._asker.last_reply = next(said, "")
 
     def _remember(self, decision: TurnDecision) -> None:
         state = self._store.state
@@ -322,7 +326,9 @@ class Turn:
     def _say_error(self, error: LlmError) -> None:
         self._parts.notices.error(f"llm.error.{error.code}", **error.params)
 
-    async def _finish(self, outcome: TurnOutcome, status: Status) -> None:
+    async def _finish(
+        self, outcome: TurnOutcome, status: Status, *, laid_down: bool = False
+    ) -> None:
         self._pace.ended(outcome)
         reply, satisfaction = self._asker.last_reply, self._reviewer.satisfaction
-        await self._ending.finish(outcome, status, reply, satisfaction)
+        await self._ending.finish(outcome, status, reply, satisfaction, laid_down=laid_down)

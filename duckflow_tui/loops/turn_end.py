@@ -65,14 +65,24 @@ class TurnEnding:
         return wanted
 
     async def finish(
-        self, outcome: TurnOutcome, status: Status, reply: str, satisfaction: float | None
+        self,
+        outcome: TurnOutcome,
+        status: Status,
+        reply: str,
+        satisfaction: float | None,
+        *,
+        laid_down: bool = False,
     ) -> None:
-        """Lay down what still runs, walk to the end, and commit ``TurnFinished``."""
+        """Lay down what still runs, walk to the end, and commit ``TurnFinished``. ``laid_down``:
+        work that is not done, and of which nothing is under way or asked any more (S4-56).
+        """
         machine = self._parts.machine
         self._lay_steps_down()
         if outcome in ("done", "denied"):
             self._walk_to_done()
         elif outcome != "failed":
+            if laid_down:
+                machine.reset(Trigger.STOP)
             machine.set_status(status)
         usage, before = self._store.state.usage, self.before
         cost = None

@@ -49,11 +49,10 @@ class Understanding:
         none_yet = not (claims or objective.extracted_requirements)
         if none_yet and self._is_task(decision) and not waits:
             claims = await self._extracted(objective)
-        items = _new_items(objective, claims)
-        if len(items) > MAX_NEW:
-            found, kept = str(len(items)), str(MAX_NEW)
-            self._parts.notices.warn("judging.many", found=found, kept=kept)
-            items = items[:MAX_NEW]
+        found, items = new_items(objective, claims)
+        if found > len(items):
+            kept = str(len(items))
+            self._parts.notices.warn("judging.many", found=str(found), kept=kept)
         if items:
             await self._store.commit(
                 RequirementsFound(objective_id=objective.objective_id, items=items)
@@ -68,7 +67,7 @@ class Understanding:
 
     def _is_task(self, decision: TurnDecision) -> bool:
         state = self._store.state
-        if only_talk(decision) and state.profile_choice is None:
+        if only_talk(decision):
             return False
         stated = state.objective.profile if state.objective else None
         profile = state.profile_choice or stated or decision.task_profile
@@ -82,17 +81,20 @@ class Understanding:
             return ()
 
 
-def _new_items(
+def new_items(
     objective: TaskObjective, claims: Sequence[RequirementClaim]
-) -> tuple[RequirementItem, ...]:
-    """The claims that are not on the ledger yet, under ids of their own."""
+) -> tuple[int, tuple[RequirementItem, ...]]:
+    """How many claims are not on the ledger yet, and the first ``MAX_NEW`` of them under ids of
+    their own. A decision may bring many thousands.
+    """
     known = {_plain(item.requirement) for item in objective.extracted_requirements}
+    found: dict[str, RequirementClaim] = {}
+    for claim in claims:
+        if (plain := _plain(claim.requirement)) not in known:
+            found.setdefault(plain, claim)
     taken = {item.requirement_id for item in objective.extracted_requirements}
     items: list[RequirementItem] = []
-    for claim in claims:
-        if _plain(claim.requirement) in known:
-            continue
-        known.add(_plain(claim.requirement))
+    for claim in list(found.values())[:MAX_NEW]:
         item = RequirementItem(
             requirement_id=next_id(taken),
             requirement=claim.requirement,
@@ -101,7 +103,7 @@ def _new_items(
         )
         taken.add(item.requirement_id)
         items.append(item)
-    return tuple(items)
+    return len(found), tuple(items)
 
 
 def only_talk(decision: TurnDecision) -> bool:

@@ -20,6 +20,7 @@ class VitalCause(StrEnum):
     REPAIRED = "repaired"  # focus: times [old, by]
     LOOP = "loop"  # stamina [loops, limit, failed, attempt]
     EXTENDED = "extended"  # stamina: by [loops, limit, failed, attempt]
+    GROWN = "grown"  # stamina: by [the same]; nobody allowed it, the work moved
 
 
 class ReasonCode(StrEnum):
@@ -55,12 +56,25 @@ class ConsultCause(StrEnum):
     SAME_ACTION = "same_action"  # operation, what, times
     SAME_RESULT = "same_result"  # operation, times
     BACK_AND_FORTH = "back_and_forth"  # path, times
-    FOCUS_LOW = "focus_low"  # value
-    FOCUS_FELL = "focus_fell"  # old, new
-    MOOD_LOW = "mood_low"  # value
-    STAMINA_LOW = "stamina_low"  # value
-    STAMINA_OUT = "stamina_out"  # value
+    FOCUS_LOW = "focus_low"  # value, signs
+    FOCUS_FELL = "focus_fell"  # old, new, signs
+    MOOD_LOW = "mood_low"  # value, signs
+    STAMINA_LOW = "stamina_low"  # value, signs
+    STAMINA_OUT = "stamina_out"  # value, signs
     LIMIT = "limit"  # limit
+
+
+class Sign(StrEnum):
+    """What stands behind a cause, several with a space between: keys below ``consult.sign``."""
+
+    REPEAT = "repeat"  # of the focus, as the next two
+    CHECK_NO = "check_no"
+    REPAIRED = "repaired"
+    UNSURE = "unsure"  # of the mood: the model's own confidence
+    OUTCOMES = "outcomes"  # of the mood: what went well and what did not
+    FAILED = "failed"  # of the stamina: operations that could not run
+    ATTEMPTS = "attempts"  # of the stamina: attempts before this one
+    LOOPS = "loops"  # of the stamina: nothing but its loops
 
 
 class Hypothesis(StrEnum):
@@ -71,6 +85,8 @@ class Hypothesis(StrEnum):
     UNDOING_ITSELF = "undoing_itself"  # path
     UNSURE = "unsure"
     SELF_CONTRADICTION = "self_contradiction"
+    SAME_AGAIN = "same_again"
+    BAD_REPLIES = "bad_replies"
     OPERATIONS_FAIL = "operations_fail"  # count
     LONG_BUT_MOVING = "long_but_moving"
     LONG_AND_SLOW = "long_and_slow"

@@ -32,6 +32,11 @@ def moved(change: VitalChange) -> None:
     _say(f"{change.vital} {change.old:.2f}->{change.new:.2f} ({change.cause})")
 
 
+def grown(old: int, new: int) -> None:
+    """The limit grew by itself, since the work moves."""
+    _say(f"limit grown: {old} -> {new}")
+
+
 def detected(loop: int, pattern: Pattern, cause: Reason) -> None:
     """What was seen at a loop, and that the user is asked (S0-47)."""
     _say(f"loop {loop}: detected {cause.code}")

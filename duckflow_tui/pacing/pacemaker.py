@@ -126,11 +126,11 @@ class Pacemaker:
         chosen_by: ChosenBy,
         *,
         fresh: bool = False,
-        extended: int = 0,
+        before: LoopLimit | None = None,
     ) -> LoopLimit:
         """Analyse the context, compute, write the limit to the state, return it (S0-31).
 
-        ``fresh`` begins new books; ``extended`` loops the user has added are kept.
+        ``fresh`` begins new books; what was added to the limit ``before`` is kept.
         """
         state = store.state
         try:
@@ -139,9 +139,10 @@ class Pacemaker:
             journal.warn(f"the context could not be analysed: {fault!r}")
             context = contexts.analyse(None, None, None, None)
         limit = self.limit(profile, chosen_by, state.vitals, context)
-        if extended:
-            most = limit.max_loops + extended
-            limit = limit.model_copy(update={"max_loops": most, "extended": extended})
+        if before is not None and before.extended:
+            added = {"extended": before.extended, "grown": before.grown}
+            most = limit.max_loops + before.extended
+            limit = limit.model_copy(update={"max_loops": most, **added})
         store.dispatch(LimitSet(limit=limit, fresh=fresh))
         journal.started(limit, state.vitals)
         return limit

@@ -1,7 +1,8 @@
 """What of a loop's operations is progress, what is a repeat, and when the work stands still.
 
-A repeat counts only in a loop without progress. What the user refused, and what was denied,
-skipped or stopped, counts nowhere (R20).
+A repeat counts only in a loop without progress; a change back to earlier content counts also
+where something new was read beside it. What the user refused, and what was denied, skipped or
+stopped, counts nowhere (R20).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from duckflow_tui.pacing.codes import ConsultCause, ProgressKind
+from duckflow_tui.pacing.sameness import call_key, only_blanks, read_place, result_key
 from duckflow_tui.state.base import canonical_json, digest, one_line
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome
@@ -75,6 +77,11 @@ class _Loop:
     ran: list[OperationMessage] = field(default_factory=list[OperationMessage])
     returned: set[str] = field(default_factory=set[str])
 
+    @property
+    def moved(self) -> bool:
+        """Whether there was progress other than something new that was read."""
+        return any(step.kind is not ProgressKind.READ for step in self.progress)
+
 
 class ProgressWatch:
     """Belongs to one thread of work: a turn's conversation, or one run of a step.
@@ -113,7 +120,7 @@ class ProgressWatch:
             progress=tuple(loop.progress),
             repeat=None if loop.progress else self._repeat(loop),
             outcomes=tuple(loop.outcomes),
-            stuck=None if loop.progress else self._stuck(loop),
+            stuck=self._stuck(loop),
             refs=tuple(message.call_id for message in loop.ran),
         )
 
@@ -136,7 +143,8 @@ class ProgressWatch:
         elif result.exit_code is not None:
             self._checked(message, loop)
         elif self._reads(message.operation):
-            loop.outcomes.append(True)
+            if _lines_of(message):  # a search that finds nothing tells nothing of the plan
+                loop.outcomes.append(True)
             self._read(message, loop)
         else:
             loop.outcomes.append(True)
@@ -148,7 +156,7 @@ class ProgressWatch:
             loop.repeats.append(message)
 
     def _new_answer(self, message: OperationMessage) -> bool:
-        answer = digest(f"{_call(message)} {message.result.text}")
+        answer = digest(f"{call_key(message)} {message.result.text}")
         if answer in self._answered:
             return False
         self._answered.add(answer)
@@ -156,17 +164,18 @@ class ProgressWatch:
 
     def _changed(self, message: OperationMessage, loop: _Loop) -> None:
         new: list[str] = []
+        blank = only_blanks(message)
         for path, before, after in _contents(message):
             known = self._contents[path]
             known.add(before)
-            if after not in known:
-                new.append(path)
-            else:
+            if after in known:
                 loop.returned.add(path)
+            elif not blank:
+                new.append(path)
             known.add(after)
             self._now[path] = after
             self._unverified.add(path)
-        self._back = not new
+        self._back = not new and not blank
         if new:
             loop.progress.append(Progress(ProgressKind.DIFF, new[0], (message.call_id,)))
         else:
@@ -176,7 +185,7 @@ class ProgressWatch:
         """A check that fails is information, unless it was green before. One that turns green
         because a change was taken back shows nothing new.
         """
-        command, good = _call(message), message.result.went_well
+        command, good = call_key(message), message.result.went_well
         was_green = self._green.get(command)
         if good:
             loop.outcomes.append(True)
@@ -192,12 +201,11 @@ class ProgressWatch:
         self._answered.add(answer)
 
     def _read(self, message: OperationMessage, loop: _Loop) -> None:
-        path = message.args.get("path")
-        path = path if isinstance(path, str) else ""
+        path = read_place(message)
         place = message.operation, path
         first = place not in self._lines
         known = self._lines[place]
-        shown = {hash(line) for line in message.result.text.splitlines() if line[:1] != "["}
+        shown = _lines_of(message)
         fresh = bool(shown - known)
         known |= shown
         new_answer = self._new_answer(message)
@@ -212,37 +220,41 @@ class ProgressWatch:
     # --- the whole loop ----------------------------------------------------------------------
 
     def _count(self, loop: _Loop) -> None:
-        calls = Counter(_call(message) for message in loop.ran)
+        calls = Counter(call_key(message) for message in loop.ran)
         results = Counter(
-            _result(message)
+            result_key(message)
             for message in loop.ran
             if not message.result.went_well or self._reads(message.operation)
         )
         if loop.progress:
             self._calls = Counter(dict.fromkeys(calls, 1))
             self._results = Counter(dict.fromkeys(results, 1))
-            self._returns.clear()
         else:
             self._calls += calls
             self._results += results
+        if loop.moved:
+            self._returns.clear()
+        else:
             self._returns += Counter(loop.returned)
 
     def _repeat(self, loop: _Loop) -> Repeat | None:
         if not loop.repeats:
             return None
-        most = max(loop.repeats, key=lambda message: self._calls[_call(message)])
+        most = max(loop.repeats, key=lambda message: self._calls[call_key(message)])
         refs = tuple(message.call_id for message in loop.repeats)
-        return Repeat(most.operation, target(most), self._calls[_call(most)], refs)
+        return Repeat(most.operation, target(most), self._calls[call_key(most)], refs)
 
     def _stuck(self, loop: _Loop) -> Reason | None:
-        for path in sorted(loop.returned):
+        for path in () if loop.moved else sorted(loop.returned):
             if (times := self._returns[path]) >= RETURNS:
                 return _cause(ConsultCause.BACK_AND_FORTH, path=path, times=str(times))
+        if loop.progress:
+            return None
         for message in loop.ran:
-            if (times := self._calls[_call(message)]) >= STUCK_AT:
+            if (times := self._calls[call_key(message)]) >= STUCK_AT:
                 return same_action(message.operation, target(message), times)
         for message in loop.ran:
-            if (times := self._results[_result(message)]) >= STUCK_AT:
+            if (times := self._results[result_key(message)]) >= STUCK_AT:
                 operation = message.operation
                 return _cause(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
         return None
@@ -264,12 +276,9 @@ def _cause(code: ConsultCause, **params: str) -> Reason:
     return Reason(code=code.value, params=params)
 
 
-def _call(message: OperationMessage) -> str:
-    return digest(canonical_json([message.operation, message.args]))
-
-
-def _result(message: OperationMessage) -> str:
-    return digest(canonical_json([message.operation, message.result.text]))
+def _lines_of(message: OperationMessage) -> set[int]:
+    """The lines that a read showed, without the app's own in brackets."""
+    return {hash(line) for line in message.result.text.splitlines() if line[:1] != "["}
 
 
 def _contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:

@@ -114,13 +114,16 @@ class PromptCompiler:
         aside: bool = False,
         answers: str = "",
         execution_mode: ModeChoice = "auto",
+        window: int = 0,
     ) -> Prompt:
         """The next request. ``pattern`` is what the last decision chose (S4-72, S4-75).
 
         ``thread`` is the step of a plan whose next action is asked for, and its messages are
         the history; empty for the conversation. ``aside`` asks for an answer to the user while
         work goes on: to the message ``answers``, without one to all that was said. Neither has
-        a specialized layer. ValueError for a thread that is no step, or for both at once.
+        a specialized layer. ``window`` is what the model that is asked can hold, in tokens, where
+        it is not the main one; 0 for the main model's. ValueError for a thread that is no step, or
+        for both at once.
 
         ``uses`` names every part in the order of the request: base, operations, project,
         format, history, main, specialized; a budget of 0 means no limit.
@@ -129,7 +132,8 @@ class PromptCompiler:
             raise ValueError("an aside belongs to the conversation, not to a step")
         stable = self._stable_part(tuple(operations), project_instructions)
         factor = self._counter.factor(state.session.model)
-        view = self._view(state, stable, factor, thread, aside, answers)
+        room = self._history_room(state, stable, factor, window)
+        view = self._threads.view(state, thread, aside, room, answers)
         layers = [self._session(state, view, long_memory)]
         if found := find_thread(state, thread):
             layers.append(self._step(state, *found, stable.operations, view))
@@ -289,28 +293,18 @@ class PromptCompiler:
         note = self._left_out(len(text) - keep, "")
         return self.texts.project.render({"instructions": f"{text[:keep]}\n{note}"}), True
 
-    def _view(
-        self,
-        state: AgentState,
-        stable: _Stable,
-        factor: float,
-        thread: str,
-        aside: bool,
-        answers: str,
-    ) -> View:
-        room = self._history_room(state, stable, factor)
-        return self._threads.view(state, thread, aside, room, answers)
-
-    def _history_room(self, state: AgentState, stable: _Stable, factor: float) -> int:
+    def _history_room(
+        self, state: AgentState, stable: _Stable, factor: float, window: int = 0
+    ) -> int:
         """Tokens for the conversation, before the factor."""
-        context = self._context(state)
+        context = self._context(state, window)
         fixed = self._counter.count(self._base) + sum(use.tokens for use in stable.uses)
         tail = self.budgets.base + self.budgets.main + self.budgets.specialized
         return max(int((context - tail) / factor) - fixed, SMALLEST_ROOM)
 
-    def _context(self, state: AgentState) -> int:
+    def _context(self, state: AgentState, window: int = 0) -> int:
         """Tokens of a whole request: what the window leaves, or what was not refused."""
-        context = request_room(state.usage.context_window)
+        context = request_room(window or state.usage.context_window)
         return min(context, self._refused.get(_model(state), context))
 
     def _left_out(self, characters: int, call_id: str) -> str:

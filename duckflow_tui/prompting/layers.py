@@ -75,6 +75,9 @@ def main_values(
     """Where the work stands: phase, counters, the five fixed items and their companions."""
     memory, turn, plan = state.memory, state.turn, state.active_plan
     done, total = plan.progress if plan else (0, 0)
+    first = turn is not None and turn.attempt == 1 and turn.loop <= 1
+    guess = turn.request if turn is not None and first else ""
+    before = state.earlier[-1] if guess == "guessed_new" and state.earlier else None
     values = {
         "phase": state.phase.value,
         "status": state.status.value,
@@ -85,6 +88,8 @@ def main_values(
         "limit": str(turn.limit) if turn else "",
         "mode": state.mode.value,
         "request": request(state),
+        "unfinished": one_line(before.original_query, LINE) if before else "",
+        "maybe_other": "1" if guess == "guessed_same" else "",
         "plan_done": str(done) if plan else "",
         "plan_total": str(total) if plan else "",
         "execution_mode": execution_mode,
@@ -98,7 +103,6 @@ def main_values(
         "gates": lines.gates(state),
         "changed_outside": lines.changed_outside(state),
     }
-    first = turn is not None and turn.attempt == 1 and turn.loop <= 1
     return values, {
         # The format says it too; here it may go where room is short.
         "first": Cuttable(Trim.EVIDENCE, ("1",) if first else ()),

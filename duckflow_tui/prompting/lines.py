@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 from duckflow_tui.prompting.digests import target
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, one_line
+from duckflow_tui.state.clock import calendar
 from duckflow_tui.state.messages import OperationMessage, ReportMessage
 from duckflow_tui.state.objective import RequirementItem
 from duckflow_tui.state.work import Plan, Step, StepReport, Task, WorkStatus
@@ -43,7 +44,8 @@ def numbered(items: Sequence[str], first: int = 1) -> tuple[str, ...]:
 
 def minute(at: float) -> str:
     """A time, seconds since the epoch, to the minute."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    then = calendar(at, UTC)
+    return then.strftime("%Y-%m-%d %H:%M UTC") if then else "?"
 
 
 def elapsed(seconds: float) -> str:

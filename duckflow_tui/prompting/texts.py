@@ -29,6 +29,8 @@ _MAIN: Final = (
     "limit",
     "mode",
     "request",
+    "unfinished",
+    "maybe_other",
     "plan_done",
     "plan_total",
     "execution_mode",

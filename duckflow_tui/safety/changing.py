@@ -213,9 +213,7 @@ class Changer:
         name = f"{TEMP_PREFIX}{secrets.token_hex(6)}{TEMP_SUFFIX}"
         temp = _Temp(name, self._disk.create(directory, name, mode))
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[self._disk.write(temp.file, rest) :]
+            self._disk.write_all(temp.file, data)
         except BaseException:
             temp.close()
             self._discard(directory, name, temp.identity)

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -161,9 +162,10 @@ class _Letters:
     """A text with letters and digits of ASCII in place of every other character, and back."""
 
     def __init__(self, text: str) -> None:
-        mark = "zq"
-        while mark in text:
-            mark += "q"
+        # Quotes and backslashes go while the text is read: without them too it holds no mark.
+        # The marks are more than a line has places for one, and short, so that it stays a line.
+        bare = re.sub("[^a-z]", "", text)
+        mark = next(m for m in map("".join, product("zqxjkvwy", repeat=5)) if m not in bare)
         self._coded = re.compile(f"{mark}([0-9a-f]{{6}})")
         self.written = "".join(c if c.isascii() else f"{mark}{ord(c):06x}" for c in text)
 

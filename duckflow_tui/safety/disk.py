@@ -35,6 +35,12 @@ class Disk:
         """As many bytes as fit at once; returns how many."""
         return os.write(file, data)
 
+    def write_all(self, file: int, data: bytes) -> None:
+        """All of them, in as many writes as it takes."""
+        left = memoryview(data)
+        while left:
+            left = left[self.write(file, left) :]
+
     def sync(self, file: int) -> None:
         """Return once what was written to the file survives a power loss."""
         os.fsync(file)
@@ -73,7 +79,11 @@ class Disk:
             dst_dir_fd=target_dir,
             follow_symlinks=False,
         )
-        os.unlink(source, dir_fd=source_dir)
+        try:
+            os.unlink(source, dir_fd=source_dir)
+        except OSError:
+            os.unlink(target, dir_fd=target_dir)  # one file under two names is no move
+            raise
 
     def exchange(self, directory: int, one: str, other: str) -> bool:
         """Let two names change places at once; False where the file system cannot."""

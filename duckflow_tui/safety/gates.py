@@ -96,6 +96,7 @@ class GateBroker:
             await self._store.commit(GateOpened(gate=gate))
             return await answer
         except asyncio.CancelledError:
+            del self._waiting[gate.gate_id]  # nobody is left to hear that it was withdrawn
             self.withdraw(gate.gate_id, "stopped")
             raise
         finally:

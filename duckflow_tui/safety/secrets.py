@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import re
@@ -46,7 +47,8 @@ _SHAPES: Final = tuple(
         ),
     )
 )
-_BEARER: Final = re.compile(r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{12,}")
+_AUTHORIZATION: Final = re.compile(r"(?i)(\b(bearer|basic)\s+)([A-Za-z0-9+/=._~-]{12,})")
+_LONG_TOKEN: Final = 24  # characters from which on mixed case alone makes a token
 
 
 def holds_secret(text: str) -> bool:
@@ -83,7 +85,7 @@ class Redactor:
         if pattern is not None:
             text = pattern.sub(REDACTED, text)
         text = _without_keys(text)
-        text = _BEARER.sub(rf"\1{REDACTED}", text)
+        text = _AUTHORIZATION.sub(_authorization, text)
         return _USERINFO.sub(REDACTED, text)
 
 
@@ -128,6 +130,25 @@ def _without_keys(text: str) -> str:
             parts += (text[at:start], REDACTED)
         at = max(at, end)
     return "".join((*parts, text[at:]))
+
+
+def _authorization(found: re.Match[str]) -> str:
+    """Without its credentials; ``basic authentication`` and ``bearer information`` are words."""
+    head, scheme, value = found.groups()
+    if scheme.lower() == "basic":
+        secret = _is_user_and_password(value)
+    else:
+        mixed = len(value) >= _LONG_TOKEN and not (value.islower() or value.isupper())
+        secret = mixed or any(char.isdigit() for char in value)
+    return f"{head}{REDACTED}" if secret else found.group()
+
+
+def _is_user_and_password(value: str) -> bool:
+    bare = value.rstrip("=.")
+    try:
+        return ":" in base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True).decode()
+    except ValueError:
+        return False
 
 
 def _is_word(char: str) -> bool:

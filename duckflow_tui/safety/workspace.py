@@ -171,7 +171,7 @@ class Workspace:
             raise FileFailed("read", place.shown, error) from error
 
     async def digest(self, place: Place) -> str:
-        """SHA-256 of the file as it is now, empty when there is none."""
+        """SHA-256 of the file as it is now, empty when there is none; raises WorkspaceError."""
         return await asyncio.to_thread(self._digest, place)
 
     def scan(
@@ -371,8 +371,11 @@ class Workspace:
             if error.code == "not_found":
                 return ""
             raise
-        with os.fdopen(file, "rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        try:
+            with os.fdopen(file, "rb") as opened:
+                return hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise failure("read", place, error) from error
 
     def _check_intact(self) -> None:
         if self._fd < 0 or not self.intact():

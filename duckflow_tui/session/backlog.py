@@ -62,6 +62,11 @@ class Backlog:
         return self._size > SYNC_FROM
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it still has all that is not safe, and there is something."""
+        return bool(self._pending) and not self._given_up
+
+    @property
     def may_try(self) -> bool:
         """Whether the disk should be tried again: never after records were given up."""
         return not self._given_up and time.monotonic() >= self._not_before

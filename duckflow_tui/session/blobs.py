@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import io
 import os
-import secrets
+import stat
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.disk import Disk
+from duckflow_tui.session.drafts import Draft, draft_in
 from duckflow_tui.state.base import digest
 
 _HEX: Final = frozenset("0123456789abcdef")
 _SHA_LENGTH: Final = 64
 _PIECE: Final = 1_000_000  # bytes copied at once
+_LARGEST: Final = 1_000_000_000  # bytes that are read at once
+_PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -48,7 +53,7 @@ class FileBlobs:
 
     async def has(self, sha: str) -> bool:
         """Whether something lies under that hash."""
-        return await asyncio.to_thread(self._path(sha).is_file)
+        return await asyncio.to_thread(_is_plain, self._path(sha))
 
     def keep(self, data: bytes) -> str:
         """``put`` for a thread that may wait for the disk."""
@@ -58,9 +63,13 @@ class FileBlobs:
         return sha
 
     def read(self, sha: str) -> bytes:
-        """``get`` for a thread that may wait for the disk."""
+        """``get`` for a thread that may wait for the disk.
+
+        Raises OSError where the system refuses, and for what is no plain file or over 1 GB.
+        """
         try:
-            data = self._path(sha).read_bytes()
+            with _opened(self._path(sha)) as file:
+                data = file.read()
         except FileNotFoundError:
             raise KeyError(sha) from None
         if digest(data) != sha:
@@ -91,53 +100,54 @@ class FileBlobs:
             self._folder.chmod(0o700)  # the umask may have taken our own rights
         folder = os.open(self._folder, _FOLDER)
         try:
-            draft = f".{secrets.token_hex(8)}"
-            try:
-                sha = self._copy(source, folder, draft)
-                self._name(folder, draft, sha)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    self._disk.unlink(folder, draft)
-                raise
+            found = hashlib.sha256()
+            with draft_in(self._disk, folder) as draft:
+                while piece := source.read(_PIECE):
+                    found.update(piece)
+                    draft.write(piece)
+                self._shelve(draft, folder, found.hexdigest())
             self._disk.sync_directory(folder)
         finally:
             os.close(folder)
-        return sha
-
-    def _copy(self, source: BinaryIO, folder: int, name: str) -> str:
-        found = hashlib.sha256()
-        file = self._disk.create(folder, name, 0o600)
-        try:
-            os.fchmod(file, 0o600)
-            while piece := source.read(_PIECE):
-                found.update(piece)
-                left = memoryview(piece)
-                while left:
-                    left = left[self._disk.write(file, left) :]
-            self._disk.sync(file)
-        finally:
-            os.close(file)
         return found.hexdigest()
 
-    def _name(self, folder: int, draft: str, sha: str) -> None:
+    def _shelve(self, draft: Draft, folder: int, sha: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(sha[:2], 0o700, dir_fd=folder)
             os.chmod(sha[:2], 0o700, dir_fd=folder)
         shelf = os.open(sha[:2], _FOLDER, dir_fd=folder)
         try:
-            self._disk.rename(folder, draft, shelf, sha)
+            draft.become(shelf, sha)
             self._disk.sync_directory(shelf)
         finally:
             os.close(shelf)
 
     def _holds(self, path: Path, sha: str, size: int) -> bool:
         try:
-            if path.stat().st_size != size:
+            if not _is_plain(path) or path.lstat().st_size != size:
                 return False
-            with path.open("rb") as file:
+            with _opened(path) as file:
                 return hashlib.file_digest(file, "sha256").hexdigest() == sha
         except FileNotFoundError:
             return False
+
+
+def _opened(path: Path) -> BufferedReader:
+    """The file, and never a link, a pipe or a device in its place."""
+    descriptor = os.open(path, _PLAIN)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+        os.close(descriptor)
+        code = errno.EFBIG if stat.S_ISREG(status.st_mode) else errno.EINVAL
+        raise OSError(code, os.strerror(code), str(path))
+    return open(descriptor, "rb")
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 class MemoryBlobs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol, get_args
 
@@ -14,6 +13,7 @@ from duckflow_tui.session.journals import open_to_read
 from duckflow_tui.session.payload import Redact
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, one_line
+from duckflow_tui.state.clock import calendar
 from duckflow_tui.state.messages import (
     AssistantMessage,
     AttemptMessage,
@@ -27,7 +27,8 @@ from duckflow_tui.state.messages import (
     UserMessage,
 )
 from duckflow_tui.state.objective import Evidence, RequirementItem, RequirementState
-from duckflow_tui.state.operations import FileChange
+from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.rewinding import all_calls
 from duckflow_tui.state.work import Plan, WorkStatus
 
 Format = Literal["markdown", "json"]
@@ -89,7 +90,12 @@ def markdown(state: AgentState, facts: SessionFacts, words: Words, redact: Redac
     paper = _Paper(words)
     paper.begin(facts)
     if state.objective is not None:
-        paper.requirements(state.objective.extracted_requirements)
+        paper.requirements(state.objective.extracted_requirements, words("export.requirements"))
+    for request in reversed(state.earlier):
+        name = _inline(request.original_query)
+        paper.requirements(
+            request.extracted_requirements, words("export.earlier_request", name=name)
+        )
     for plan in state.plans:
         paper.plan(plan)
     paper.changes(state)
@@ -116,6 +122,7 @@ class _Paper:
             spent = f"{spent} · ${facts.cost:.4f}"
         rows = [
             ("session", f"`{facts.session_id}`"),
+            ("forked_from", f"`{facts.forked_from}`" if facts.forked_from else ""),
             ("workspace", f"`{facts.workspace}`" if facts.workspace else ""),
             ("branch", _inline(facts.branch)),
             ("model", _inline(facts.model)),
@@ -130,7 +137,7 @@ class _Paper:
             "\n".join(f"- {words(f'export.fact.{name}')}: {said}" for name, said in rows if said)
         )
 
-    def requirements(self, items: Iterable[RequirementItem]) -> None:
+    def requirements(self, items: Iterable[RequirementItem], title: str) -> None:
         lines: list[str] = []
         for item in items:
             state = self._words(f"ledger.state.{item.state.value}")
@@ -141,7 +148,7 @@ class _Paper:
             )
             lines += [f"  - {self._evidence(evidence)}" for evidence in item.evidence]
         if lines:
-            self.add(f"## {self._words('export.requirements')}")
+            self.add(f"## {title}")
             self.add("\n".join(lines))
 
     def plan(self, plan: Plan) -> None:
@@ -156,11 +163,8 @@ class _Paper:
         self.add("\n".join(lines))
 
     def changes(self, state: AgentState) -> None:
-        found = {
-            message.call_id: message.result.changes
-            for message in state.messages
-            if isinstance(message, OperationMessage) and message.result.changes
-        }
+        found = {m.call_id: m.result.changes for m in all_calls(state) if m.result.changes}
+        left = {message.call_id for message in state.left_behind}
         if not found:
             return
         self.add(f"## {self._words('export.changes')}")
@@ -169,7 +173,8 @@ class _Paper:
             taken_back = call_id in state.undone_calls
             for change in changes:
                 undone = f" · {self._words('export.undone')}" if taken_back else ""
-                lines.append(f"- {_changed(change)}{undone}")
+                outside = f" · {self._words('export.left_behind')}" if call_id in left else ""
+                lines.append(f"- {_changed(change)}{outside}{undone}")
         self.add("\n".join(lines))
 
     def message(self, message: Message) -> None:
@@ -195,7 +200,9 @@ class _Paper:
                 report = message.report
                 sign = "✓" if report.status == "completed" else "✗"
                 self.add(f"**{sign} {_inline(report.step_name)}**: {_inline(report.summary)}")
-                self.add(_inline(report.cause))
+                told = report.told
+                cause = self._words(told.key, **told.params) if told is not None else report.cause
+                self.add(_inline(cause))
             case ReviewMessage():
                 self._review(message)
             case AttemptMessage():
@@ -214,7 +221,8 @@ class _Paper:
         words, result = self._words, message.result
         named = (message.args.get(name) for name in _NAMING)
         target = one_line(next((str(value) for value in named if value), ""), 200)
-        outcome = words(f"transcript.outcome.{result.outcome}")
+        failed = result.outcome is Outcome.OK and not result.went_well  # it ran, with an exit code
+        outcome = words(f"transcript.outcome.{Outcome.ERROR if failed else result.outcome}")
         parts = [f"`{message.operation}`", _code(target), outcome, _inline(result.summary)]
         if message.answer is not None:
             parts.append(words(f"transcript.answer.{message.answer.choice}"))
@@ -280,4 +288,5 @@ def _inline(text: str) -> str:
 
 
 def _time(at: float) -> str:
-    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at else ""
+    then = calendar(at)
+    return then.strftime("%Y-%m-%d %H:%M") if then else ""

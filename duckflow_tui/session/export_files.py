@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
@@ -14,16 +13,19 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from duckflow_tui.safety.disk import Disk
+from duckflow_tui.session.drafts import draft_in
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.header import JournalHeader, header_of
 from duckflow_tui.session.migrations import SCHEMA, Migrations
 from duckflow_tui.session.payload import Redact, Unreadable, as_bytes, without_secrets
-from duckflow_tui.session.reader import Entry, SessionRead, Unread, read_session
+from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
 from duckflow_tui.session.session_files import SessionFolder
+from duckflow_tui.state.clock import moment
 from duckflow_tui.state.events import event_from_json
 
 MARK: Final = "duckflow_session"  # the first key of such a file
 VERSION: Final = 1
+_LONG_NUMBER: Final = 20  # digits
 LARGEST: Final = 1_000_000_000  # bytes of a file that is read
 
 
@@ -59,7 +61,7 @@ def read_export(path: Path) -> SessionRead:
     """
     data = read_bytes(path)
     try:
-        value: object = json.loads(data)
+        value = json_of(data)
         if not isinstance(value, dict):
             raise NotASession("foreign", path)
         fields = cast("dict[str, Any]", value)
@@ -69,7 +71,10 @@ def read_export(path: Path) -> SessionRead:
         if version > VERSION or schema > SCHEMA:
             raise NewerSession(path, schema)
         return _read(fields, schema)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (
+        *(ValueError, TypeError, KeyError, AttributeError),
+        *(OverflowError, RecursionError),
+    ):
         raise NotASession("foreign", path) from None
 
 
@@ -83,21 +88,14 @@ def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> No
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    disk, draft = Disk(), f".{secrets.token_hex(8)}.draft"
+    if path.exists() and not path.is_file():  # a device or a pipe, which are no place of ours
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(path))
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(disk.create(folder, draft, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
+        with draft_in(Disk(), folder) as draft:
             for line in lines:
-                file.write(line.encode("utf-8", "backslashreplace") + b"\n")
-            file.flush()
-            disk.sync(file.fileno())
-        move = disk.rename if replace else disk.rename_new
-        move(folder, draft, folder, path.name)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            disk.unlink(folder, draft)
-        raise
+                draft.write(line.encode("utf-8", "backslashreplace") + b"\n")
+            draft.become(folder, path.name, new=not replace)
     finally:
         os.close(folder)
 
@@ -110,11 +108,15 @@ def _read(fields: dict[str, Any], schema: int) -> SessionRead:
     migrations = Migrations()
     done = 0
     for number, record in enumerate(fields["records"]):
-        seq, at = int(record["seq"]), float(record["at"])
+        seq = int(record["seq"])
+        if seq > MAX_SEQ:
+            read.unread.append(Unread(0, number, "no_event"))
+            continue
         read.last_seq = max(read.last_seq, seq)
         if seq <= done:
             continue
         try:
+            at = moment(record["at"])
             event = migrations.bring_up(record["event"], schema)
         except (Unreadable, TypeError, ValueError, KeyError):
             read.unread.append(Unread(0, number, "no_event", seq))
@@ -127,15 +129,33 @@ def _read(fields: dict[str, Any], schema: int) -> SessionRead:
     return read
 
 
+def json_of(data: bytes) -> object:
+    """The JSON; a whole number of 20 digits or more, which is no count of anything, becomes a
+    float, so that no event takes it for one. Raises ValueError and RecursionError.
+    """
+    return json.loads(data, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) < _LONG_NUMBER else float(digits)
+
+
 def read_bytes(path: Path) -> bytes:
+    """The whole file, at most ``LARGEST`` bytes; raises NotASession or SessionUnreadable."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(path, flags), "rb") as file:
-            if os.fstat(file.fileno()).st_size > LARGEST:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):  # a pipe tells its beginning only once
+                raise NotASession("foreign", path)
+            if status.st_size > LARGEST:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-            return file.read(LARGEST)
+            found = cast("bytes | None", file.read(LARGEST))
     except OSError as error:
         raise opening(path, error) from error
+    if found is None:  # of a file of the system's own, which has nothing to say now
+        raise NotASession("foreign", path)
+    return found
 
 
 def _text(value: object) -> str:

@@ -19,6 +19,7 @@ from duckflow_tui.state.messages import (
     ReviewMessage,
     UserMessage,
 )
+from duckflow_tui.state.objective import RequirementState
 
 LastState = Literal[
     "new",  # nothing was asked yet
@@ -36,9 +37,18 @@ LastState = Literal[
 ]
 Who = Literal["title", "user", "ai", "tool", "report"]
 
+FORK: Final = "↳"  # before the title of a session that goes on from another
+
 _TITLE: Final = 200  # characters of a heading and of a last message
 _SAID: Final = 20_000  # characters of a message that are searched
 _RESULT: Final = 4_000  # of a result
+_MARKS: Final = {  # of a requirement, as the screen has them
+    RequirementState.MET: "✓",
+    RequirementState.PARTLY: "◐",
+    RequirementState.REFUTED: "✗",
+    RequirementState.OPEN: "○",
+    RequirementState.WAIVED: "–",
+}
 _NAMING: Final = ("path", "source", "command", "pattern", "query")  # arguments that say on what
 
 
@@ -74,6 +84,8 @@ class SessionFacts(Frozen):
     last_at: float = 0.0
     size: int = 0
     pinned: bool = False
+    forked_from: str = ""  # the session that it goes on from a message of
+    forked_title: str = ""
     demo: bool = False
     headless: bool = False
     missing: int = 0  # records that could not be read
@@ -84,8 +96,12 @@ class SessionFacts(Frozen):
 
     @property
     def title(self) -> str:
-        """The user's name for it, else the first request, else its id."""
-        return self.name or self.request or self.draft or self.session_id
+        """The user's name for it, else the first request, else its id; that of a fork is marked."""
+        if self.name:
+            return self.name
+        title = self.forked_title if self.forked_from else self.request
+        title = title or self.request or self.draft or self.session_id
+        return f"{FORK} {title}" if self.forked_from else title
 
     @property
     def is_blank(self) -> bool:
@@ -135,6 +151,8 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
         started_at=started,
         last_at=max((m.at for m in state.messages[-20:]), default=started),
         pinned=session.pinned,
+        forked_from=visible_line(session.forked_from),
+        forked_title=_line(session.forked_title),
         demo=session.demo,
         headless=session.headless,
         missing=found.missing,
@@ -159,6 +177,8 @@ def pieces_of(state: AgentState) -> Iterator[Piece]:
         named += [plan.name, plan.goal, *(step.name for step in plan.steps)]
     if state.objective is not None:
         named += [item.requirement for item in state.objective.extracted_requirements]
+    for request in state.earlier:
+        named += [item.requirement for item in request.extracted_requirements]
     yield Piece(who="title", text=visible("\n".join(filter(None, named))[:_SAID]))
     for message in state.messages:
         piece = _piece(message)
@@ -184,7 +204,7 @@ def _piece(message: Message) -> Piece | None:
             return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
         case ReviewMessage():
             said = "\n".join(
-                f"{item.requirement}: {item.state.value}" for item in message.review.items
+                f"{_MARKS[item.state]} {item.requirement}" for item in message.review.items
             )
             return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
         case CardMessage():

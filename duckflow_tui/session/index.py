@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
@@ -42,6 +43,8 @@ CREATE VIRTUAL TABLE words USING fts5(
     text, content='pieces', content_rowid='id', tokenize='trigram'
 );
 """
+
+_UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 #: Whether this SQLite knows the tokenizer; without it every search reads every text.
 TRIGRAMS: Final = sqlite3.sqlite_version_info >= (3, 34)
@@ -124,8 +127,10 @@ class SessionIndex:
             self._do(lambda db: [self._drop(db, key) for key in gone])
 
     def search(self, words: Iterable[str]) -> dict[bytes, Match]:
-        """The sessions that hold every word somewhere, whatever its case."""
-        wanted = [word for word in words if word]
+        """The sessions that hold every word somewhere, whatever its case. Control characters and
+        halves of surrogate pairs, which no text here holds, are no part of a word.
+        """
+        wanted = [plain for word in words if (plain := _UNSEEN.sub("", word))]
         if not wanted:
             return {}
         return self._do(lambda db: _search(db, wanted, self._trigrams))

@@ -9,6 +9,7 @@ session lives in memory, which ``JournalHealth`` says, and the disk is tried aga
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import queue
 import threading
@@ -64,7 +65,8 @@ class _Waiter:
 
 
 class Journal:
-    """Writes records to a ``JournalDisk``. ``on_health`` is called on the loop that appends.
+    """Writes records to a ``JournalDisk``. ``on_health`` is called on the loop that appends, in
+    the context of the first ``append``: timers of the screen start in no other.
 
     A session that goes on says which was its ``last_seq`` and how many bytes of records there are
     ``behind`` its last snapshot.
@@ -88,6 +90,7 @@ class Journal:
         self._guard = threading.Lock()  # of the two below
         self._waiters: list[_Waiter] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._context: contextvars.Context | None = None
         self._backlog = Backlog(retry_s)
         self._last: Place | None = None  # of the newest record
         self._since_snapshot = behind
@@ -115,6 +118,7 @@ class Journal:
             return
         self._items.put(record)
         if self._loop is None:
+            self._context = contextvars.copy_context()
             self._loop = _running_loop()
             if self._health.mode == "memory":
                 self._say()
@@ -159,6 +163,7 @@ class Journal:
             self._begin()
             while self._go_on():
                 pass
+            self._last_try()
             self._sync()
         except Exception:
             log.exception("the journal's writer failed")
@@ -299,6 +304,15 @@ class Journal:
             log.info("the journal still cannot be written: %s", reason(error))
             self._backlog.wait_longer()
 
+    def _last_try(self) -> None:
+        """At the end there may be room again for what lived in memory."""
+        if self._health.mode != "memory" or not self._backlog.is_whole:
+            return
+        try:
+            self._rewrite()
+        except (OSError, SessionFault) as error:
+            log.warning("the end of the session is lost: %s", reason(error))
+
     # snapshots
 
     def _start_snapshot(self, wanted: _Draw) -> None:
@@ -356,7 +370,7 @@ class Journal:
         if self._on_health is None or self._loop is None or self._health.mode == "closed":
             return
         try:
-            self._loop.call_soon_threadsafe(self._on_health, self._health)
+            self._loop.call_soon_threadsafe(self._on_health, self._health, context=self._context)
         except RuntimeError:
             return  # the loop has ended
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from duckflow_tui.safety.disk import Disk
 from duckflow_tui.session.blobs import FileBlobs
+from duckflow_tui.session.drafts import sweep
 from duckflow_tui.session.header import JournalHeader
 from duckflow_tui.session.lock import SessionLock
 from duckflow_tui.session.payload import Redact
@@ -54,6 +55,7 @@ class JournalDisk:
     def begin(self) -> None:
         """Make what is not there, take the lock, go on behind what was written before."""
         folder = self._locked()
+        sweep(folder.descriptor)
         self._segments = Segments(folder, self._disk, lambda: self._header.as_body(self.redact))
         try:
             self._segments.go_on()
@@ -75,6 +77,8 @@ class JournalDisk:
         """Give everything back; once is enough."""
         if self._segments is not None:
             self._segments.close()
+        if self._folder is not None and self._lock is not None:
+            sweep(self._folder.descriptor)
         if self._lock is not None:
             self._lock.release()
             self._lock = None

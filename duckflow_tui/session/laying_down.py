@@ -16,7 +16,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.cards import CardKind
 from duckflow_tui.state.messages import OperationMessage, RunningOperation
 from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome, Zone
-from duckflow_tui.state.session_events import OPENED_AGAIN
+from duckflow_tui.state.session_events import ASKED_AGAIN, OPENED_AGAIN
 from duckflow_tui.state.work import WorkStatus
 from duckflow_tui.tools.changes import told
 from duckflow_tui.tools.consent import refusal
@@ -65,11 +65,24 @@ async def lay_down(
         result, found = await _result(call, workspace, at)
         files |= found
         ended.append(_message(call, result, at))
-    asks = any(gate.call_id in again for gate in state.gates)
+    asks = not ends_turn and state.turn is not None and _asks(state, again)
+    return LaidDown(tuple(ended), files, asks)
+
+
+def _asks(state: AgentState, again: set[str]) -> bool:
+    """Whether a gate or a card opens again before anything else happens."""
+    if any(gate.call_id in again for gate in state.gates):
+        return True
     works = state.work is not None and bool(state.work.plan_id)
     held = works or any(call.call_id in again for call in state.running)
-    asks = asks or (held and any(card.kind in OPENED_AGAIN for card in state.cards))
-    return LaidDown(tuple(ended), files, asks and not ends_turn and state.turn is not None)
+    if held and any(card.kind in OPENED_AGAIN for card in state.cards):
+        return True
+    return any(
+        card.kind in ASKED_AGAIN
+        and (works or not card.step_id)
+        and rest_of(state, card.step_id) is None  # else that would be run first
+        for card in state.cards
+    )
 
 
 def _asked_again(state: AgentState, effect: EffectOf) -> set[str]:
@@ -114,7 +127,7 @@ async def _result(
     if not call.started:
         return OperationResult(outcome=Outcome.STOPPED, text=NOT_BEGUN), {}
     if not call.expects:
-        return OperationResult(outcome=Outcome.STOPPED, text=UNKNOWN), {}
+        return OperationResult(outcome=Outcome.STOPPED, text=UNKNOWN, unknown=True), {}
     lines = ["The app ended while this ran."]
     made: list[FileChange] = []
     files: dict[str, str] = {}

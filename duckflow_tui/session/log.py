@@ -6,6 +6,7 @@ import logging
 import logging.handlers
 import os
 from collections.abc import Iterable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,19 @@ from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 
 NAME: Final = "duckflow.log"
 MAX_BYTES: Final = 1_000_000  # of one file; one older file is kept
+
+
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """Makes each of its files for its owner alone, also when it begins another."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(
+            self.baseFilename,
+            "a",
+            encoding=self.encoding,
+            errors=self.errors,
+            opener=lambda path, flags: os.open(path, flags, 0o600),
+        )
 
 
 def open_log(folder: Path, secrets: Iterable[str], level: int = logging.INFO) -> Path | None:
@@ -27,8 +41,7 @@ def open_log(folder: Path, secrets: Iterable[str], level: int = logging.INFO) ->
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / NAME
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        handler = logging.handlers.RotatingFileHandler(
+        handler = _PrivateFile(
             path, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
         )
     except OSError:

@@ -6,13 +6,13 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
 from duckflow_tui.safety.disk import Disk
+from duckflow_tui.session.drafts import draft_in
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -51,22 +51,9 @@ class SmallFiles:
 
     def replace(self, folder: int, name: str, data: bytes) -> None:
         """Give the file this content, wholly or not at all; ``folder`` is that of ``changing``."""
-        draft = f".{name[:60]}.{secrets.token_hex(4)}"
-        try:
-            file = self._disk.create(folder, draft, 0o600)
-            try:
-                os.fchmod(file, 0o600)
-                left = memoryview(data)
-                while left:
-                    left = left[self._disk.write(file, left) :]
-                self._disk.sync(file)
-            finally:
-                os.close(file)
-            self._disk.rename(folder, draft, folder, name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                self._disk.unlink(folder, draft)
-            raise
+        with draft_in(self._disk, folder) as draft:
+            draft.write(data)
+            draft.become(folder, name)
         self._disk.sync_directory(folder)
 
     def read_within(self, folder: int, name: str, limit: int) -> bytes | None:

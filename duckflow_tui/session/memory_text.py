@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from duckflow_tui.tools.memory import MemoryKind, MemoryLine
 
 KINDS: Final[tuple[MemoryKind, ...]] = ("worked", "failed", "preference")
 
-_HEADING: Final = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*$")
-_BULLET: Final = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
+# Each is matched at the start of a row only: the file may hold one line of 64 KB.
+_HEADING: Final = re.compile(r"#{1,6}[ \t]+")
+_BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ \t]*[:：]?[ \t]+")
 
 
@@ -48,35 +49,58 @@ def memory_lines(text: str, words: MemoryWords) -> tuple[MemoryLine, ...]:
 
 def _said(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
     kind: MemoryKind | None = None
-    hidden = False  # inside a comment
-    for number, raw in enumerate(rows):
-        row = raw.removeprefix("\ufeff").strip()
-        if hidden or row.startswith("<!--"):
-            hidden = "-->" not in row
+    for number, row, place in _seen(rows):
+        if place != "text":
             continue
-        heading = _HEADING.fullmatch(row)
+        heading = _heading(row)
         if heading is not None:
-            kind = words.known.get(heading.group(1).strip().casefold())
+            kind = words.known.get(heading)
             continue
-        row = _BULLET.sub("", f"{row} ", count=1).strip()
+        bullet = _BULLET.match(f"{row} ")
+        row = row[bullet.end() :].strip() if bullet else row
         day = _DAY.match(row)
         said = row[day.end() :] if day else row
         if said:
             on = day.group(1) if day else ""
-            yield MemoryLine(number, kind, readable(said), on, raw)
+            yield MemoryLine(number, kind, readable(said), on, rows[number])
+
+
+def _seen(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment", "closed"]]]:
+    """Every row without blanks around it, and whether it is part of a comment or ends one."""
+    hidden = False
+    for number, raw in enumerate(rows):
+        row = raw.removeprefix("\ufeff").strip()
+        if hidden or row.startswith("<!--"):
+            hidden = "-->" not in row
+            yield number, row, "comment" if hidden else "closed"
+        else:
+            yield number, row, "text"
+
+
+def _heading(row: str) -> str | None:
+    """What a heading says, in lower case; None for any other row."""
+    start = _HEADING.match(row)
+    return None if start is None else row[start.end() :].rstrip(" \t#").strip().casefold()
 
 
 def with_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWords) -> str:
-    """The text with one line more, the last of its section; a section that lacks is added."""
+    """The text with one line more, the last of its section; a section that lacks is added, before
+    a comment that never ends.
+    """
     text = text if text.strip() else fresh(words)
     end = "\r\n" if "\r\n" in text else "\n"
     line = f"- {on} {said}"
     rows = text.split("\n")
     at = _end_of_section(rows, kind, words)
     if at is None:
-        text += "" if text.endswith("\n") else end
-        text += "" if text.endswith(end * 2) else end
-        return f"{text}## {words.headings[kind]}{end}{line}{end}"
+        open_from = _unfinished_comment(rows)
+        rest = "\n".join(rows[open_from:])
+        text = text[: len(text) - len(rest)]
+        if text:
+            text += "" if text.endswith("\n") else end
+            text += "" if text.endswith(end * 2) else end
+        rest = f"{end}{rest}" if rest else ""
+        return f"{text}## {words.headings[kind]}{end}{line}{end}{rest}"
     if at == len(rows):  # behind a last line that has no end
         return f"{text}{end}{line}"
     return "\n".join([*rows[:at], f"{line}{end[:-1]}", *rows[at:]])
@@ -107,12 +131,23 @@ def _end_of_section(rows: list[str], kind: MemoryKind, words: MemoryWords) -> in
     """The row behind the last one of the section that is not blank; None without a section."""
     at: int | None = None
     inside = False
-    for number, raw in enumerate(rows):
-        heading = _HEADING.fullmatch(raw.removeprefix("\ufeff").strip())
+    for number, row, place in _seen(rows):
+        heading = _heading(row) if place == "text" else None
         if heading is not None:
             if inside:
                 break
-            inside = words.known.get(heading.group(1).strip().casefold()) == kind
-        if inside and raw.strip():
+            inside = words.known.get(heading) == kind
+        if inside and row and place != "comment":
             at = number + 1
     return at
+
+
+def _unfinished_comment(rows: list[str]) -> int:
+    """The row where a comment begins that never ends; behind the last one where there is none."""
+    start = len(rows)
+    for number, _, place in _seen(rows):
+        if place != "comment":
+            start = len(rows)
+        elif start == len(rows):
+            start = number
+    return start

@@ -7,7 +7,7 @@ with that JSON under its hash; where an event has no JSON ``{"at": …, "kind": 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, cast
 
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from duckflow_tui.state.store import Record
 INLINE: Final = 64 * 1024  # bytes of JSON in a record; more goes to a blob first (safety.md)
 
 Redact = Callable[[str], str]
+_FILL: Final = "•"
 _SEPARATOR: Final = "\x1f"  # no part of a word, of a key or of a number
 
 
@@ -113,8 +114,9 @@ def event_fields(fields: dict[str, Any], blobs: BlobShelf) -> dict[str, Any]:
 def without_secrets(value: Any, redact: Redact, valid: Callable[[Any], bool] | None = None) -> Any:
     """The JSON value with every text in it redacted, keys included.
 
-    With ``valid``: a text from a closed set, which redacted would make the whole invalid, stays.
-    A key of an endpoint may well be ``done``, and an outcome is no secret.
+    With ``valid``: where a redacted text makes the whole invalid, one no longer than it was takes
+    its place. Only a text from a closed set, for which no other is valid either, stays: a key of an
+    endpoint may well be ``done``, and an outcome is no secret.
     """
     texts: list[str] = []
     _collect(value, texts)
@@ -125,10 +127,18 @@ def without_secrets(value: Any, redact: Redact, valid: Callable[[Any], bool] | N
     redacted = _replaced(value, changed)
     if valid is None or valid(redacted) or not valid(value):
         return redacted
-    for text in tuple(changed):
-        if not valid(_replaced(value, {text: changed[text]})):
-            del changed[text]
-    return _replaced(value, changed)
+    fitting = {
+        text: next((t for t in _fitting(text, new) if valid(_replaced(value, {text: t}))), text)
+        for text, new in changed.items()
+    }
+    return _replaced(value, fitting)
+
+
+def _fitting(text: str, redacted: str) -> Iterator[str]:
+    """What may stand for the text: redacted, that cut to its length, nothing of it at all."""
+    yield redacted
+    yield redacted[: len(text)]
+    yield _FILL * len(text)
 
 
 def _is_event(fields: Any) -> bool:

@@ -19,7 +19,9 @@ from duckflow_tui.session.payload import BlobShelf, Unreadable, event_fields, pa
 from duckflow_tui.session.segments import HEADER_SEQ
 from duckflow_tui.session.session_files import SessionFolder, segment_name
 from duckflow_tui.session.snapshots import Place
+from duckflow_tui.state.clock import moment
 
+MAX_SEQ: Final = 10**12  # of a record: above any session, far below the longest of a line
 BLOBS: Final = "blobs"  # of large records, in the session's folder
 
 _TAG: Final = b"D1 "
@@ -196,15 +198,19 @@ class _Reading:
     def _collect(self) -> None:
         """Parse the records in the order of their numbers, each number once."""
         self._frames.sort(key=lambda found: found[0].seq)
-        done = self.read.last_seq
+        done = last = self.read.last_seq
         for frame, number, version in self._frames:
+            if frame.seq > MAX_SEQ and frame.seq > last + 1:  # the next one would fit in no line
+                self.read.unread.append(Unread(number, frame.start, "frame"))
+                continue
+            last = frame.seq
             if frame.seq <= done:
                 continue
             try:
                 fields = parsed(frame.body)
                 event = event_fields(fields, self._blobs)
                 event = self._migrations.bring_up(event, version or self._migrations.current)
-                at = float(fields.get("at", 0.0))
+                at = moment(fields.get("at", 0.0))
             except Unreadable as error:
                 self.read.unread.append(Unread(number, frame.start, error.reason, frame.seq))
                 continue
@@ -216,8 +222,7 @@ class _Reading:
                 self.read.retired += 1
             else:
                 self.read.entries.append(Entry(frame.seq, at, event))
-        if self._frames:
-            self.read.last_seq = max(self.read.last_seq, self._frames[-1][0].seq)
+        self.read.last_seq = max(self.read.last_seq, last)
 
 
 def _check(found: Frame | Damage | None, place: Place) -> None:

@@ -30,7 +30,8 @@ class Recording:
     session_id: str
     recorder: Recorder
     path: Path | None = None  # of the session's folder
-    restored: Restored | None = None
+    restored: Restored | None = None  # until the session is taken up
+    newest: int = 0  # the last record that was handed over
     frozen: bool = False
     heard: Callable[[JournalHealth], None] | None = None  # who tells the user
     _health: JournalHealth = field(default_factory=JournalHealth)
@@ -56,6 +57,10 @@ class Recording:
         journal = self.journal
         return journal is not None and journal.health.reason is None
 
+    def taken_up(self) -> None:
+        """The session goes on; let go what was read of it, in a long one many megabytes."""
+        self.restored = None
+
     def follow(self, store: Store, heard: Callable[[JournalHealth], None]) -> None:
         """Take snapshots of this Store's state; ``heard`` is told how the disk is."""
         self.heard = heard
@@ -73,6 +78,7 @@ class Recording:
     def append(self, record: Record) -> None:
         """Hand a record over; nothing once frozen."""
         if not self.frozen:
+            self.newest = record.seq or self.newest
             self.recorder.append(record)
 
     async def flushed(self, seq: int) -> None:

@@ -6,7 +6,6 @@ Nothing here writes, locks or asks a model; what could not be read is counted an
 from __future__ import annotations
 
 import copy
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,13 +14,14 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import ValidationError
 
-from duckflow_tui.session.export_files import read_bytes, read_export
+from duckflow_tui.session.export_files import json_of, read_bytes, read_export
 from duckflow_tui.session.faults import NotASession
-from duckflow_tui.session.reader import Entry, SessionRead, Unread, read_session
+from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
 from duckflow_tui.session.session_files import SessionFolder
 from duckflow_tui.session.state_image import IN_FLIGHT, Image, capture
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.clock import moment
 from duckflow_tui.state.events import (
     AssistantReplied,
     CardOpened,
@@ -42,7 +42,7 @@ from duckflow_tui.state.usage import LlmCall
 
 EVERY: Final = 250  # events between two states that are kept
 
-MarkKind = Literal["gate", "failure", "consultation", "review"]
+MarkKind = Literal["gate", "failure", "consultation", "review", "unmet"]
 
 _STUCK: Final = frozenset({CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET})
 _FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID, Outcome.DENIED})
@@ -208,7 +208,7 @@ def _lines(data: bytes) -> SessionRead:
     read = SessionRead()
     for number, line in enumerate(data.splitlines(), 1):
         try:
-            value: object = json.loads(line) if line.strip() else None
+            value = json_of(line) if line.strip() else None
         except (ValueError, RecursionError):
             value = line
         if not isinstance(value, dict):
@@ -221,10 +221,10 @@ def _lines(data: bytes) -> SessionRead:
         ):  # of ``--stream``: shown once, and no record
             continue
         try:
-            entry = Entry(int(fields.pop("seq")), float(fields["at"]), _own(fields))
-        except (TypeError, ValueError, KeyError):
+            entry = Entry(int(fields.pop("seq")), moment(fields["at"]), _own(fields))
+        except (TypeError, ValueError, KeyError, OverflowError):
             entry = None
-        if entry is None or entry.seq <= read.last_seq:
+        if entry is None or not read.last_seq < entry.seq <= MAX_SEQ:
             read.unread.append(Unread(0, number, "no_event"))
         else:
             read.last_seq = entry.seq
@@ -255,8 +255,10 @@ def _mark(event: Event) -> MarkKind | None:
             return "failure"
         case TurnFinished() if event.outcome == "failed":
             return "failure"
+        case OperationFinished() if event.message.for_requirement:  # a check says yes or no
+            return None if event.message.result.went_well else "failure"
         case ObjectiveReviewed():
-            return "review"
+            return "review" if event.message.review.done else "unmet"
         case _:
             return None
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from duckflow_tui.session.migrations import Migrations
 from duckflow_tui.session.payload import BlobShelf
-from duckflow_tui.session.reader import Entry, SessionRead, read_session
+from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, read_session
 from duckflow_tui.session.session_files import SessionFolder
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
@@ -54,7 +54,7 @@ def restore(
 ) -> Restored:
     """Read and apply; raises what ``read_session`` raises. ``snapshots``: may be used."""
     for seq in reversed(folder.snapshots()) if snapshots else ():
-        found = read_snapshot(folder, seq)
+        found = read_snapshot(folder, seq) if seq <= MAX_SEQ else None
         if found is None:
             continue
         try:

@@ -7,9 +7,6 @@ say the same.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,6 +14,7 @@ from typing import Any, Final
 
 from duckflow_tui import __version__
 from duckflow_tui.safety.disk import Disk
+from duckflow_tui.session.drafts import draft_in
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.framing import Frame, encode, scan
 from duckflow_tui.session.migrations import SCHEMA
@@ -60,23 +58,12 @@ def write_steps(
     Raises OSError, and TypeError, ValueError or RecursionError for a state without JSON. An
     iterator that is closed before its end, or that raised, leaves nothing behind.
     """
-    draft = f".snapshot-{secrets.token_hex(8)}"
-    file = disk.create(folder.descriptor, draft, 0o600)
-    try:
-        try:
-            os.fchmod(file, 0o600)
-            for number, piece in enumerate(_all(place, image, redact)):
-                line = encode(number, as_bytes(piece))
-                _write(disk, file, line)
-                yield len(line)
-            disk.sync(file)
-        finally:
-            os.close(file)
-        disk.rename(folder.descriptor, draft, folder.descriptor, snapshot_name(place.seq))
-    except BaseException:  # GeneratorExit too
-        with contextlib.suppress(OSError):
-            disk.unlink(folder.descriptor, draft)
-        raise
+    with draft_in(disk, folder.descriptor) as draft:
+        for number, piece in enumerate(_all(place, image, redact)):
+            line = encode(number, as_bytes(piece))
+            draft.write(line)
+            yield len(line)
+        draft.become(folder.descriptor, snapshot_name(place.seq))
     disk.sync_directory(folder.descriptor)
     for seq in folder.snapshots()[:-KEPT]:
         disk.unlink(folder.descriptor, snapshot_name(seq))
@@ -129,9 +116,3 @@ def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             return
         yield piece
     raise Unreadable("snapshot")
-
-
-def _write(disk: Disk, file: int, line: bytes) -> None:
-    left = memoryview(line)
-    while left:
-        left = left[disk.write(file, left) :]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.base import Count, Frozen
 from duckflow_tui.state.cards import Card
 from duckflow_tui.state.context import Compaction, PromptFigures
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import Gate, Grant
 from duckflow_tui.state.interrupted import Interrupted
 from duckflow_tui.state.memory import WorkingMemory
-from duckflow_tui.state.messages import Message, QueuedMessage, RunningOperation
+from duckflow_tui.state.messages import (
+    Message,
+    OperationMessage,
+    QueuedMessage,
+    RunningOperation,
+)
 from duckflow_tui.state.objective import Review, TaskObjective
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import Pace
@@ -23,7 +28,13 @@ from duckflow_tui.state.usage import Purpose, UsageTotals
 from duckflow_tui.state.vitals import Vitals
 from duckflow_tui.state.work import Plan, WorkInfo
 
+if TYPE_CHECKING:
+    from duckflow_tui.state.rewinding import Rewound
+
 TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
+#: What a turn's message is to the request before it: another one, the same, or open until the
+#: model's first decision says it; until then what is guessed holds.
+Belongs = Literal["new", "same", "guessed_new", "guessed_same"]
 PauseState = Literal["running", "pausing", "paused"]
 SandboxLevel = Literal["full", "partial", "seatbelt", "external", "none"]
 
@@ -43,6 +54,8 @@ class SessionInfo(Frozen):
     branch: str = ""  # of git when it began; empty where there is none
     name: str = ""  # the user's, empty for none
     pinned: bool = False  # at the top of the list
+    forked_from: str = ""  # id of the session that it goes on from a message of
+    forked_title: str = ""  # what that one was called
 
 
 class TurnInfo(Frozen):
@@ -54,10 +67,11 @@ class TurnInfo(Frozen):
     max_attempts: int = Field(default=3, ge=1)
     loop: int = Field(default=0, ge=0)
     limit: int = Field(default=10, ge=1)
+    request: Belongs = "new"
     pause: PauseState = "running"
     started_at: float
     calls_before: int = 0  # usage.calls when the turn began
-    tokens_before: int = 0  # in and out
+    tokens_before: Count = 0  # in and out
     cost_before: float | None = None
     away_s: float = 0.0  # seconds that the app was not running meanwhile
 
@@ -70,7 +84,7 @@ class TurnSummary(Frozen):
     reply: str = ""
     satisfaction: float | None = None
     llm_calls: int = 0
-    tokens: int = 0
+    tokens: Count = 0
     cost: float | None = None
     files_changed: tuple[str, ...] = ()
     duration_s: float = 0.0
@@ -113,7 +127,8 @@ class AgentState:
     """Everything that is true about a session.
 
     Slices that widgets watch are frozen values replaced whole; ``messages`` and ``turns`` only
-    grow; ``live`` holds what is in flight and is never journalled.
+    grow, but for a way back in the conversation, which puts others in their place; ``live`` holds
+    what is in flight and is never journalled.
     """
 
     def __init__(self) -> None:
@@ -132,6 +147,7 @@ class AgentState:
         self.memory = WorkingMemory()
         self.objective: TaskObjective | None = None
         self.last_review: Review | None = None  # of the objective
+        self.earlier: tuple[TaskObjective, ...] = ()  # requests left before they were done
         self.profile_choice: TaskProfile | None = None  # the user's, before all others
         self.pace: Pace | None = None  # of the attempt that runs, or of the last one
         self.plans: tuple[Plan, ...] = ()
@@ -157,6 +173,9 @@ class AgentState:
         self.recoveries = 0  # error recoveries in this turn (S4-53)
         self.interrupted: Interrupted | None = None  # what the turn has to take up again
         self.draft = ""  # of the composer, as last kept
+        self.rewound: Rewound | None = None  # the last way back, while it can be undone
+        self.rewound_messages: list[Message] = []  # that left the conversation with it
+        self.left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
         self.unkept = ""  # why the session lives in this process only, empty where it is on disk
 
     @property

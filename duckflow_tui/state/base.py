@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 #: JSON object as it came from a model or goes to a tool; values are JSON values only.
 JsonObject = dict[str, Any]
@@ -14,11 +14,26 @@ JsonObject = dict[str, Any]
 ELLIPSIS = "…"
 MAX_BRIEF = 300  # characters of a value from outside that a sentence repeats
 
+MOST_COUNTED: Final = 10**12
+
+#: How many of something; a larger number, which only a journal or an export that lies holds, is
+#: read as ``MOST_COUNTED``, so that it can be added, divided and shown.
+Count = Annotated[int, AfterValidator(lambda number: min(number, MOST_COUNTED))]
+
 
 class Frozen(BaseModel):
-    """A value that is replaced, never changed; unknown fields are an error."""
+    """A value that is replaced, never changed; unknown fields and floats that are no number or
+    without end are errors.
+    """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
+
+
+class Told(Frozen):
+    """Something the app says, as a key of the words on the screen and what stands in them."""
+
+    key: str
+    params: dict[str, str] = Field(default_factory=dict)
 
 
 def one_line(text: str, limit: int) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import MOST_COUNTED
 from duckflow_tui.state.event_base import BaseEvent
 
 #: What a limit counts: tokens and US dollars of a session.
@@ -23,7 +24,8 @@ class BudgetRaised(BaseEvent):
     def apply(self, state: AgentState) -> None:
         usage = state.usage
         if self.what == "tokens":
-            update = {"more_tokens": usage.more_tokens + int(self.by)}
+            more = usage.more_tokens + int(self.by)
+            update = {"more_tokens": min(more, MOST_COUNTED)}
         else:
             update = {"more_cost": usage.more_cost + self.by}
         state.usage = usage.model_copy(update=update)

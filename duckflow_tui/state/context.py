@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.base import Count, Frozen
 from duckflow_tui.state.usage import LlmCall, Purpose
 
 KEPT_REQUESTS: Final = 100  # newest requests whose figures are kept
@@ -30,14 +31,14 @@ CompactedBy = Literal["user", "auto", "overflow"]
 class PromptParts(Frozen):
     """What takes how many tokens of a request (C22)."""
 
-    base: int = Field(default=0, ge=0)  # the app's own instructions
-    operations: int = Field(default=0, ge=0)  # and the output format
-    project: int = Field(default=0, ge=0)  # AGENTS.md
-    pinned: int = Field(default=0, ge=0)  # goal, requirements, constraints, plan, gates
-    files: int = Field(default=0, ge=0)  # results of reads
-    results: int = Field(default=0, ge=0)  # other results
-    chat: int = Field(default=0, ge=0)  # what was said, and digests of it
-    tail: int = Field(default=0, ge=0)  # the rest of the working memory and where things stand
+    base: Count = Field(default=0, ge=0)  # the app's own instructions
+    operations: Count = Field(default=0, ge=0)  # and the output format
+    project: Count = Field(default=0, ge=0)  # AGENTS.md
+    pinned: Count = Field(default=0, ge=0)  # goal, requirements, constraints, plan, gates
+    files: Count = Field(default=0, ge=0)  # results of reads
+    results: Count = Field(default=0, ge=0)  # other results
+    chat: Count = Field(default=0, ge=0)  # what was said, and digests of it
+    tail: Count = Field(default=0, ge=0)  # the rest of the working memory and where things stand
 
     @property
     def total(self) -> int:
@@ -69,9 +70,10 @@ class PromptFigures(Frozen):
     aside: bool = False
     turn_id: str = ""
     parts: PromptParts
-    window: int = Field(default=0, ge=0)  # tokens of the model; 0 when unknown
-    shared: int = Field(default=0, ge=0)  # tokens that the request of its kind before began with
+    window: Count = Field(default=0, ge=0)  # tokens of the model; 0 when unknown
+    shared: Count = Field(default=0, ge=0)  # tokens that the request of its kind before began with
     estimated: bool = True
+    ended: bool = False  # however the call did
     at: float
 
     @property
@@ -85,12 +87,22 @@ class PromptFigures(Frozen):
         return min(self.shared / self.tokens, 1.0) if self.tokens else 0.0
 
     def counted(self, call: LlmCall) -> PromptFigures:
-        """With what the endpoint reported; as it is where it reported nothing."""
+        """Ended, with what the endpoint reported; it may have reported nothing."""
         if call.estimated or call.tokens_in <= 0 or not self.tokens:
-            return self
+            return self.model_copy(update={"ended": True})
         shared = self.shared * call.tokens_in // self.tokens
         parts = self.parts.scaled(call.tokens_in)
-        return self.model_copy(update={"parts": parts, "shared": shared, "estimated": False})
+        update = {"parts": parts, "shared": shared, "estimated": False, "ended": True}
+        return self.model_copy(update=update)
+
+
+def on_the_way(requests: Sequence[PromptFigures], turn_id: str) -> tuple[PromptFigures, ...]:
+    """The requests of a turn whose replies never came: of each conversation only the newest can."""
+    newest: dict[tuple[bool, str], PromptFigures] = {}
+    for figures in requests:
+        if figures.turn_id == turn_id:
+            newest[figures.aside, figures.step_id] = figures
+    return tuple(figures for figures in newest.values() if not figures.ended)
 
 
 class Kept(Frozen):
@@ -114,9 +126,9 @@ class Compaction(Frozen):
     digest: str = ""  # empty where there is none
     failure: str = ""  # why there is no new one: of ``llm.errors``, ``unreadable``, ``budget``
     kept: Kept = Kept()
-    exchanges: int = Field(default=0, ge=0)  # that were digested
-    messages: int = Field(default=0, ge=0)  # that no longer travel in full
-    results: int = Field(default=0, ge=0)  # of them results of operations, dropped but for a line
-    tokens_before: int = Field(default=0, ge=0)  # of the conversation, estimated
-    tokens_after: int = Field(default=0, ge=0)
+    exchanges: Count = Field(default=0, ge=0)  # that were digested
+    messages: Count = Field(default=0, ge=0)  # that no longer travel in full
+    results: Count = Field(default=0, ge=0)  # of them results of operations, dropped but for a line
+    tokens_before: Count = Field(default=0, ge=0)  # of the conversation, estimated
+    tokens_after: Count = Field(default=0, ge=0)
     at: float

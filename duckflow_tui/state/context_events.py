@@ -38,6 +38,7 @@ class ContextCompacted(BaseEvent):
         if any(c.compaction_id == new for c in state.compactions):
             raise StateError(f"compaction {new} is there already")
         state.compactions = (*state.compactions, self.compaction)
+        _fill_by(state, self.compaction, by=-1)
         state.messages.append(
             CompactionMessage(
                 message_id=self.message_id, compaction=self.compaction, at=self.compaction.at
@@ -56,12 +57,21 @@ class CompactionUndone(BaseEvent):
         if newest is None or newest.compaction_id != self.compaction_id:
             raise StateError(f"{self.compaction_id} is not the newest compaction")
         state.compactions = state.compactions[:-1]
+        _fill_by(state, newest, by=1)
         state.undone_compactions = (*state.undone_compactions, self.compaction_id)
+
+
+def _fill_by(state: AgentState, compaction: Compaction, *, by: int) -> None:
+    """The next request will be so much shorter (-1) or longer (1): an estimate until it is sent."""
+    if state.usage.last_context:
+        change = by * (compaction.tokens_before - compaction.tokens_after)
+        filled = max(state.usage.last_context + change, compaction.tokens_after)
+        state.usage = state.usage.model_copy(update={"last_context": filled, "estimated": True})
 
 
 def count_request(state: AgentState, call: LlmCall) -> None:
     """What the endpoint counted takes the place of the estimate."""
-    if call.estimated or not any(f.llm_id == call.llm_id for f in state.requests):
+    if not any(f.llm_id == call.llm_id for f in state.requests):
         return
     state.requests = tuple(
         f.counted(call) if f.llm_id == call.llm_id else f for f in state.requests

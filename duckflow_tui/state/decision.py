@@ -120,6 +120,7 @@ class TurnDecision(Frozen):
     confidence: float | None = Field(default=None, ge=0.0, le=1.0)
     task_profile: TaskProfile | None = None
     requirements: tuple[RequirementClaim, ...] = ()
+    continues: bool | None = None  # whether the message goes on with the request before it
     step: Phase | None = None  # None: not stated, stay
     next_step: NextStep = NextStep.CONTINUE
     prompt_pattern: PromptPattern = PromptPattern.BASE_MAIN

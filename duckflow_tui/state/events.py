@@ -20,7 +20,7 @@ from duckflow_tui.state.agent import (
     TurnSummary,
     Waiting,
 )
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.base import Count, JsonObject
 from duckflow_tui.state.budget_events import BudgetRaised
 from duckflow_tui.state.context_events import (
     CompactionUndone,
@@ -73,6 +73,12 @@ from duckflow_tui.state.process_events import (
     ProcessEnded,
     ProcessOutput,
     ProcessStarted,
+)
+from duckflow_tui.state.rewind_events import (
+    ConversationRewound,
+    RewindUndone,
+    SessionForked,
+    forget_rewound,
 )
 from duckflow_tui.state.session_events import DraftSaved, JournalChanged, SessionResumed
 from duckflow_tui.state.title_events import SessionPinned, SessionTitled
@@ -137,6 +143,7 @@ class UserMessageAdded(BaseEvent):
     def apply(self, state: AgentState) -> None:
         state.queue = tuple(q for q in state.queue if q.message_id != self.message.message_id)
         state.messages.append(self.message)
+        forget_rewound(state)
         _sent(state, self.message.text)
 
 
@@ -267,7 +274,7 @@ class TurnFinished(BaseEvent):
     reply: str = ""
     satisfaction: float | None = None
     llm_calls: int = 0
-    tokens: int = 0
+    tokens: Count = 0
     cost: float | None = None
     files_changed: tuple[str, ...] = ()
     duration_s: float = 0.0
@@ -769,6 +776,9 @@ Event = (
     | PromptMeasured
     | ContextCompacted
     | CompactionUndone
+    | ConversationRewound
+    | RewindUndone
+    | SessionForked
 )
 
 #: Every kind, in the order of this file; ``--json`` prints no other.

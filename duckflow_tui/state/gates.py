@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen, JsonObject
 from duckflow_tui.state.operations import Effect, Risk, Zone
 
+#: A line of the context, a new one, or one that goes.
+DiffMark = Literal[" ", "+", "-"]
+
 
 class DiffLine(Frozen):
-    """One line of a diff; ``mark`` is ``" "``, ``"+"`` or ``"-"``; numbers count from 1."""
+    """One line of a diff; numbers count from 1."""
 
-    mark: str
+    mark: DiffMark
     old: int | None
     new: int | None
     text: str  # without its line ending
@@ -90,6 +94,7 @@ class Gate(Frozen):
     can_edit: bool = False
     grant_pattern: str = ""  # what ``s`` would allow, in words of the policy: "edit src/a.py"
     edited_by_user: bool = False
+    checks: str = ""  # the requirement whose check this is: the app asks, in a review
     renewed: bool = False  # the file changed outside since the last preview
     opened_at: float  # seconds since the epoch
 

@@ -1,4 +1,5 @@
-"""The conversation: an append-only list of frozen items, one source for screen and model.
+"""The conversation: a list of frozen items, one source for screen and model. It only grows, until
+the user goes back in it.
 
 An item with a ``step_id`` belongs to the work on that step of a plan. The screen shows all items
 in their order; the model reads, for a step, those of the step, and in the conversation those

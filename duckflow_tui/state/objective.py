@@ -14,6 +14,10 @@ DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
 VETO_BELOW: Final = 0.5  # a priority-1 requirement under it blocks that (C14)
 
 
+#: How the last turn on a request ended that was not done.
+Left = Literal["partial", "denied", "failed", "limit", "stopped"]
+
+
 class RequirementState(StrEnum):
     """How far a requirement is met."""
 
@@ -177,6 +181,7 @@ class TaskObjective(Frozen):
     attempted_strategies: tuple[str, ...] = ()
     attempts: tuple[AttemptResult, ...] = ()  # reviewed ones, oldest first
     closed: bool = False  # the user takes it as it is, or gave it up: no more attempts
+    left: Left | None = None  # another request took its place before it was done
 
     def requirement(self, requirement_id: str) -> RequirementItem | None:
         """The requirement of exactly that id."""
@@ -223,6 +228,7 @@ class Review(Frozen):
     vetoes: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()  # requirements whose check could not be run
     mismatch: bool = False
+    unproven: bool = False  # not done only because of what is unchecked
 
 
 class SituationReport(Frozen):

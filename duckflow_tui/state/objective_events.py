@@ -19,7 +19,8 @@ from duckflow_tui.state.objective import (
 
 class ObjectiveChanged(BaseEvent):
     """The objective was opened, continued, or closed with None. No requirement of it is lost:
-    only the user waives one.
+    only the user waives one, and what was not done when another took its place is kept as an
+    earlier one, until the user comes back to it.
     """
 
     kind: Literal["objective"] = "objective"
@@ -34,6 +35,7 @@ class ObjectiveChanged(BaseEvent):
                 raise StateError(f"requirement {lost[0].requirement_id} would be dropped")
         else:
             state.last_review = None
+            state.earlier = _earlier(state, old, new)
         state.objective = new
 
 
@@ -64,13 +66,18 @@ class RequirementEdited(BaseEvent):
 
     def apply(self, state: AgentState) -> None:
         objective = _objective(state)
-        new = self.item.model_copy(update={"by_user": True})
-        old = objective.requirement(new.requirement_id)
+        old = objective.requirement(self.item.requirement_id)
+        same = old is not None and (old.requirement, old.check) == (
+            self.item.requirement,
+            self.item.check,
+        )
+        by_user = old.by_user if old is not None and same else True
+        new = self.item.model_copy(update={"by_user": by_user})
         if old is None:
             items = (*objective.extracted_requirements, new)
             state.objective = objective.model_copy(update={"extracted_requirements": items})
             return
-        if (old.requirement, old.check) != (new.requirement, new.check):
+        if not same:
             blank = {"state": RequirementState.OPEN, "satisfaction_level": 0.0, "evidence": ()}
             new = new.model_copy(update=blank)
         state.objective = objective.with_requirement(new)
@@ -153,6 +160,23 @@ class AttemptStarted(BaseEvent):
             }
         )
         state.messages.append(self.message)
+
+
+def _earlier(
+    state: AgentState, old: TaskObjective | None, new: TaskObjective | None
+) -> tuple[TaskObjective, ...]:
+    """The requests that were left, once ``new`` is in the place of ``old``."""
+    rest = tuple(o for o in state.earlier if new is None or o.objective_id != new.objective_id)
+    if new is not None and len(rest) < len(state.earlier):  # again, in the place of one just opened
+        words = {r.requirement for r in new.extracted_requirements}
+        lost = [r for r in old.extracted_requirements if r.requirement not in words] if old else []
+        if lost:
+            raise StateError(f"requirement {lost[0].requirement_id} would be dropped")
+        return rest
+    last = state.last_turn
+    if old is None or last is None or last.outcome == "done":
+        return rest
+    return (*rest, old.model_copy(update={"left": last.outcome}))
 
 
 def _objective(state: AgentState) -> TaskObjective:

@@ -124,6 +124,7 @@ class OperationResult(Frozen):
     blob: str = ""  # hash of the whole text where it was cut
     exit_code: int | None = None  # of a command that ended; negative: the signal that ended it
     duration_s: float = 0.0
+    unknown: bool = False  # the app ended while it ran: nobody saw how it ended
 
     @property
     def went_well(self) -> bool:

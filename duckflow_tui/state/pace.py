@@ -46,7 +46,8 @@ class LoopLimit(Frozen):
     stamina: float = 0.0
     lowest: int = 3  # the range it is kept in
     highest: int = 20
-    extended: int = Field(default=0, ge=0)  # loops the user added; max_loops holds them already
+    extended: int = Field(default=0, ge=0)  # loops that were added; max_loops holds them already
+    grown: int = Field(default=0, ge=0)  # of these, those nobody added: the work moved
     fallback: bool = False
     reasoning: tuple[Reason, ...] = ()
 
@@ -68,6 +69,7 @@ class Tried(Frozen):
     ref: str = ""  # call id or message id
     went_well: bool = False
     times: int = Field(default=1, ge=1)
+    back: bool = False  # it brought back what a file held before
 
 
 class Situation(Frozen):
@@ -78,7 +80,10 @@ class Situation(Frozen):
     loop: int = Field(ge=0)
     limit: int = Field(ge=1)
     tried: tuple[Tried, ...] = ()
+    tried_before: int = Field(default=0, ge=0)  # further ones, older than those of ``tried``
     achieved: tuple[str, ...] = ()  # what was reached so far
+    achieved_more: int = Field(default=0, ge=0)  # further ones
+    read: int = Field(default=0, ge=0)  # files and other places that were looked at
     hypothesis: Reason | None = None  # a key below ``consult.hypothesis``, from the signals
     hypothesis_said: str = ""  # the model's own words on it, where it gave any
 

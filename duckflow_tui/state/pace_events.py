@@ -40,17 +40,22 @@ class LimitSet(BaseEvent):
 
 
 class LimitExtended(BaseEvent):
-    """The user lets the work go on for some more loops."""
+    """The work may go on for more loops: the user lets it, or the pacemaker, since it moves."""
 
     kind: Literal["limit_extended"] = "limit_extended"
     by: int = Field(ge=1, le=20)
+    who: Literal["user", "pacemaker"] = "user"
 
     def apply(self, state: AgentState) -> None:
         if state.pace is None:
             raise StateError("no limit was set")
         limit = state.pace.limit
         more = limit.model_copy(
-            update={"max_loops": limit.max_loops + self.by, "extended": limit.extended + self.by}
+            update={
+                "max_loops": limit.max_loops + self.by,
+                "extended": limit.extended + self.by,
+                "grown": limit.grown + (self.by if self.who == "pacemaker" else 0),
+            }
         )
         state.pace = state.pace.model_copy(update={"limit": more})
         if state.turn is not None:

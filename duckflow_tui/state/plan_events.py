@@ -240,8 +240,12 @@ class CardOpened(BaseEvent):
         if any(c.card_id == self.card.card_id for c in state.cards):
             raise StateError(f"card {self.card.card_id} is open already")
         state.cards = (*state.cards, self.card)
+        before = state.interrupted
+        again = before is not None and before.waiting(self.card.kind, self.card.step_id) is not None
+        if before is not None:
+            state.interrupted = before.without(self.card)
         situation = self.card.situation
-        if situation is not None and state.pace is not None:
+        if situation is not None and state.pace is not None and not again:
             seen = (*state.pace.consultations, situation.pattern)
             state.pace = state.pace.model_copy(update={"consultations": seen})
 

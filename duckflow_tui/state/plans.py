@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.work import Plan, PlanEdit, PlanStatus, Step, WorkStatus
 
 SOFT_STEPS: Final = 7  # more than this gets a word (C24)
@@ -14,15 +15,26 @@ _DIGITS: Final = 9  # of a number that may mean a step
 
 
 class PlanProblem(ValueError):
-    """Why a plan or a change of it cannot be; ``str()`` is a sentence for model and user."""
+    """Why a plan or a change of it cannot be; ``str()`` is a sentence for the model, ``told`` the
+    same for the user.
+    """
+
+    def __init__(self, text: str, code: str = "cannot_be", **params: str) -> None:
+        super().__init__(text)
+        self.told = Told(key=f"plan.problem.{code}", params=params)
 
 
 def check_steps(steps: Sequence[Step]) -> None:
     """Raise PlanProblem for an empty plan, two steps of one id, an unknown or circular need."""
     if not steps:
-        raise PlanProblem("The plan has no step; it needs at least one.")
+        raise PlanProblem("The plan has no step; it needs at least one.", "no_steps")
     if len(steps) > MAX_STEPS:
-        raise PlanProblem(f"The plan has {len(steps)} steps; at most {MAX_STEPS} are possible.")
+        raise PlanProblem(
+            f"The plan has {len(steps)} steps; at most {MAX_STEPS} are possible.",
+            "many_steps",
+            count=str(len(steps)),
+            most=str(MAX_STEPS),
+        )
     ids = [step.step_id for step in steps]
     known = set(ids)
     if len(known) < len(ids):
@@ -30,16 +42,23 @@ def check_steps(steps: Sequence[Step]) -> None:
         raise PlanProblem(f"Two steps have the id {twice}.")
     for step in steps:
         if not step.name.strip():
-            raise PlanProblem(f"Step {step.step_id} has no name.")
+            raise PlanProblem(f"Step {step.step_id} has no name.", "no_name")
         for need in step.depends_on:
             if need not in known:
-                raise PlanProblem(f"Step {step.name!r} depends on {need!r}, which is no step.")
+                raise PlanProblem(
+                    f"Step {step.name!r} depends on {need!r}, which is no step.",
+                    "no_such_need",
+                    step=step.name,
+                    need=need,
+                )
     if circle := _circle(steps):
         names = {step.step_id: step.name for step in steps}
         raise PlanProblem(
             "Steps depend on each other in a circle: "
             + " → ".join(repr(names[i]) for i in circle)
-            + "."
+            + ".",
+            "circle",
+            steps=" → ".join(names[i] for i in circle),
         )
 
 
@@ -131,7 +150,9 @@ def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
         if old.status not in (WorkStatus.PENDING, WorkStatus.FAILED, WorkStatus.BLOCKED):
             raise PlanProblem(
                 f"Step {old.name!r} is {old.status.value}; only what has not begun can be "
-                f"{'dropped' if edit.op == 'drop' else 'changed'}."
+                f"{'dropped' if edit.op == 'drop' else 'changed'}.",
+                "has_begun",
+                step=old.name,
             )
         if edit.op == "drop":
             users = [s.name for s in steps if old.step_id in s.depends_on]
@@ -139,7 +160,10 @@ def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
             if users:
                 raise PlanProblem(
                     f"Step {old.name!r} cannot be dropped: {', '.join(map(repr, users))} "
-                    "depends on it. Change what depends on it first."
+                    "depends on it. Change what depends on it first.",
+                    "is_needed",
+                    step=old.name,
+                    by=", ".join(users),
                 )
         else:
             steps[at] = _changed(old, edit)
@@ -176,7 +200,7 @@ def _index(steps: Sequence[Step], step_id: str) -> int:
     for at, step in enumerate(steps):
         if step.step_id == step_id:
             return at
-    raise PlanProblem(f"There is no step {step_id!r}.")
+    raise PlanProblem(f"There is no step {step_id!r}.", "no_step")
 
 
 def _place(steps: Sequence[Step], after: str | None) -> int:

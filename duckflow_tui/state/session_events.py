@@ -8,6 +8,7 @@ from pydantic import Field
 
 from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo, TurnSummary
 from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.context import PromptFigures, on_the_way
 from duckflow_tui.state.event_base import BaseEvent, StateError
 from duckflow_tui.state.interrupted import Interrupted
 from duckflow_tui.state.messages import OperationMessage
@@ -22,6 +23,9 @@ OPENED_AGAIN: Final = (
     CardKind.REPORT,
     CardKind.BREAKPOINT,
 )
+
+#: Cards that whoever had asked asks again, before the next call to a model.
+ASKED_AGAIN: Final = (CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET)
 
 CUT: Final = "the app ended while it ran"
 
@@ -51,6 +55,8 @@ class SessionResumed(BaseEvent):
         state.session = self.session
         state.mode = self.mode
         state.usage = state.usage.model_copy(update={"context_window": self.context_window})
+        if state.turn is not None:
+            self._count_lost(state, on_the_way(state.requests, state.turn.turn_id))
         state.messages.extend(self.ended)
         if self.another_folder:
             state.files_read = {}
@@ -73,6 +79,18 @@ class SessionResumed(BaseEvent):
         state.accepted_words = ()
         gone = {"ended_at": self.interrupted_at, "ended_by": "app"}
         state.processes = tuple(p.model_copy(update=gone) if p.runs else p for p in state.processes)
+
+    def _count_lost(self, state: AgentState, lost: tuple[PromptFigures, ...]) -> None:
+        """What was sent was spent, though nobody told how much."""
+        if not lost:
+            return
+        usage = state.usage
+        sent = sum(figures.tokens for figures in lost)
+        update = {"calls": usage.calls + len(lost), "tokens_in": usage.tokens_in + sent}
+        state.usage = usage.model_copy(update=update)
+        state.requests = tuple(
+            f.model_copy(update={"ended": True}) if f in lost else f for f in state.requests
+        )
 
     def _lay_turn_down(self, state: AgentState, turn: TurnInfo) -> None:
         if self.ends_turn:
@@ -97,10 +115,12 @@ class SessionResumed(BaseEvent):
         drafts = (c.plan_id for c in state.cards if c.kind is CardKind.PLAN)
         reports = (c.report for c in state.cards if c.kind is CardKind.REPORT)
         work = state.work if state.work is not None and state.work.plan_id else None
+        asked = tuple(card for card in state.cards if card.kind in ASKED_AGAIN)
         state.interrupted = Interrupted(
             work=work or before.work,
             plan_card=next(drafts, before.plan_card),
             report=next(reports, before.report),
+            asked=asked or before.asked,
         )
 
     def _lay_plans_down(self, state: AgentState) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.base import Count, Frozen
 
 Role = Literal["main", "creative", "fast", "evaluator", "strong"]
 Purpose = Literal[
@@ -33,10 +33,10 @@ class LlmCall(Frozen):
     purpose: Purpose
     endpoint: str
     model: str
-    tokens_in: int = Field(default=0, ge=0)
-    tokens_cached: int = Field(default=0, ge=0)  # part of tokens_in
-    tokens_out: int = Field(default=0, ge=0)
-    tokens_reasoning: int = Field(default=0, ge=0)  # part of tokens_out
+    tokens_in: Count = Field(default=0, ge=0)
+    tokens_cached: Count = Field(default=0, ge=0)  # part of tokens_in
+    tokens_out: Count = Field(default=0, ge=0)
+    tokens_reasoning: Count = Field(default=0, ge=0)  # part of tokens_out
     estimated: bool = False  # the endpoint sent no usage; counts are our estimate
     cost: float | None = None  # US dollars; None without a price in the settings
     duration_s: float = 0.0
@@ -51,13 +51,13 @@ class UsageTotals(Frozen):
     """Sums over the session; ``cost`` is None until one call had a price."""
 
     calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    tokens_in: Count = 0
+    tokens_out: Count = 0
     cost: float | None = None
-    last_context: int = 0  # tokens of the newest main request: what fills the window
-    context_window: int = 0  # of the main model; 0 when unknown
+    last_context: Count = 0  # tokens of the newest main request: what fills the window
+    context_window: Count = 0  # of the main model; 0 when unknown
     estimated: bool = False
-    more_tokens: int = Field(default=0, ge=0)  # beyond the limit of the settings, by the user
+    more_tokens: Count = Field(default=0, ge=0)  # beyond the limit of the settings, by the user
     more_cost: float = Field(default=0.0, ge=0.0)  # US dollars, the same
 
     def plus(self, call: LlmCall) -> UsageTotals:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen, JsonObject, canonical_json, digest
+from duckflow_tui.state.base import Frozen, JsonObject, Told, canonical_json, digest
 
 
 class WorkStatus(StrEnum):
@@ -166,6 +166,7 @@ class StepReport(Frozen):
     status: Literal["completed", "partial", "failed", "stopped"]
     summary: str = ""
     cause: str = ""
+    told: Told | None = None  # the cause in the app's own words, where no model worded it
     next_action: str = ""
     succeeded: int = Field(default=0, ge=0)  # operations
     failed: int = Field(default=0, ge=0)

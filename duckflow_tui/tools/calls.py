@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from duckflow_tui.safety.place import Place
-from duckflow_tui.safety.policy import Decision, Fact, Verdict
+from duckflow_tui.safety.policy import Access, Decision, Fact, Verdict
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import JsonObject, canonical_json, one_line
 from duckflow_tui.state.decision import Action
@@ -40,6 +40,10 @@ class EditedByUser(Exception):
         self.proposed = proposed[0].after or b""
 
 
+class JudgedAnew(Exception):
+    """What let a call happen unasked lets it no longer: the user changed the mode meanwhile."""
+
+
 _EFFECTS: Final = frozenset(Effect) - {Effect.READ, Effect.STATE}
 GRANTED: Final = "granted"  # the policy's reason where an earlier answer allows
 
@@ -62,6 +66,7 @@ class Call:
     work: Work | None = None  # what runs
     previews: tuple[FilePreview, ...] = ()  # of what it would change
     allowed: str = ""  # what lets it happen unasked: the name of a mode, or "granted"
+    unasked: Access | None = None  # as it was judged, where nobody was asked
 
     @classmethod
     def of(

@@ -50,6 +50,7 @@ class Capture:
         self._characters = 0  # of all whole lines
         self._bytes = 0
         self.lost = ""  # why the whole is not on disk
+        self._closed = False
 
     def take(self, data: bytes) -> str:
         """The next piece; returns it as text, carriage returns and all."""
@@ -104,7 +105,7 @@ class Capture:
     def file(self) -> BinaryIO | None:
         """The file with the first ``limit`` bytes, at its beginning; None where there is none."""
         with self._lock:
-            if self._file is None and not self.lost:
+            if self._file is None and not (self.lost or self._closed):
                 self._open()
             if self._file is not None:
                 self._file.seek(0)
@@ -116,14 +117,14 @@ class Capture:
             if self._file is not None:
                 self._file.close()
                 self._file = None
-            self.lost = self.lost or "it was let go"
+            self._closed = True
 
     # --- under the lock ----------------------------------------------------------------------
 
     def _spool(self, data: bytes) -> None:
         room = self._max - self._written - len(self._raw)
         data = data[: max(room, 0)]
-        if not data or self.lost:
+        if not data or self.lost or self._closed:
             return
         if self._file is None:
             self._raw += data

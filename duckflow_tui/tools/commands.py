@@ -122,14 +122,15 @@ class RunningCommand:
     async def close(self, keep: Keep) -> None:
         """Take what is still in the pipe, and keep the whole where it is too much to be told."""
         self._pump.stop()
-        await self._pump.done.wait()
-        if self._capture.kept().cut and (file := self._capture.file()) is not None:
-            try:
+        try:
+            await self._pump.done.wait()
+            if self._capture.kept().cut and (file := self._capture.file()) is not None:
                 await asyncio.to_thread(self._secrets.strike_out, file)
                 self._blob = await keep(file)
-            except OSError as error:
-                self._capture.lost = error.strerror or str(error)
-        self._capture.close()
+        except OSError as error:
+            self._capture.lost = error.strerror or str(error)
+        finally:
+            self._capture.close()
 
     def output(self) -> Output:
         """What it printed so far, within what a model is told; the summary says how it ended."""

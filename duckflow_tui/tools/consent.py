@@ -46,6 +46,7 @@ class Question:
     edited: bool = False
     step_id: str = ""
     needs_word: str = ""
+    for_requirement: str = ""  # its id, where the app runs the check of one
 
     @property
     def changes(self) -> tuple[PlannedChange, ...]:
@@ -96,6 +97,7 @@ class Question:
             grant_pattern=self.verdict.grant_pattern,
             edited_by_user=self.edited,
             renewed=self.renewed,
+            checks=self.action.intent if self.for_requirement else "",
             opened_at=at,
         )
 

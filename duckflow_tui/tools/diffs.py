@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from duckflow_tui.state.gates import DiffLine, Hunk
+from duckflow_tui.state.gates import DiffLine, DiffMark, Hunk
 from duckflow_tui.tools.textfile import NotText, TextFile, decode
 
 CONTEXT: Final = 3  # lines around a change
@@ -272,5 +272,5 @@ def _hunk(group: tuple[Region, ...], old: tuple[str, ...], new: tuple[str, ...])
     )
 
 
-def _line(mark: str, old: int | None, new: int | None, text: str) -> DiffLine:
+def _line(mark: DiffMark, old: int | None, new: int | None, text: str) -> DiffLine:
     return DiffLine(mark=mark, old=old, new=new, text=text.removesuffix("\n").removesuffix("\r"))

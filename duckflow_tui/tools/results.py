@@ -65,7 +65,7 @@ async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
         return text
     try:
         return (await blobs.get(blob)).decode("utf-8", "replace")
-    except KeyError:
+    except (KeyError, OSError):
         raise ToolFault(f"The whole of {brief(handle)} is no longer there.") from None
 
 

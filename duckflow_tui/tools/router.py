@@ -45,6 +45,7 @@ from duckflow_tui.tools.calls import (
     Call,
     Coalesced,
     EditedByUser,
+    JudgedAnew,
     as_edited,
     check_refused,
     faulty,
@@ -181,6 +182,8 @@ class ToolRouter:
         while True:
             try:
                 return await self._attempt(call, operation, args)
+            except JudgedAnew:
+                continue
             except EditedByUser as edited:
                 call.edited = edited.text
                 if call.proposed is None:
@@ -249,7 +252,9 @@ class ToolRouter:
         check_refused(call, verdict)
         note_allowed(call, operation.effect, verdict, self.store.state.mode)
         answer: GateAnswer | None = None
-        if verdict.kind is not Decision.ALLOW and not call.by_user:
+        allowed = verdict.kind is Decision.ALLOW
+        call.unasked = access if allowed and not call.by_user else None
+        if not allowed and not call.by_user:
             question = Question(
                 call.action,
                 shown,
@@ -261,6 +266,7 @@ class ToolRouter:
                 edited=call.edited is not None,
                 step_id=call.step_id,
                 needs_word=self._word(operation),
+                for_requirement=call.for_requirement,
             )
             answer = await self._keeper.ask(question, call.asked)
             assert call.asked.gate is not None
@@ -357,10 +363,18 @@ class ToolRouter:
         await self.store.commit(event)
         call.started = clock.monotonic()
 
+    def _check_still_allowed(self, call: Call) -> None:
+        """The wait for another effect may have been long; raises JudgedAnew."""
+        if call.unasked is None:
+            return
+        if self._judge(call.unasked, call.step_id).kind is not Decision.ALLOW:
+            raise JudgedAnew
+
     async def _run(self, call: Call, operation: AnyOperation, work: Work) -> Output:
         call.work = work
         if operation.effect in _SERIAL and not call.by_user:
             async with self._writing:
+                self._check_still_allowed(call)
                 await self._start(call)
                 return await work.run()
         await self._start(call)
@@ -371,6 +385,7 @@ class ToolRouter:
         self, call: Call, proposal: Edits, changes: tuple[PlannedChange, ...]
     ) -> Output:
         async with self._writing:
+            self._check_still_allowed(call)
             for change in changes:
                 if await self.workspace.digest(change.place) != change.before_hash:
                     raise Renewed(f"{change.place.said} changed since it was shown.")

@@ -211,25 +211,29 @@ class Shell:
     ) -> Output:
         running = await self._runner.start(args.command, place, context.output)
         started.append(running)
+        late = False
         try:
-            async with asyncio.timeout(seconds):
-                await running.until_it_ends()
-        except TimeoutError:
+            try:
+                async with asyncio.timeout(seconds):
+                    await running.until_it_ends()
+            except TimeoutError:
+                late = True
+                await running.end()
+            else:
+                await running.end_rest()
+        except asyncio.CancelledError:
             await running.end()
-            output = await self._runner.finish(running)
+            await self._runner.finish(running)
+            raise
+        output = await self._runner.finish(running)
+        if late:
             raise ToolFault(
                 f"It was ended after {seconds:g} s, with all it started. Give a longer timeout_s, "
                 f"or background: true for a command that stays. Its output until then:\n"
                 f"{output.text}",
                 summary=f"time-out · {running.duration:.1f}s",
                 output=output,
-            ) from None
-        except asyncio.CancelledError:
-            await running.end()
-            await self._runner.finish(running)
-            raise
-        await running.end_rest()
-        await self._runner.finish(running)
+            )
         return _told(started)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
@@ -254,8 +258,10 @@ class Shell:
         running = await self._runner.start(
             args.command, place, lambda text: self._background.output(process_id, text)
         )
-        await self._background.take(process_id, context.call_id, args.command, place.shown, running)
         try:
+            await self._background.take(
+                process_id, context.call_id, args.command, place.shown, running
+            )
             early = await self._background.settled(process_id, EARLY)
         except asyncio.CancelledError:
             await self._background.end(process_id, "user")

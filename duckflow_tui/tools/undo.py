@@ -12,6 +12,7 @@ from duckflow_tui.state.base import one_line
 from duckflow_tui.state.events import ChangesUndone
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import FileChange
+from duckflow_tui.state.rewinding import all_calls
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.operation import RUN, Blobs
 from duckflow_tui.tools.watch import OwnWrites
@@ -50,21 +51,15 @@ class _Step:
 
 def last_changed(state: AgentState) -> OperationMessage | None:
     """The newest call whose changes stand."""
-    for message in reversed(state.messages):
-        if (
-            isinstance(message, OperationMessage)
-            and message.result.changes
-            and message.call_id not in state.undone_calls
-        ):
+    for message in reversed(all_calls(state)):
+        if message.result.changes and message.call_id not in state.undone_calls:
             return message
     return None
 
 
 def command_since(state: AgentState, call_id: str | None) -> str:
     """The newest command that ran after a call, on one line; after None: in the whole session."""
-    for message in reversed(state.messages):
-        if not isinstance(message, OperationMessage):
-            continue
+    for message in reversed(all_calls(state)):
         if message.call_id == call_id:
             return ""
         command = message.args.get("command")
@@ -102,6 +97,10 @@ async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWr
     except WorkspaceError as error:
         if not made:
             return UndoReport("operations.undo.failed", {"path": error.shown, "why": str(error)})
+    except OSError as error:  # of the store of what was there before
+        if not made:
+            why = error.strerror or str(error)
+            return UndoReport("operations.undo.failed", {"path": "", "why": why})
     complete = len(made) == len(message.result.changes)
     await store.commit(ChangesUndone(call_id=message.call_id, changes=tuple(made)))
     paths = ", ".join(change.path for change in made)
@@ -148,7 +147,7 @@ async def _step(change: FileChange, workspace: Workspace, blobs: Blobs) -> _Step
         return _Step(change, place, back, None)
     try:
         before = await blobs.get(change.before)
-    except KeyError as error:
+    except (KeyError, OSError) as error:
         raise _Refused("operations.undo.lost", change.path) from error
     return _Step(change, place, back, before)
 

@@ -10,8 +10,8 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui import outside_editor
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.commands import CHOICES, COMMANDS, Command, Takes
-from duckflow_tui.ui.context_actions import ContextActions
 from duckflow_tui.ui.panes.tabs import PaneName
+from duckflow_tui.ui.rewind_actions import RewindActions
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript
 from duckflow_tui.ui.screens.keys_help import KeysHelp
@@ -20,7 +20,7 @@ from duckflow_tui.ui.screens.pick_list import Choice, PickList
 TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit
 
 
-class Actions(ContextActions, inherit_bindings=False):
+class Actions(RewindActions, inherit_bindings=False):
     """The actions named in ``bindings.KEYS`` and ``commands.COMMANDS``."""
 
     _interrupted_at: float = float("-inf")

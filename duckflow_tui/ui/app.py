@@ -5,24 +5,25 @@ from __future__ import annotations
 import gc
 import os
 from contextlib import ExitStack
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.filter import Monochrome, NoColor
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.cards import CardKind
 from duckflow_tui.state.events import StateError
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.ui import commands
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.panes.composer import Composer
-from duckflow_tui.ui.panes.consult_rows import CONSULTS
 from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.welcome import DemoButton
 from duckflow_tui.ui.plan_actions import PlanActions
+from duckflow_tui.ui.session_host import Unsent
 from duckflow_tui.ui.terminal import (
     SAVE_TITLE,
     clipboard_sequence,
@@ -45,6 +46,13 @@ def _bindings() -> list[BindingType]:
         else:
             found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
     return found
+
+
+#: Actions of commands that need no session.
+_BEFORE_A_SESSION: Final = frozenset({"keys", "language", "theme", "quit_now"})
+
+#: Cards that ask for an approval; the others ask for an answer.
+_APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
 
 
 class DuckflowApp(PlanActions, inherit_bindings=False):
@@ -127,8 +135,19 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
             event.composer.remember(event.text, own=event.own)
             if typed is None:
                 await self.send(event.text, later=event.later, own=event.own)
+            elif typed.command is not None and self._must_wait(typed.command):
+                self.unsent.append(Unsent(event.text, own=False, command=True))
             elif typed.command is not None:
                 self.run_command(typed.command, typed.argument)
+
+    def _must_wait(self, command: commands.Command) -> bool:
+        """Whether it acts on a session that is still on its way."""
+        return self.opening and self.engine is None and command.action not in _BEFORE_A_SESSION
+
+    def run_typed(self, text: str) -> None:
+        typed = commands.parse(text)
+        if typed is not None and typed.command is not None:
+            self.run_command(typed.command, typed.argument)
 
     def on_composer_copied(self, event: Composer.Copied) -> None:
         self.copy_to_clipboard(event.text)
@@ -165,9 +184,9 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
             return
         try:
             await self.engine.answer_gate(answer)
-        except StateError as error:
+        except StateError:
             # The gate closed or was renewed between the key and here: nothing was approved.
-            self.say("shell.answer_refused", error=str(error))
+            self.say("shell.answer_refused")
 
     # the terminal
 
@@ -183,7 +202,7 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
 
     def _questions_changed(self, state: AgentState) -> None:
         names = {gate.gate_id: gate.operation for gate in state.gates}
-        asked = {card.card_id for card in state.cards if card.kind in CONSULTS}
+        asked = {card.card_id for card in state.cards if card.kind not in _APPROVALS}
         names |= {card.card_id: self.words(f"card.kind.{card.kind}") for card in state.cards}
         new = [question for question in names if question not in self._questions_seen]
         self._questions_seen = frozenset(names)

@@ -33,6 +33,7 @@ Surface = Literal[
     "sent",
     "compaction",
     "result",
+    "rewind",
 ]
 
 
@@ -188,6 +189,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("sessions", ("r",), "r", "rename", "keys.sessions_rename"),
     Key("sessions", ("p",), "p", "pin", "keys.sessions_pin"),
     Key("sessions", ("x",), "x", "export", "keys.sessions_export"),
+    Key("sessions", ("w",), "w", "watch", "keys.sessions_watch"),
     Key("sessions", ("d",), "d", "delete", "keys.sessions_delete"),
     Key("sessions", ("t",), "t", "trash", "keys.sessions_trash"),
     Key("sessions", ("u",), "u", "restore", "keys.sessions_restore"),
@@ -200,6 +202,12 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("sent", ("up", "down"), "↑ ↓", "walk", "keys.walk"),
     Key("sent", ("pageup", "pagedown"), "PgUp PgDn", "scroll_rows", "keys.scroll_rows"),
     Key("sent", ("escape",), "Esc", "leave", "keys.close"),
+    Key("rewind", ("up", "down"), "↑ ↓", "walk", "keys.walk"),
+    Key("rewind", ("pageup", "pagedown"), "PgUp PgDn", "scroll_rows", "keys.scroll_rows"),
+    Key("rewind", ("enter",), "Enter", "back", "keys.rewind_back"),
+    Key("rewind", ("b",), "b b", "back_with_files", "keys.rewind_files"),
+    Key("rewind", ("f",), "f", "fork", "keys.rewind_fork"),
+    Key("rewind", ("escape",), "Esc", "leave", "keys.close"),
     Key("compaction", ("u",), "u", "undo_compaction", "keys.undo_compaction"),
     Key("result", ("o",), "o", "open_whole", "keys.open_whole"),
 )

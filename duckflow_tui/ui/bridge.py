@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.cards import CardAnswer
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.state.work import PlanEdit
-from duckflow_tui.ui.context_facade import ContextFacade
+from duckflow_tui.ui.context_facade import ContextFacade, RewindFacade
 from duckflow_tui.ui.goal_facades import LedgerFacade, MemoryFacade, PaceFacade, TitleFacade
 
 if TYPE_CHECKING:
@@ -40,19 +41,19 @@ class Spawn(Protocol):
 class PlanFacade(Protocol):
     """What the user's keys do to the plan. Each returns what is in the way, or nothing."""
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> str:
+    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
         """Change, add, drop or move steps."""
         ...
 
-    def set_break(self, step_id: str, on: bool) -> str:
+    def set_break(self, step_id: str, on: bool) -> Told | None:
         """Be asked, or no longer, before a step begins."""
         ...
 
-    def retry(self, step_id: str) -> str:
+    def retry(self, step_id: str) -> Told | None:
         """Do a step again that ended without being done."""
         ...
 
-    def skip(self, step_id: str) -> str:
+    def skip(self, step_id: str) -> Told | None:
         """Waive a step."""
         ...
 
@@ -150,6 +151,11 @@ class EngineFacade(Protocol):
         """The window of the model under the user's keys."""
         ...
 
+    @property
+    def rewind(self) -> RewindFacade:
+        """The conversation as a whole under the user's keys."""
+        ...
+
     async def answer_card(self, answer: CardAnswer) -> None:
         """The user's key on a card; raises StateError when it fits none."""
         ...
@@ -201,6 +207,10 @@ class SessionSource(Protocol):
 
     def confirm_origin(self) -> None:
         """The user did; it is remembered."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """The text without keys and passwords, those of the settings and what looks like one."""
         ...
 
     async def close(self) -> None:

@@ -48,6 +48,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("ps", "processes"),
     Command("mcp", "servers"),
     Command("undo", "undo"),
+    Command("rewind", "rewind", takes="text", alone=True),
+    Command("fork", "fork"),
     Command("copy", "copy"),
     Command("context", "context"),
     Command("compact", "compact", takes="text"),

@@ -36,7 +36,7 @@ class ContextActions(MemoryActions, inherit_bindings=False):
         self.say("compaction.runs")
         problem = await self.engine.context.compact(hint)
         if problem:
-            self.say(f"compaction.not.{problem}")
+            self.say_lasting(f"compaction.not.{problem}")
         else:
             self.bench.status.hush()
 
@@ -45,7 +45,7 @@ class ContextActions(MemoryActions, inherit_bindings=False):
             return
         problem, figures = await self.engine.context.undo(compaction_id)
         if problem:
-            self.say(f"compaction.no_undo.{problem}", **figures)
+            self.say_lasting(f"compaction.no_undo.{problem}", **figures)
         else:
             self.say("compaction.undone")
 

@@ -1,4 +1,4 @@
-"""What the screen asks of an engine about the window of the model."""
+"""What the screen asks of an engine about the conversation and the window of the model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from duckflow_tui.loops.compacting import Undo
     from duckflow_tui.loops.request_log import SentPart
+    from duckflow_tui.loops.rewind_keys import Forked, Hindrance, PutBack
 
 
 class ContextFacade(Protocol):
@@ -26,4 +27,24 @@ class ContextFacade(Protocol):
 
     async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
         """Take the newest compaction back; what is in the way, with its figures."""
+        ...
+
+
+class RewindFacade(Protocol):
+    """What the user's keys do to the conversation as a whole."""
+
+    async def back(self, message_id: str, draft: str = "") -> Hindrance:
+        """Go back to before a message; its text is the draft again, before what stands there."""
+        ...
+
+    async def undo(self) -> Hindrance:
+        """Have again what was gone back from, while nothing was said since."""
+        ...
+
+    async def put_files_back(self) -> PutBack:
+        """Undo what was done to files after the point that was gone back to."""
+        ...
+
+    async def fork(self, message_id: str = "", draft: str = "") -> Forked:
+        """Make another session from before a message, or from here."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.objective import RequirementItem
 from duckflow_tui.ui.commands import AUTO, CHOICES
@@ -112,7 +113,7 @@ class GoalActions(SessionActions, inherit_bindings=False):
         board = self.screen
         if self.bench.transcript is None or not isinstance(board, LedgerBoard):
             return
-        if self.bench.go_to_first((event.call_id,)):
+        if self.bench.go_to_first(event.refs):
             board.dismiss(None)
         else:
             board.tell(self.words("ledger.no_place"))
@@ -123,6 +124,7 @@ class GoalActions(SessionActions, inherit_bindings=False):
         ledger = self.engine.ledger
         if item is None:
             self._tell(ledger.add(draft.requirement, draft.priority, draft.check))
+            self._choose_newest()
             return
         text = draft.requirement if draft.requirement != item.requirement else None
         priority = draft.priority if draft.priority != item.priority else None
@@ -130,12 +132,22 @@ class GoalActions(SessionActions, inherit_bindings=False):
         if (text, priority, check) != (None, None, None):
             self._tell(ledger.edit(item.requirement_id, text=text, priority=priority, check=check))
 
+    def _choose_newest(self) -> None:
+        """The next key is meant for what was just added."""
+        board, engine = self._ledger_board, self.engine
+        objective = engine.store.state.objective if engine is not None else None
+        if board is not None and objective is not None and objective.extracted_requirements:
+            board.choose(objective.extracted_requirements[-1].requirement_id)
+
     def _waive(self, requirement_id: str, because: str | None) -> None:
         if self.engine is not None and because is not None:
             self._tell(self.engine.ledger.waive(requirement_id, because))
 
-    def _tell(self, problem: str) -> None:
+    def _tell(self, problem: Told | None) -> None:
         """On the board where it is open, since it covers the status line."""
-        board = next((s for s in self.screen_stack if isinstance(s, LedgerBoard)), None)
-        if board is not None:
-            board.tell(problem)
+        if self._ledger_board is not None:
+            self._ledger_board.tell(self.words.told(problem))
+
+    @property
+    def _ledger_board(self) -> LedgerBoard | None:
+        return next((s for s in self.screen_stack if isinstance(s, LedgerBoard)), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.decision import Check, TaskProfile
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 
@@ -23,7 +24,7 @@ class PaceFacade(Protocol):
 class LedgerFacade(Protocol):
     """What the user's keys do to the requirements. Each returns what is in the way, or nothing."""
 
-    def add(self, text: str, priority: int, check: Check) -> str:
+    def add(self, text: str, priority: int, check: Check) -> Told | None:
         """A requirement of the user's own; priority 1 high to 3 low."""
         ...
 
@@ -33,15 +34,15 @@ class LedgerFacade(Protocol):
         text: str | None = None,
         priority: int | None = None,
         check: Check | None = None,
-    ) -> str:
+    ) -> Told | None:
         """Change what is not None."""
         ...
 
-    def waive(self, requirement_id: str, because: str) -> str:
+    def waive(self, requirement_id: str, because: str) -> Told | None:
         """It no longer counts; the reason may be empty."""
         ...
 
-    def restore(self, requirement_id: str) -> str:
+    def restore(self, requirement_id: str) -> Told | None:
         """It counts again."""
         ...
 

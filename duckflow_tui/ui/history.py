@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +21,13 @@ class MessageHistory:
     """One file for each workspace, JSON lines, mode 0600; several instances may append.
 
     A history that cannot be read or written is empty or stays in memory: it never keeps a
-    message from being sent.
+    message from being sent. Keys and passwords are not remembered: ``redact`` takes them out.
     """
 
-    def __init__(self, data_dir: Path | None, workspace: str) -> None:
+    def __init__(
+        self, data_dir: Path | None, workspace: str, redact: Callable[[str], str] = str
+    ) -> None:
+        self._redact = redact
         self._path: Path | None = None
         if data_dir is not None:
             self._path = data_dir / "history" / f"{digest(workspace)[:16]}.jsonl"
@@ -38,6 +42,7 @@ class MessageHistory:
 
     def add(self, text: str) -> None:
         """Append a message; one that repeats the last is not kept twice."""
+        text = self._redact(text)
         if not text.strip() or (self.messages and self.messages[-1] == text):
             return
         self.messages.append(text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 if TYPE_CHECKING:
     from duckflow_tui.safety.safe_text import SafeText
+    from duckflow_tui.state.base import Told
 
 Language = Literal["en", "ja"]
 LANGUAGES: Final[tuple[str, ...]] = get_args(Language)
@@ -66,6 +67,10 @@ class Catalogue:
 
         safe = {name: visible(str(value)) for name, value in params.items()}
         return SafeText(string.Formatter().vformat(text, (), _Known(safe)))
+
+    def told(self, said: Told | None) -> SafeText:
+        """What the engine says, empty for nothing."""
+        return self(said.key, **said.params) if said is not None else cast("SafeText", "")
 
     def has(self, key: str) -> bool:
         """Whether English knows the key."""

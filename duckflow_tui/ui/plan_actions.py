@@ -43,7 +43,7 @@ class PlanActions(Actions, inherit_bindings=False):
                 problem = plan.retry(event.step_id)
             case _:
                 problem = plan.skip(event.step_id)
-        self.bench.plan.problem = problem
+        self.bench.plan.problem = self.words.told(problem)
 
     def on_plan_pane_form_wanted(self, event: PlanPane.FormWanted) -> None:
         form = StepForm(self.words, event.plan, event.step, new=event.new)
@@ -58,13 +58,14 @@ class PlanActions(Actions, inherit_bindings=False):
 
     async def _edit_plan(self, edit: PlanEdit) -> None:
         if self.engine is not None:
-            self.bench.plan.problem = await self.engine.plan.edit((edit,))
+            problem = await self.engine.plan.edit((edit,))
+            self.bench.plan.problem = self.words.told(problem)
 
     async def _answer_card(self, answer: CardAnswer) -> None:
         if self.engine is None:
             return
         try:
             await self.engine.answer_card(answer)
-        except StateError as error:
+        except StateError:
             # The card closed or was renewed between the key and here: nothing was answered.
-            self.say("shell.answer_refused", error=str(error))
+            self.say("shell.answer_refused")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.cards import CardAnswer
 from duckflow_tui.state.decision import Check, TaskProfile
 from duckflow_tui.state.gates import GateAnswer
@@ -20,26 +23,32 @@ from duckflow_tui.ui.replay_player import Player
 if TYPE_CHECKING:
     from duckflow_tui.loops.compacting import Undo
     from duckflow_tui.loops.request_log import SentPart
+    from duckflow_tui.loops.rewind_keys import Forked, Hindrance, PutBack
 
 #: Says that this is a replay, and gives the words back for who has a place of its own for them.
 Refuse = Callable[[], str]
+
+
+def _told(refuse: Refuse) -> Told:
+    refuse()
+    return Told(key="replay.read_only")
 
 
 class _Plan:
     def __init__(self, refuse: Refuse) -> None:
         self._refuse = refuse
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> str:
-        return self._refuse()
+    async def edit(self, edits: Sequence[PlanEdit]) -> Told:
+        return _told(self._refuse)
 
-    def set_break(self, step_id: str, on: bool) -> str:
-        return self._refuse()
+    def set_break(self, step_id: str, on: bool) -> Told:
+        return _told(self._refuse)
 
-    def retry(self, step_id: str) -> str:
-        return self._refuse()
+    def retry(self, step_id: str) -> Told:
+        return _told(self._refuse)
 
-    def skip(self, step_id: str) -> str:
-        return self._refuse()
+    def skip(self, step_id: str) -> Told:
+        return _told(self._refuse)
 
 
 class _Pace:
@@ -57,8 +66,8 @@ class _Ledger:
     def __init__(self, refuse: Refuse) -> None:
         self._refuse = refuse
 
-    def add(self, text: str, priority: int, check: Check) -> str:
-        return self._refuse()
+    def add(self, text: str, priority: int, check: Check) -> Told:
+        return _told(self._refuse)
 
     def edit(
         self,
@@ -66,14 +75,14 @@ class _Ledger:
         text: str | None = None,
         priority: int | None = None,
         check: Check | None = None,
-    ) -> str:
-        return self._refuse()
+    ) -> Told:
+        return _told(self._refuse)
 
-    def waive(self, requirement_id: str, because: str) -> str:
-        return self._refuse()
+    def waive(self, requirement_id: str, because: str) -> Told:
+        return _told(self._refuse)
 
-    def restore(self, requirement_id: str) -> str:
-        return self._refuse()
+    def restore(self, requirement_id: str) -> Told:
+        return _told(self._refuse)
 
 
 class _Title:
@@ -134,6 +143,31 @@ class _Context:
         return "", {}
 
 
+class _Rewind:
+    def __init__(self, refuse: Refuse) -> None:
+        self._refuse = refuse
+
+    async def back(self, message_id: str, draft: str = "") -> Hindrance:
+        self._refuse()
+        return "replay"
+
+    async def undo(self) -> Hindrance:
+        self._refuse()
+        return "replay"
+
+    async def put_files_back(self) -> PutBack:
+        from duckflow_tui.loops.rewind_keys import PutBack
+
+        self._refuse()
+        return PutBack()
+
+    async def fork(self, message_id: str = "", draft: str = "") -> Forked:
+        from duckflow_tui.loops.rewind_keys import Forked
+
+        self._refuse()
+        return Forked(problem="replay")
+
+
 class ReplayEngine:
     """An ``EngineFacade`` whose session is over; ``chat_loop`` plays it."""
 
@@ -148,6 +182,7 @@ class ReplayEngine:
         self.title = _Title(player, refuse)
         self.memory = _Memory(refuse)
         self.context = _Context(refuse)
+        self.rewind = _Rewind(refuse)
 
     @property
     def store(self) -> Store:
@@ -157,7 +192,8 @@ class ReplayEngine:
         await self.player.run()
 
     async def warm(self) -> None:
-        return
+        """Load the parser of replies, that a leap to a place full of them does not wait for it."""
+        await asyncio.to_thread(import_module, "duckflow_tui.ui.panes.markdown")
 
     async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
         self._refuse()
@@ -248,6 +284,9 @@ class ReplaySource:
 
     async def open_resumed(self, session_id: str, spawn: Spawn) -> ReplayEngine:
         return self._only
+
+    def redact(self, text: str) -> str:
+        return text  # nothing is sent here that could be remembered
 
     async def close(self) -> None:
         return

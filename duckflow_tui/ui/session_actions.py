@@ -12,6 +12,7 @@ from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.rename import RenameForm
 from duckflow_tui.ui.session_words import fault_words, size_text
+from duckflow_tui.ui.watching import watch_again
 from duckflow_tui.ui.work_actions import WorkActions
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class SessionActions(WorkActions, inherit_bindings=False):
             form = RenameForm(self.words, facts.name)
             self.push_screen(form, lambda name: self._act_later(self._rename_session(facts, name)))
         elif event.what == "delete":
-            size = size_text(facts.size)
+            size = size_text(facts.size).replace(" ", "")  # no line ends between them
             ask = Confirm(self.words, self.clock, "sessions.delete", name=facts.title, size=size)
             self.push_screen(
                 ask,
@@ -62,6 +63,8 @@ class SessionActions(WorkActions, inherit_bindings=False):
         elif event.what == "export":
             path = self._sessions.catalog.path_of(facts)
             self._act_later(self._export(path, facts.session_id, ""))
+        elif event.what == "watch":
+            self._act_later(self._watch(self._sessions.catalog.path_of(facts)))
         else:
             self._act_later(self._change_session(facts, event.what, True))
 
@@ -88,6 +91,23 @@ class SessionActions(WorkActions, inherit_bindings=False):
         elif what == "restore" and await self._tried(lambda: catalog.restore(facts)):
             self._say_done("sessions.restored", title=facts.title)
         await self._reload_page()
+
+    async def _watch(self, folder: Path) -> None:
+        try:
+            status = await self.show_again(folder)
+        except OSError as error:
+            reason = error.strerror or str(error)
+        else:
+            reason = self.words("sessions.ended_with", status=status) if status else ""
+        if reason:
+            self._say_wrong(self.words("sessions.not_watched", reason=reason))
+
+    async def show_again(self, folder: Path) -> int:
+        """Replay a session in place of this screen, until the user ends it; the exit status.
+
+        Raises OSError when it cannot be started.
+        """
+        return await watch_again(self, folder)
 
     async def _tried(self, act: Callable[[], object]) -> bool:
         """Do it in a thread; what is in the way is said."""

@@ -68,10 +68,13 @@ class AppOptions:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """What was sent before there was a session; ``own``: a command the user runs."""
+    """What was sent before there was a session; ``own``: a command the user runs, ``command``: one
+    of the app's own.
+    """
 
     text: str
     own: bool
+    command: bool = False
 
 
 class SessionHost(App[int], inherit_bindings=False):
@@ -214,7 +217,7 @@ class SessionHost(App[int], inherit_bindings=False):
         self._names = None
         session = engine.store.state.session
         keeps = None if session.demo else self.options.data_dir
-        self.bench.composer.past = MessageHistory(keeps, session.workspace)
+        self.bench.composer.past = MessageHistory(keeps, session.workspace, self._sessions.redact)
         await self.bench.show_session(engine.store)
         self.bridge.attach(engine.store)
         self.spawn(engine.chat_loop(), "chat")
@@ -226,7 +229,13 @@ class SessionHost(App[int], inherit_bindings=False):
         self.bench.composer.suggested = engine.suggestion
         waiting, self.unsent = self.unsent, []
         for unsent in waiting:
-            await self.send(unsent.text, own=unsent.own)
+            if unsent.command:
+                self.run_typed(unsent.text)
+            else:
+                await self.send(unsent.text, own=unsent.own)
+
+    def run_typed(self, text: str) -> None:
+        """Run a command that was typed before there was a session."""
 
     async def send(self, text: str, *, later: bool = False, own: bool = False) -> None:
         """Hand a message to the engine, or a command of the user's ``own`` behind its ``!``;
@@ -295,6 +304,10 @@ class SessionHost(App[int], inherit_bindings=False):
     def say(self, key: str, **params: object) -> None:
         """A word of the app on the status line, until a key or a moment has passed."""
         self.bench.status.say(self.words(key, **params))
+
+    def say_lasting(self, key: str, **params: object) -> None:
+        """Why something that took its time was not done: it stays until a key."""
+        self.bench.status.say(self.words(key, **params), stays=True)
 
     def speak(self, language: str) -> None:
         """Switch the language of everything on the screen."""

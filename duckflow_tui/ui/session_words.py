@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.faults import SessionFault, SessionInUse
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.clock import calendar
 from duckflow_tui.ui.i18n import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.session.facts import SessionFacts
+    from duckflow_tui.session.folders import SessionPlace
+
+_TITLE: Final = 60  # characters of a title in a list on the command line
 
 
 def described(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeText]]:
@@ -20,6 +24,7 @@ def described(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeTe
     rows = [
         ("title", facts.title),
         ("session", facts.session_id),
+        ("forked_from", forked_words(facts)),
         ("workspace", facts.workspace),
         ("branch", facts.branch),
         ("model", facts.model),
@@ -37,13 +42,36 @@ def described(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeTe
             yield name, visible_line(text)
 
 
+def forked_words(facts: SessionFacts) -> str:
+    """The session that it goes on from a message of: its title and id; nothing for none."""
+    return " · ".join(filter(None, (facts.forked_title, facts.forked_from)))
+
+
 def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
     """How it stands, in a few words; of one that cannot be opened, why."""
     if facts.problem:
         return problem_words(facts.problem, facts.detail, say)
-    if facts.in_use:
-        return say("sessions.in_use")
-    return say(f"sessions.state.{facts.state}")
+    state = say(f"sessions.state.{facts.state}")
+    if not facts.in_use:
+        return state
+    waits = facts.state in ("gate", "card", "paused")
+    return say("sessions.open_and", state=state) if waits else say("sessions.in_use")
+
+
+def named_rows(found: Sequence[SessionPlace], most: int) -> list[str]:
+    """Sessions to choose from on the command line, the first ``most``: id, time, title."""
+    from duckflow_tui.session.facts import facts_of
+    from duckflow_tui.session.journals import open_to_read
+
+    rows: list[str] = []
+    for place in found[:most]:
+        try:
+            title = facts_of(place.session_id, open_to_read(place.path)).title
+        except SessionFault:
+            title = ""
+        at = full_time(place.changed_at)
+        rows.append(visible_line(f"  {place.session_id}  {at}  {one_line(title, _TITLE)}".rstrip()))
+    return rows
 
 
 def problem_words(code: str, detail: str, say: Catalogue) -> SafeText:
@@ -82,15 +110,16 @@ def size_text(size: int) -> str:
 
 
 def full_time(at: float) -> str:
-    """Date and time of day; nothing for 0."""
-    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at else ""
+    """Date and time of day; nothing for 0 and for what no calendar has."""
+    then = calendar(at)
+    return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
 
 def when(at: float, now: float) -> str:
-    """The time of today, else the day; nothing for 0."""
-    if not at:
+    """The time of today, else the day; nothing for 0 and for what no calendar has."""
+    then, today = calendar(at), calendar(now)
+    if then is None or today is None:
         return ""
-    then, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now)
     if then.date() == today.date():
         return then.strftime("%H:%M")
     return then.strftime("%m-%d" if then.year == today.year else "%Y-%m-%d")

@@ -19,6 +19,14 @@ async def watch_again(app: SessionHost, session: Path) -> int:
     """
     flags = ["--lang", app.words.language, "--theme", str(app.theme)]
     command = [sys.executable, "-m", "duckflow_tui", "replay", *flags, str(session)]
+    status, failed = 0, None
     with app.suspend(), app.guard.lent():
-        shown = await asyncio.create_subprocess_exec(*command)
-        return await shown.wait()
+        # Caught in here: an error that leaves ``suspend`` keeps the terminal given away.
+        try:
+            shown = await asyncio.create_subprocess_exec(*command)
+            status = await shown.wait()
+        except OSError as error:
+            failed = error
+    if failed is not None:
+        raise failed
+    return status

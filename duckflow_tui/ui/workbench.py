@@ -30,7 +30,7 @@ from duckflow_tui.ui.panes.completion import CompletionList, Token
 from duckflow_tui.ui.panes.composer import Composer, work_at
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
-from duckflow_tui.ui.panes.diff_verdict import ending_of, newest_change
+from duckflow_tui.ui.panes.diff_verdict import ending_of, newest_change, previews_of
 from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.goal import GoalPane
 from duckflow_tui.ui.panes.header import Header, step_place
@@ -118,6 +118,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.welcome: Welcome | None = None
 
     def compose(self) -> ComposeResult:
+        self._shape()  # before there is a child: each is styled once, for this size
         yield self.header
         yield self.all_tabs
         with Container(id="body"):
@@ -285,6 +286,10 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     # Textual
 
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        # What Textual would style here was styled when it was mounted, and on every change since.
+        event.refresh_styles = False
+
     def on_resize(self) -> None:
         self._lay_out()
 
@@ -314,6 +319,9 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def on_vitals_pane_unfolded(self) -> None:
         self._lay_out()
+
+    def on_text_area_changed(self) -> None:
+        self.status.written = self.composer.written
 
     def on_diff_view_changed(self) -> None:
         self.query_one("#diff-title", PaneTitle).again()
@@ -432,14 +440,13 @@ class Workbench(Screen[None], inherit_bindings=False):
     def _show_unasked(self, state: AgentState) -> None:
         """A change that no gate asked about is shown once it was made, or refused."""
         message = None if state.gates else newest_change(state.messages)
-        if message is not None and message.previews and message.call_id != self.diff.call_id:
-            self.diff.show(DiffDocument(message.previews), message.call_id)
+        if message is not None and message.call_id != self.diff.call_id:
+            self.diff.show(DiffDocument(previews_of(message)), message.call_id)
 
     # layout
 
     def _lay_gate(self, *, gates_open: bool) -> None:
         self._gates_open = gates_open
-        self.set_class(gates_open, "-gate")
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -447,22 +454,34 @@ class Workbench(Screen[None], inherit_bindings=False):
             return
         width, height = self.size
         self.layout_name = layout_for(width, height)
-        for name in ("wide", "tabbed", "single"):
-            self.set_class(self.layout_name == name, f"-{name}")
-        self.set_class(height < ROOMY, "-tight")
-        self.set_class(height < SCANT, "-scant")
         self.status.tight = height < ROOMY
         wide = self.layout_name == "wide"
         self._name_goal()
         self.goal.lay_out(height, wide=wide, squeezed=self._gates_open)
-        self.set_class(wide and self.goal.explained, "-why")
         self.header.gauges = self.vitals_on and self.layout_name == "tabbed"
         # Where the user looks at the plan, the diff gives way instead.
         squeezed = self._gates_open or self.goal.explained
         self.plan.folded = wide and squeezed and not self._in_plan
-        self.set_class(wide and squeezed and self._in_plan, "-in-plan")
+        self._shape()
         self.query_one("#side").styles.width = right_column(width, self.layout_name) or "1fr"
         self._place()
+
+    def _shape(self) -> None:
+        """The classes, at once: each change of one styles the whole tree anew."""
+        width, height = self.size
+        self.layout_name = layout_for(width, height)
+        wide = self.layout_name == "wide"
+        squeezed = self._gates_open or self.goal.explained
+        self.update_classes(
+            {f"-{name}": self.layout_name == name for name in ("wide", "tabbed", "single")}
+            | {
+                "-tight": height < ROOMY,
+                "-scant": height < SCANT,
+                "-gate": self._gates_open,
+                "-why": wide and self.goal.explained,
+                "-in-plan": wide and squeezed and self._in_plan,
+            }
+        )
 
     def _name_goal(self) -> None:
         title = self.query_one("#vitals-title", PaneTitle)
@@ -484,6 +503,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             visible = {"chat"} if alone else {"chat", self.beside}
         self.query_one("#chat").display = "chat" in visible
         self.query_one("#main").set_class("chat" not in visible, "-foot")
+        self.card.alone = self.question.alone = "chat" not in visible
         self.query_one("#side").display = bool(visible - {"chat"})
         wide = self.layout_name == "wide"
         if wide and self.goal.is_empty:

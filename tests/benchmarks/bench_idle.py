@@ -9,10 +9,8 @@ from benchmarks.bench_keys import SETTLED_S
 from benchmarks.processes import (
     BARE,
     DEMO,
-    Filled,
     filled_app,
     memory_mb,
-    model_server,
     terminal,
     threads_cpu_s,
     to_rest,
@@ -23,18 +21,16 @@ from support.pty import Terminal
 
 CPU_SHARE = 0.5  # percent of a core
 MEMORY = 1.3  # times the bare app with openai imported
-FLAT = 1.1  # memory after the last turn, times that after the first tenth of them
 WATCHED_S = 20.0
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Idle at the start and with a gate open; memory beside a bare app, and its growth."""
+    """Idle at the start and with a gate open; memory beside a bare app."""
     seconds = 5.0 if quick else WATCHED_S
     return [
         *_idle(seconds, after_turn=False),
         *_idle(seconds, after_turn=True),
         _memory(1 if quick else 3),
-        _growth(100 if quick else 1000),
     ]
 
 
@@ -81,25 +77,3 @@ def _memory(runs: int) -> Row:
         "×",
         beside={"MB": median(ours), "MB of the other": median(bare)},
     )
-
-
-def _growth(turns: int) -> Row:
-    with model_server(400) as server, filled_app(0, server.base_url) as filled:
-        to_rest(filled.terminal)
-        _turns(filled, turns // 10)
-        first = memory_mb(filled.terminal.pid)
-        _turns(filled, turns - turns // 10)
-        last = memory_mb(filled.terminal.pid)
-    return row(
-        f"memory after {turns:,} turns, times that after {turns // 10:,}",
-        last / first,
-        FLAT,
-        "×",
-        beside={"MB": last, "MB before": first},
-    )
-
-
-def _turns(filled: Filled, count: int) -> None:
-    filled.command(turns=count)
-    filled.reports.next("turns", terminal=filled.terminal, deadline=600)
-    to_rest(filled.terminal)

@@ -44,20 +44,22 @@ def fresh(name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch()))
 
 
-def environ() -> dict[str, str]:
-    """An own home, and compiled modules as an installed program has them."""
+def environ(home: Path | None = None) -> dict[str, str]:
+    """An own home, where none is given, and compiled modules as an installed program has them."""
     return {
-        "DUCKFLOW_HOME": str(fresh("home")),
+        "DUCKFLOW_HOME": str(home or fresh("home")),
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPYCACHEPREFIX": str(scratch() / "compiled"),
     }
 
 
 @contextmanager
-def terminal(command: Sequence[str], *, cwd: Path | None = None) -> Generator[Terminal]:
+def terminal(
+    command: Sequence[str], *, cwd: Path | None = None, home: Path | None = None
+) -> Generator[Terminal]:
     """The program in a terminal of 120 × 40 that keeps bytes and parses nothing."""
     where = cwd or fresh("work")
-    with Terminal(command, cwd=where, environ=environ(), parse=False, echo=False) as opened:
+    with Terminal(command, cwd=where, environ=environ(home), parse=False, echo=False) as opened:
         yield opened
 
 
@@ -176,16 +178,23 @@ class Filled:
 
 
 @contextmanager
-def filled_app(messages: int, base_url: str = NOWHERE) -> Generator[Filled]:
-    """The program in a terminal, with a conversation of so many messages."""
+def filled_app(
+    messages: int,
+    base_url: str = NOWHERE,
+    *,
+    options: Sequence[str] = (),
+    cwd: Path | None = None,
+    home: Path | None = None,
+) -> Generator[Filled]:
+    """The program in a terminal, with a conversation of so many messages; ``options`` are its."""
     to_app, commands = os.pipe()
     reports, from_app = os.pipe()
     command = [PYTHON, str(PROGRAMS / "filled_app.py"), base_url, str(messages)]
     try:
         with Terminal(
-            [*command, str(to_app), str(from_app)],
-            cwd=fresh("work"),
-            environ=environ(),
+            [*command, str(to_app), str(from_app), *options],
+            cwd=cwd or fresh("work"),
+            environ=environ(home),
             parse=False,
             echo=False,
             pass_fds=(to_app, from_app),

@@ -3,9 +3,10 @@
     python tests/benchmarks [--table] [--only NAME] [--quick]
     python tests/benchmarks --base-url URL --model NAME [--api-key-env VARIABLE] [--table]
 
-``--only`` takes a part of a group's name: start, keys, stream, session, diff, plan, idle, prompt,
-files, chat, requests. Times are of this machine as it is now: medians, beside a bare Textual app in
-the same run where the budget is a ratio. It fails for no budget; it says which is missed, and why.
+``--only`` takes a group's name or a part of it: start, keys, stream, session, sessions, diff, plan,
+idle, prompt, files, chat, requests. Times are of this machine as it is now: medians, beside a bare
+Textual app in the same run where the budget is a ratio. It fails for no budget; it says which is
+missed, and why.
 
 ``requests`` has no budgets: ten requests to a model, and what each took. With ``--base-url`` they
 go to a real one, and nothing else is measured.
@@ -22,12 +23,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import (
+    bench_catalog,
     bench_diff,
     bench_files,
     bench_idle,
     bench_keys,
     bench_plan,
     bench_prompt,
+    bench_recorded,
     bench_requests,
     bench_session,
     bench_start,
@@ -45,6 +48,10 @@ GROUPS: dict[str, Measure] = {
     "keys": lambda quick: bench_keys.measure(quick=quick),
     "stream": lambda quick: bench_stream.measure(quick=quick),
     "session": lambda quick: bench_session.measure(quick=quick),
+    "sessions": lambda quick: [
+        *bench_recorded.measure(quick=quick),
+        *bench_catalog.measure(quick=quick),
+    ],
     "diff": lambda quick: bench_diff.measure(quick=quick),
     "plan": lambda quick: bench_plan.measure(quick=quick),
     "idle": lambda quick: bench_idle.measure(quick=quick),
@@ -59,7 +66,9 @@ def main() -> int:
     """Measure and print; 0 whatever the budgets say, 2 for a name or an endpoint that is none."""
     parser = argparse.ArgumentParser(description="Measure the budgets of speed.")
     parser.add_argument("--table", action="store_true", help="a table instead of JSON lines")
-    parser.add_argument("--only", metavar="NAME", default="", help="groups with this in their name")
+    parser.add_argument(
+        "--only", metavar="NAME", default="", help="that group, or all with this in their name"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer samples, smaller sizes")
     parser.add_argument("--base-url", metavar="URL", help="a real endpoint for the ten requests")
     parser.add_argument("--model", metavar="NAME", help="its model")
@@ -76,7 +85,10 @@ def main() -> int:
         if args.table:
             _print(rows, as_table=True)
         return 0
-    chosen = [measure for name, measure in GROUPS.items() if args.only in name]
+    named = GROUPS.get(args.only)
+    chosen = (
+        [named] if named else [measure for name, measure in GROUPS.items() if args.only in name]
+    )
     if not chosen:
         parser.error(f"no group has {args.only!r} in its name: {', '.join(GROUPS)}")
     lines: list[Row] = []

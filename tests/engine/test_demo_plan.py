@@ -168,7 +168,7 @@ async def test_a_rejected_plan_is_followed_by_a_smaller_one(tmp_path: Path, lang
         assert "> only the code, please" in on.replies()[-1]
         assert len(plan_of(on).steps) == 2
         for dropped in ("r2", "r3"):  # the receipt, the README: only the user drops them
-            assert on.engine.ledger.waive(dropped, reason) == ""
+            assert on.engine.ledger.waive(dropped, reason) is None
         await on.answer_card(CardKind.PLAN, "run_all")
         await on.approving(over)
         assert (await on.end()).outcome == "done"
@@ -266,7 +266,7 @@ async def test_a_step_to_be_skipped_becomes_a_change_of_the_plan(
             CardKind.PLAN_CHANGE, "accept" if accepted else "reject", "" if accepted else "keep it"
         )
         if accepted:  # the step went; what was asked for is the user's alone to drop
-            assert on.engine.ledger.waive("r2", wish) == ""
+            assert on.engine.ledger.waive("r2", wish) is None
         await on.approving(over)
         assert (await on.end()).outcome == "done"
         assert (plan_of(on).step(receipt.step_id) is None) is accepted

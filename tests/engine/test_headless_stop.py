@@ -21,7 +21,7 @@ from duckflow_tui.ui.i18n import Catalogue
 
 
 class SlowEngine:
-    """Gets the signal while it takes the message; no turn comes of it."""
+    """Gets the signal while it takes the message, or breaks; no turn comes of it."""
 
     suggestion = ""
     begun: tuple[Record, ...] = ()
@@ -31,10 +31,13 @@ class SlowEngine:
         self._number = number
 
     async def chat_loop(self) -> None:
+        if not self._number:
+            raise RuntimeError("the loop is broken")
         await asyncio.Event().wait()
 
     async def send(self, text: str) -> None:
-        os.kill(os.getpid(), self._number)
+        if self._number:
+            os.kill(os.getpid(), self._number)
 
     def stop(self) -> None:
         """There is nothing to stop."""
@@ -44,11 +47,21 @@ class SlowEngine:
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 async def test_a_signal_before_the_turn_ends_the_run(number: int, status: int) -> None:
+    assert (await _ran(number))[0] == status
+
+
+async def test_a_loop_that_breaks_ends_the_run_and_is_told() -> None:
+    status, told = await _ran(0)
+    assert status == 1
+    assert "the loop is broken" in told
+
+
+async def _ran(number: int) -> tuple[int, str]:
     @asynccontextmanager
     async def opened(spawn: TaskSpawn) -> AsyncGenerator[Engine]:
         yield cast("Engine", SlowEngine(number))
 
-    options = HeadlessOptions(text="go")
+    options, err = HeadlessOptions(text="go"), io.StringIO()
     async with asyncio.timeout(15):
-        ended = await run(opened, options, Catalogue("en"), io.StringIO(), io.StringIO())
-    assert ended == status
+        ended = await run(opened, options, Catalogue("en"), io.StringIO(), err)
+    return ended, err.getvalue()

@@ -24,6 +24,7 @@ from duckflow_tui.state.agent import AgentState, TurnInfo
 from duckflow_tui.state.cards import Card, CardAnswer, CardKind
 from duckflow_tui.state.events import BudgetRaised, CardOpened, TurnStarted
 from duckflow_tui.state.messages import ReportMessage
+from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.ui.i18n import Catalogue
 
@@ -137,17 +138,25 @@ async def test_tokens_count_over_the_turns_of_a_session_and_raising_is_recorded(
 ) -> None:
     replies = script(done("One."), done("Two."), done("Three."))
     async with session(tmp_path, replies, environ={TOKENS: "100"}) as s:
-        await s.turn("first")  # a request alone has more tokens than that
-        await s.engine.send("second")
+        await s.engine.send("first")
         found = await budget(s)
-        used = s.state.usage.tokens_in + s.state.usage.tokens_out
-        assert (found.facts["what"], found.facts["used"]) == ("tokens", str(used))
-        assert sent(s) == ["main"]
+        assert sent(s) == []  # the request alone has more tokens than that
+        coming = int(found.facts["next"])
+        assert (found.facts["what"], found.facts["used"]) == ("tokens", "0")
+        assert 100 < coming <= int(found.facts["raise_to"]) <= coming + 100
         await answer(s, "raise_budget")
-        await s.ended(2)
+        await s.ended()
         (raised,) = s.events(BudgetRaised)
         assert str(100 + int(raised.by)) == found.facts["raise_to"]
-        assert 100 + s.state.usage.more_tokens > used >= 100 + s.state.usage.more_tokens - 100
+        await s.engine.send("second")
+        again = await budget(s)
+        used = s.state.usage.tokens_in + s.state.usage.tokens_out
+        assert again.facts["used"] == str(used)
+        assert sent(s) == ["main"]
+        await answer(s, "stop_work")
+        await s.ended(2)
+        assert sent(s) == ["main"]
+        assert (s.state.phase, s.state.status) == (Phase.IDLE, Status.SUCCESS)
 
 
 async def test_cost_is_counted_by_the_prices_of_the_settings(tmp_path: Path) -> None:

@@ -216,8 +216,8 @@ async def test_the_top_requirement_comes_first_and_the_others_second(tmp_path: P
     replies, environ = stuck(Pattern.CONFUSION)
     async with session(tmp_path, script(*replies, done("Then so.")), environ=environ) as s:
         await stuck_session(s, Pattern.CONFUSION)
-        assert s.engine.ledger.add("it is fast", 1) == ""
-        assert s.engine.ledger.add("it is small", 2) == ""
+        assert s.engine.ledger.add("it is fast", 1) is None
+        assert s.engine.ledger.add("it is small", 2) is None
         await answer(s, "top_requirement", "it is small")
         await s.until(lambda state: not state.cards and state.turn is None)
         assert s.state.objective is not None

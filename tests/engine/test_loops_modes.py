@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.demo.endpoint import Reply, Script, When
 from duckflow_tui.places import Places
 from duckflow_tui.settings import load
 from duckflow_tui.state.events import OperationRequested
@@ -104,7 +104,7 @@ def test_the_mode_has_two_spellings(tmp_path: Path, line: str, mode: str) -> Non
 async def test_two_operations_take_at_most_four_calls(
     tmp_path: Path, protocol: Literal["json", "tools"]
 ) -> None:
-    """One look, then the next, then the answer: three; a chat answer is one.
+    """One look, then the next, the answer and its judgement: four; a chat answer is one.
 
     Covers S3-3, S3-4.
     """
@@ -117,8 +117,24 @@ async def test_two_operations_take_at_most_four_calls(
     async with session(
         tmp_path, Script(replies={"main": main}), protocol=protocol, mode="trusted", headless=True
     ) as running:
-        assert (await running.turn("look, then write")).llm_calls == 3
+        assert (await running.turn("look, then write")).llm_calls == 4
         assert (await running.turn("what is a duck?")).llm_calls == 1
+
+
+async def test_each_result_is_seen_before_the_next_call_is_chosen(tmp_path: Path) -> None:
+    """Covers S3-2: nothing is planned ahead and filled in afterwards."""
+    look = decision("", action("file_ops.read_file", path="a.txt"))
+    chosen = decision("b.txt it is.", action("file_ops.read_file", path="b.txt"))
+    missed = Reply(decision=chosen.decision, when=When(pattern="the next is b.txt"))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("the next is b.txt\n")
+    (tmp_path / "work" / "b.txt").write_text("a zebra\n")
+    script = Script(replies={"main": (look, missed, done("The end."))})
+    async with session(tmp_path, script) as running:
+        assert (await running.turn("follow the trail")).reply == "The end."
+        told = [request.new_text for request in running.server.of("main")]
+        assert ["the next is b.txt" in text for text in told] == [False, True, False]
+        assert ["a zebra" in text for text in told] == [False, False, True]
 
 
 async def test_light_actions_run_in_order_and_heavy_ones_in_a_worker_of_their_own(

@@ -27,6 +27,7 @@ from duckflow_tui.pacing.vitals import recomputed
 from duckflow_tui.state.cards import CONSULTATION_OPTIONS
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.events import (
+    LimitExtended,
     LimitSet,
     LoopStarted,
     TurnFinished,
@@ -35,7 +36,7 @@ from duckflow_tui.state.events import (
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Pattern
-from duckflow_tui.state.phase import Status
+from duckflow_tui.state.phase import Phase, Status
 
 # --- stagnation by progress ------------------------------------------------------------------
 
@@ -91,26 +92,59 @@ async def test_thirty_different_files_are_read_undisturbed(tmp_path: Path) -> No
         assert consultations(s) == []
 
 
-async def test_thirty_files_one_by_one_meet_only_the_limit_and_go_on_by_one_key(
+async def test_thirty_files_one_by_one_are_read_undisturbed_with_the_settings_as_they_are(
     tmp_path: Path,
 ) -> None:
+    """The limit grows by itself, which is said and recorded."""
+    names = files(tmp_path / "work", 30)
+    replies = [reads(name, task_profile="RESEARCH") for name in names]
+    last = done("All read.", task_profile="RESEARCH")
+    async with session(tmp_path, script(*replies, last)) as s:
+        await s.engine.send("look into them")
+        end = await s.ended()
+        assert len(s.results()) == 30
+        assert end.outcome != "limit"
+        assert consultations(s) == []
+        assert [e.by for e in s.events(LimitExtended) if e.who == "pacemaker"] == [5, 5, 5]
+        assert s.notices().count("pace.grown") == 3
+
+
+async def test_the_limit_grows_to_three_times_itself_and_then_asks_what_is_one_key_to_go_on(
+    tmp_path: Path,
+) -> None:
+    """C1."""
     names = files(tmp_path / "work", 30)
     replies = [reads(name) for name in names]
     async with session(tmp_path, script(*replies, done("All read."))) as s:
         await s.engine.send("go")  # unknown: eight loops
-        for loops in (8, 13, 18, 23, 28):
+        for loops in (24, 29):
             await s.until(lambda state: bool(state.cards))
             _, situation = await consulted(s)
             assert (situation.pattern, situation.loop) == (Pattern.LIMIT, loops)
             assert situation.hypothesis is not None
             assert situation.hypothesis.code == "long_but_moving"
+            assert (situation.read, situation.tried_before) == (loops, loops - 6)
             await answer(s, "more_loops")
             await s.until(lambda state: not state.cards)
         end = await s.ended()
         assert (end.outcome, len(s.results())) == ("done", 30)
-        assert {c.pattern for c in consultations(s)} == {Pattern.LIMIT}
         assert s.state.pace is not None
-        assert (s.state.pace.limit.max_loops, s.state.pace.limit.extended) == (33, 25)
+        limit = s.state.pace.limit
+        assert (limit.max_loops, limit.extended, limit.grown) == (34, 26, 16)
+
+
+async def test_at_the_limit_a_loop_that_nothing_moves_asks(tmp_path: Path) -> None:
+    names = files(tmp_path / "work", 3)
+    replies = [reads(name) for name in names] + [decision("hm", read(f"gone{n}")) for n in range(3)]
+    environ = {"DUCKFLOW_PACEMAKER__MAX": "6"}
+    async with session(tmp_path, script(*replies), environ=environ) as s:
+        await s.engine.send("go")
+        _, situation = await consulted(s)
+        assert (situation.pattern, situation.loop, situation.limit) == (Pattern.LIMIT, 6, 6)
+        assert "pace.grown" not in s.notices()
+        await answer(s, "stop_work")
+        await s.ended()
+        assert (s.state.phase, s.state.status) == (Phase.IDLE, Status.SUCCESS)
 
 
 async def test_flipping_between_two_edits_is_caught_at_the_fourth_turn(tmp_path: Path) -> None:
@@ -276,7 +310,7 @@ async def test_every_change_of_a_vital_can_be_computed_again_from_what_it_shows(
         assert moved
         for change in moved:
             assert recomputed(change) == change.new
-            assert change.refs or change.cause in ("new_objective", "extended")
+            assert change.refs or change.cause in ("new_objective", "extended", "grown")
         for vital, start in (("mood", 0.7), ("focus", 0.75), ("stamina", 1.0)):
             value = start
             for change in (c for c in moved if c.vital == vital):

@@ -337,7 +337,7 @@ async def test_an_edit_by_the_user_is_shown_again_before_it_is_approved(tmp_path
         problem = await running.engine.plan.edit(
             (PlanEdit(op="drop", step_id=plan.steps[1].step_id),)
         )
-        assert problem == ""
+        assert problem is None
         await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
         second = running.state.cards[0]
         assert second.before is not None
@@ -522,7 +522,7 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
         await card(running)
         plan = running.state.active_plan
         assert plan is not None
-        assert running.engine.plan.set_break(plan.steps[0].step_id, True) == ""
+        assert running.engine.plan.set_break(plan.steps[0].step_id, True) is None
         await answer(running, "run_all")
         await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
         assert statuses(running.state) == [WorkStatus.PENDING]
@@ -821,3 +821,24 @@ def sleepers() -> list[str]:
         if words[0].endswith(b"sleep") and words[1].startswith(b"30."):
             found.append(words[1].decode())
     return sorted(found)
+
+
+async def test_a_plan_is_asked_of_the_creative_role_with_the_request_and_the_tools(
+    tmp_path: Path,
+) -> None:
+    """Covers S1-6, S1-5."""
+    replies = Script(
+        replies={"main": (PROPOSE,), "plan": (plan_reply("first note", "second note"),)}
+    )
+    async with session(tmp_path, replies, roles={"creative": "cli/planner"}) as running:
+        await running.engine.send("two notes please")
+        await card(running)
+        (asked,) = running.server.of("plan")
+        assert asked.json["model"] == "planner"
+        assert "two notes" in asked.text
+        assert "file_ops.write_file" in asked.text
+        plan = running.state.active_plan
+        assert plan is not None
+        assert [step.name for step in plan.steps] == ["first note", "second note"]
+        running.engine.stop()
+        await running.ended()

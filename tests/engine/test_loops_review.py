@@ -25,8 +25,9 @@ from support.reviews import (
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.endpoint import Reply
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.cards import Card, CardAnswer, CardKind
-from duckflow_tui.state.decision import Check
+from duckflow_tui.state.decision import Check, TaskProfile
 from duckflow_tui.state.events import (
     AttemptStarted,
     ObjectiveReviewed,
@@ -63,6 +64,10 @@ def attempts(s: Session) -> list[AttemptMessage]:
 
 def purposes(s: Session) -> list[str]:
     return [r.purpose for r in s.server.requests if r.method == "POST"]
+
+
+def problem(code: str, **params: str) -> Told:
+    return Told(key=f"ledger.problem.{code}", params=params)
 
 
 async def escalation(s: Session, after: str = "") -> Card:
@@ -115,7 +120,7 @@ async def test_tools_succeed_and_the_answer_misses_a_requirement_so_it_goes_on_a
 
 
 async def test_the_next_attempt_is_told_what_was_learned_and_what_to_avoid(tmp_path: Path) -> None:
-    """Covers S1-7, S1-17, S1-18, S1-19, S1-20, S1-21, S1-22, S1-25."""
+    """Covers S1-7, S1-14, S1-17, S1-18, S1-19, S1-20, S1-21, S1-22, S1-25."""
     script = story(
         works(NOTES),
         decision("", action("file_ops.read_file", path="gone.txt")),
@@ -139,6 +144,11 @@ async def test_the_next_attempt_is_told_what_was_learned_and_what_to_avoid(tmp_p
         assert attempt.plan.avoid_strategies == ("as asked",)
         kept = objective(s)
         assert kept.learned_constraints == ("the file is read by a script",)
+        assert kept.attempted_strategies == ("as asked", "append the word")
+        assert kept.accumulated_results[0].startswith("file_ops.write_file notes.txt")
+        other = TaskObjective(objective_id="obj_2", original_query="x", created_at=0.0)
+        assert other.learned_constraints == other.attempted_strategies == ()
+        assert other.accumulated_results == ()
         assert [a.attempt_number for a in kept.attempts] == [1, 2]
         assert kept.attempts[0].errors[0].operation == "file_ops.read_file gone.txt"
         assert kept.attempts[0].lessons_learned == ("the file is read by a script",)
@@ -233,27 +243,33 @@ async def test_two_operations_and_their_judgement_take_four_calls(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("overall", "scores", "is_done"),
+    ("overall", "scores", "score", "is_done"),
     [
-        (0.80, {"r1": 0.8, "r2": 0.8}, True),
-        (0.79, {"r1": 0.8, "r2": 0.8}, False),
-        (0.90, {"r1": 0.50, "r2": 1.0}, True),
-        (0.90, {"r1": 0.49, "r2": 1.0}, False),
-        (0.90, {"r1": 1.0, "r2": 0.1}, True),
+        (0.80, (0.8, 0.8, 0.8), 0.80, True),
+        (0.79, (0.8, 0.8, 0.8), 0.79, False),
+        (0.90, (0.50, 1.0, 1.0), 0.8125, True),
+        (0.90, (0.49, 1.0, 1.0), 0.80875, False),
+        (0.90, (1.0, 1.0, 0.2), 0.80, True),
+        (0.90, (1.0, 1.0, 0.1), 0.775, False),
+        (1.00, (0.0, 0.0, 0.0), 0.0, False),
     ],
 )
-async def test_done_from_080_unless_a_must_is_under_one_half(
-    tmp_path: Path, overall: float, scores: dict[str, float], is_done: bool
+async def test_done_from_080_of_whole_and_parts_unless_a_must_is_under_one_half(
+    tmp_path: Path, overall: float, scores: tuple[float, ...], score: float, is_done: bool
 ) -> None:
     """Covers S1-15, S1-16, S1-28. C14."""
+    given = {f"r{number}": value for number, value in enumerate(scores, 1)}
+    shown = {key: ["entry 1: notes.txt was written"] for key in given}
     script = story(
-        works(WORDS, claim("nice", 2)), done("So."), satisfaction=(judged(overall, scores),)
+        works(WORDS, claim("clear"), claim("nice", 2)),
+        done("So."),
+        satisfaction=(judged(overall, given, evidence=shown),),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.until(lambda state: state.last_review is not None)
         assert reviews(s)[0].done is is_done
-        assert reviews(s)[0].score == overall
+        assert reviews(s)[0].score == score
 
 
 # --- commands and what was seen already ----------------------------------------------------------
@@ -294,16 +310,18 @@ async def test_a_check_goes_through_the_gate_like_any_command(tmp_path: Path) ->
         await s.engine.send("write the notes")
         gate = await s.gate()
         assert (gate.operation, gate.args) == ("shell.run", {"command": CHECK})
-        assert gate.why == "the notes say done"
+        assert gate.checks == "the notes say done"  # the app asks, and the gate says so
         await s.answer(GateChoice.ONCE, word="unsandboxed")
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("done", 1.0)
 
 
-async def test_a_check_that_the_user_does_not_allow_is_unchecked_and_not_met(
+async def test_what_a_check_that_the_user_does_not_allow_would_show_is_unproven(
     tmp_path: Path,
 ) -> None:
-    """What nobody saw is not met by the app; the judge may still score it."""
+    """What nobody saw is not met by the app, and the judge's word alone is no end of the work;
+    nor is it done again and again.
+    """
     script = story(works(NOTES), done("Done."), satisfaction=(judged(0.9),))
     async with session(tmp_path, script, mode="trusted") as s:
         await s.engine.send("write the notes")
@@ -313,7 +331,12 @@ async def test_a_check_that_the_user_does_not_allow_is_unchecked_and_not_met(
         assert review.unchecked == ("r1",)
         assert item(s).state is RequirementState.PARTLY
         assert objective(s).met == (0, 1)
-        assert end.outcome == "done"
+        assert (end.outcome, end.satisfaction) == ("partial", 0.5)
+        assert (review.done, review.unproven) == (False, True)
+        assert s.notices()[-1] == "judging.unproven"
+        assert purposes(s).count("satisfaction") == 1
+        assert "continuation" not in purposes(s)
+        assert "missing" not in purposes(s)
         assert f"unchecked: `{CHECK}` did not run: rejected" in s.server.of("satisfaction")[0].text
 
 
@@ -325,7 +348,7 @@ async def test_headless_without_consent_a_check_is_unchecked_and_the_turn_is_not
     async with session(tmp_path, script, mode="trusted", headless=True) as s:
         end = await s.turn("write the notes")
         assert reviews(s)[0].unchecked == ("r1",)
-        assert end.outcome == "done"
+        assert end.outcome == "partial"
 
 
 async def test_a_command_that_is_not_there_refutes_nothing(tmp_path: Path) -> None:
@@ -430,12 +453,70 @@ async def test_requirements_that_could_not_be_had_are_said_and_the_request_is_ju
         decision("", write("done\n"), task_profile="FILE_OPERATION"),
         done("Done."),
         requirements=(Reply(text="no"), Reply(text="no"), Reply(text="no")),
-        satisfaction=(judged(0.9, {}),),
+        satisfaction=(judged(0.9),),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         end = await s.turn("write the notes")
         assert "judging.no_requirements" in s.notices()
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        assert item(s).requirement == "write the notes"
+
+
+@pytest.mark.parametrize("said", [{}, {"task_profile": "SIMPLE_QUESTION"}])
+async def test_a_turn_that_changed_a_file_is_judged_by_the_request_whatever_was_said_of_it(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
+    """Covers S1-1. C19: two calls for the work, one for the judgement, none to split it."""
+    script = story(
+        decision("", write("half\n"), **said),
+        done("Written."),
+        done("And why."),
+        satisfaction=(judged(0.4), judged(0.9)),
+        missing=(lacks("why"),),
+        continuation=(next_plan(),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        end = await s.turn("write the notes and say why")
+        assert purposes(s)[:3] == ["main", "main", "satisfaction"]
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        assert item(s).requirement == "write the notes and say why"
+        assert item(s).state is RequirementState.MET
+
+
+async def test_a_command_that_may_change_something_is_judged_one_that_only_looks_is_not(
+    tmp_path: Path,
+) -> None:
+    look, change = "ls", "touch made.txt"
+    script = story(
+        decision("", action("shell.run", command=look)),
+        done("Nothing is there."),
+        decision("", action("shell.run", command=change)),
+        done("Made."),
+        satisfaction=(judged(0.9),),
+    )
+    async with session(tmp_path, script, mode="trusted", allow=(look, change)) as s:
+        assert (await s.turn("what is there?")).satisfaction is None
+        assert purposes(s) == ["main", "main"]
+        assert (await s.turn("make it")).satisfaction == 0.9
+        assert item(s).requirement == "make it"
+
+
+async def test_a_kind_that_the_user_chose_holds_against_what_was_done(tmp_path: Path) -> None:
+    script = story(decision("", write("half\n")), done("Written."))
+    async with session(tmp_path, script, mode="trusted") as s:
+        s.engine.pace.choose_profile(TaskProfile.SIMPLE_QUESTION)
+        end = await s.turn("write the notes")
+        assert (end.outcome, end.llm_calls, reviews(s)) == ("done", 2, [])
+
+
+async def test_talk_is_not_reviewed_though_the_user_chose_another_kind_before(
+    tmp_path: Path,
+) -> None:
+    hello = done("Geese fly.", task_profile="GENERAL_CHAT")
+    async with session(tmp_path, story(hello)) as s:
+        s.engine.pace.choose_profile(TaskProfile.RESEARCH)
+        end = await s.turn("And geese?")
+        assert (end.outcome, end.llm_calls, reviews(s)) == ("done", 1, [])
 
 
 async def test_the_first_decision_is_asked_for_profile_requirements_and_confidence(
@@ -459,8 +540,8 @@ async def test_a_dropped_requirement_does_not_count_and_only_the_user_drops_one(
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.engine.send("write the notes")
         await s.server.reached("wait")
-        assert s.engine.ledger.waive("r9") == "There is no requirement r9."
-        assert s.engine.ledger.waive("r1", "not needed") == ""
+        assert s.engine.ledger.waive("r9") == problem("not_there", id="r9")
+        assert s.engine.ledger.waive("r1", "not needed") is None
         s.server.release("wait")
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
@@ -483,15 +564,15 @@ async def test_a_requirement_that_the_user_adds_has_to_be_met(tmp_path: Path) ->
     )
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         ledger = s.engine.ledger
-        assert ledger.add("too early") == "There is no request in hand."
+        assert ledger.add("too early") == problem("no_request")
         await s.engine.send("write the notes")
         await s.server.reached("wait")
         log = Check(kind="file_exists", value="log.txt")
-        assert ledger.add("  ") == "A requirement needs words."
-        assert ledger.add("a log", 4) == "A priority is 1, 2 or 3."
-        assert ledger.add("a log", check=Check(kind="command")) != ""
-        assert ledger.add("a log", check=log) == ""
-        assert ledger.edit("r2", priority=2) == ""
+        assert ledger.add("  ") == problem("no_words")
+        assert ledger.add("a log", 4) == problem("priority")
+        assert ledger.add("a log", check=Check(kind="command")) == problem("no_value")
+        assert ledger.add("a log", check=log) is None
+        assert ledger.edit("r2", priority=2) is None
         assert (item(s, "r2").by_user, item(s, "r2").priority) == (True, 2)
         s.server.release("wait")
         end = await s.ended()
@@ -505,9 +586,9 @@ async def test_a_waived_requirement_can_be_taken_back(tmp_path: Path) -> None:
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.turn("write the notes")
         ledger = s.engine.ledger
-        assert ledger.restore("r1") == "Requirement r1 was not dropped."
-        assert ledger.waive("r1") == ""
-        assert ledger.restore("r1") == ""
+        assert ledger.restore("r1") == problem("not_waived", id="r1")
+        assert ledger.waive("r1") is None
+        assert ledger.restore("r1") is None
         assert item(s).state is RequirementState.OPEN
 
 
@@ -619,6 +700,7 @@ async def test_help_analyses_the_failure_and_asks_again(tmp_path: Path) -> None:
         assert again.escalation is not None
         assert again.escalation.analysis is not None
         assert again.escalation.analysis.cause == "the word is never written"
+        assert "assistance" not in [o.action for o in again.options]  # it was given
         await answer(s, again, "cancel")
         assert (await s.ended()).outcome == "stopped"
 
@@ -695,7 +777,7 @@ async def test_a_judgement_that_never_becomes_readable_is_an_error_and_never_don
     async with session(tmp_path, script, mode="trusted") as s:
         end = await s.turn("write the notes")
         assert (end.outcome, end.satisfaction) == ("partial", None)
-        assert "judging.not_judged" in s.notices()
+        assert "judging.unreadable" in s.notices()
         assert s.events(ObjectiveReviewed) == []
         assert item(s).state is RequirementState.OPEN
 
@@ -703,8 +785,9 @@ async def test_a_judgement_that_never_becomes_readable_is_an_error_and_never_don
 async def test_a_judge_who_cannot_be_reached_is_said_and_the_work_is_not_done(
     tmp_path: Path,
 ) -> None:
-    async with session(tmp_path, story(works(WORDS), done("Done.")), mode="trusted") as s:
-        end = await s.turn("write the notes")  # the script has no judgement: 400
+    script = story(works(WORDS), done("Done."), satisfaction=())  # no judgement: 400
+    async with session(tmp_path, script, mode="trusted") as s:
+        end = await s.turn("write the notes")
         assert end.outcome == "partial"
         assert s.notices()[-2:] == ["llm.error.bad_request", "judging.not_judged"]
 

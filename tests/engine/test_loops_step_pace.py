@@ -19,8 +19,15 @@ from support.session import Session, done, session
 
 from duckflow_tui.demo.endpoint import Reply, Script
 from duckflow_tui.pacing.vitals import recomputed
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.events import CardOpened, LimitSet, LoopStarted, VitalsChanged
+from duckflow_tui.state.events import (
+    CardOpened,
+    LimitSet,
+    LoopStarted,
+    ReportAdded,
+    VitalsChanged,
+)
 from duckflow_tui.state.pace import Pattern, Situation
 from duckflow_tui.state.work import WorkStatus
 
@@ -81,6 +88,9 @@ async def test_ending_a_step_ends_the_turn_without_another_question(
         await answer(s, way)
         assert (await s.ended()).outcome == expected
         assert statuses(s.state) == [WorkStatus.FAILED]
+        (report,) = (e.message.report for e in s.events(ReportAdded))
+        said = "waits" if way == "analyse" else "stopped"
+        assert report.told == Told(key=f"work.cause.{said}")  # nobody else had a word for it
         kinds = [e.card.kind for e in s.events(CardOpened)]
         assert kinds == [CardKind.PLAN, CardKind.CONSULTATION]
 

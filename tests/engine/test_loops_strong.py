@@ -68,3 +68,18 @@ async def test_without_a_strong_model_one_model_does_it_all(tmp_path: Path) -> N
         await s.turn("Find the bug: the test fails")
         assert models(s) == ["scripted", "scripted"]
         assert {e.call.role for e in s.events(LlmCallFinished)} == {"main"}
+
+
+async def test_the_strong_model_is_sent_as_much_as_its_own_window_holds(tmp_path: Path) -> None:
+    """Covers S1-43."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("one word after the other\n" * 2_000)
+    first = decision("I look.", READ, task_profile="DEBUGGING", requirements=ASKED)
+    sizes: list[int] = []
+    for window in (100_000, 8_000):
+        roles = {"strong": "own/big"}
+        async with session(tmp_path, script(first, WAITS), roles=roles, own_window=window) as s:
+            await s.turn("a.txt, please")
+            assert models(s) == ["scripted", "big"]
+            sizes.append(len(s.server.of("main")[1].text))
+    assert sizes[1] < 0.6 * sizes[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 from support.session import Session, action, decision, done, script, session
 
+from duckflow_tui.session.reader import Entry
 from duckflow_tui.state.events import SessionResumed
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import AssistantMessage, UserMessage
@@ -39,6 +41,17 @@ async def test_a_session_at_rest_comes_back_as_it_was_and_goes_on(tmp_path: Path
         assert all(text in sent for text in (*before, "and now?"))
     async with session(tmp_path, script(), resume=session_id) as made:
         assert said(made)[-2:] == ["and now?", "Again."]
+
+
+async def test_what_was_read_of_a_session_does_not_stay_in_memory(tmp_path: Path) -> None:
+    """The state says it already; a session of 5,000 messages has 25,000 events."""
+    async with session(tmp_path, script(done("Here."))) as made:
+        await made.turn("make a file")
+        session_id = made.session_id
+    async with session(tmp_path, script(), resume=session_id) as made:
+        assert said(made) == ["make a file", "Here."]
+        gc.collect()
+        assert not [kept for kept in gc.get_objects() if isinstance(kept, Entry)]
 
 
 async def test_a_gate_that_was_open_opens_again_and_nothing_was_approved(tmp_path: Path) -> None:
@@ -92,17 +105,35 @@ async def test_a_turn_cut_in_a_stream_comes_back_paused_and_goes_on_with_a_key(
         await made.engine.send("and later this", "next")
         made.cut()
         made.server.release("rest")
+        calls, counted = made.state.usage.calls, made.state.usage.tokens_in
     async with session(
         tmp_path, script(done("Here."), done("Two.")), resume=made.session_id
     ) as made:
         assert made.state.turn is not None
         await made.until(lambda state: state.turn is not None and state.turn.pause == "paused")
-        assert made.notices()[-1] == "resume.interrupted"
+        assert made.notices()[-2:] == ["resume.reply_lost", "resume.interrupted"]
+        assert made.state.usage.calls == calls + 1  # it was sent, so it was spent
+        assert made.state.usage.tokens_in > counted
         assert [q.text for q in made.state.queue] == ["and later this"]
         assert made.server.requests == []
         made.engine.resume()
         await made.ended(2)
         assert said(made) == ["look around", "Here.", "and later this", "Two."]
+
+
+async def test_where_a_draft_stands_the_notice_says_what_enter_does_with_it(tmp_path: Path) -> None:
+    reply = decision("I say a lot.", READ)
+    reply = reply.model_copy(update={"hold": "rest", "hold_after": 8})
+    async with session(tmp_path, script(reply)) as made:
+        await made.engine.send("look around")
+        await made.until(lambda state: bool(state.live))
+        made.engine.keep_draft("half a thought")
+        made.cut()
+        made.server.release("rest")
+    async with session(tmp_path, script(done("Here.")), resume=made.session_id) as made:
+        await made.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        assert made.state.draft == "half a thought"
+        assert made.notices()[-1] == "resume.interrupted_draft"
 
 
 async def test_a_message_that_no_turn_had_begun_with_waits_for_a_key(tmp_path: Path) -> None:
@@ -133,6 +164,8 @@ async def test_a_command_that_ran_is_told_as_unknown_and_what_came_behind_is_not
         ran, behind = made.results()
         assert ran.result.outcome is Outcome.STOPPED
         assert "not known" in ran.result.text
+        assert ran.result.unknown
+        assert not behind.result.unknown
         assert ran.gate is not None
         assert ran.answer is not None
         assert behind.result.outcome is Outcome.SKIPPED

@@ -81,3 +81,24 @@ async def test_one_that_cannot_be_opened_leaves_this_one_as_it_is(tmp_path: Path
         await spawn.end()
         await sessions.close()
     assert open_to_read(folder).state.session.name == "still here"
+
+
+async def test_a_fork_takes_the_place_of_the_session_that_it_was_made_of(tmp_path: Path) -> None:
+    session_id = recorded(tmp_path)
+    sessions, spawn = sessions_of(tmp_path), TaskSpawn()
+    try:
+        await sessions.open(spawn)
+        original = await sessions.open_resumed(session_id, spawn)
+        message = original.store.state.messages[0]
+        assert isinstance(message, UserMessage)
+        forked = await original.rewind.fork(message.message_id)
+        assert forked.problem == ""
+        fork = await sessions.open_resumed(forked.session_id, spawn)
+        assert (texts(fork), fork.store.state.draft) == ([], "the first one")
+        assert fork.store.state.session.forked_from == session_id
+        assert sessions.folder is not None
+        assert is_written(sessions.folder)
+        assert not is_written(sessions.folder.parent / session_id)
+    finally:
+        await spawn.end()
+        await sessions.close()

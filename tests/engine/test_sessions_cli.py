@@ -56,7 +56,7 @@ def test_the_list_names_each_session_of_the_workspace(shop: Shop) -> None:
     assert len(rows) == 7
     assert rows[0].split()[:3] == ["session_00000004", "2025-05-29", "23:06"]
     assert "* Release 2.0" in rows[0]
-    assert "waits for you: approval" in rows[1]
+    assert "waits for an approval" in rows[1]
     assert any("written by a later version" in row for row in rows)
     assert "7 sessions" in done.stderr
     assert "session_00000007" in shop.run("list", "--all").stdout
@@ -148,6 +148,63 @@ def test_an_id_that_means_none_or_several_is_a_wrong_use(
     assert done.returncode == 2
     assert len(arguments) == 1 or "session_00000002" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_is_elsewhere_is_named_where_nothing_is_here(shop: Shop) -> None:
+    """Nobody is told of an empty list or trash that is only another folder's."""
+    shop.run("delete", "00000003")
+    listed = shop.run()
+    assert listed.stdout == ""
+    assert "0 sessions" in listed.stderr
+    assert "in other workspaces: --all" in listed.stderr
+    assert "in other workspaces" not in shop.run("--all").stderr
+    pruned = shop.run("prune")
+    assert (
+        pruned.stdout
+        == "Nothing of this workspace is in the trash. · 1 in other workspaces: --all\n"
+    )
+    would = shop.run("prune", "--all")
+    assert would.returncode == 1
+    assert "1 session, " in would.stdout
+    unknown = shop.run("show", "zzzz")
+    assert unknown.returncode == 2
+    assert "These are here" not in unknown.stderr
+    assert "in other workspaces: --all" in unknown.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(shop: Shop) -> None:
+    run, write = os.pipe()
+    os.close(run)
+    program = [sys.executable, "-m", "duckflow_tui", "sessions", "--all"]
+    environ = {**os.environ, "DUCKFLOW_HOME": str(shop.home)}
+    done = subprocess.run(
+        program, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, env=environ
+    )
+    os.close(write)
+    assert "pipe" not in done.stderr
+    assert done.returncode == 0
+
+
+def test_lists_of_what_could_be_meant_have_titles(shop: Shop, tmp_path: Path) -> None:
+    environ = {**os.environ, "DUCKFLOW_HOME": str(shop.home)}
+    shop_dir = tmp_path / "work"
+    shop_dir.mkdir()
+
+    def said(*arguments: str) -> str:
+        program = [sys.executable, "-m", "duckflow_tui", *arguments]
+        done = subprocess.run(
+            program, capture_output=True, text=True, timeout=60, env=environ, cwd=shop_dir
+        )
+        assert done.returncode == 2
+        return done.stderr
+
+    assert "The total is wrong when two discounts apply" in said("replay", "zzz")
+    record(shop.state, "session_0000000b", [asked("Sort the shelf", NOW)], workspace=str(shop_dir))
+    headless = ("-p", "go on", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert "Sort the shelf" in said(*headless, "--resume", "zzz")
+    gone = said(*headless, "--resume", "00000001")
+    assert f"worked in {WORKSPACE}, which no longer exists" in gone
+    assert "duckflow-tui replay session_00000001" in gone
 
 
 def test_a_home_without_sessions_has_none(tmp_path: Path) -> None:

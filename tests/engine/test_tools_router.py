@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.bench import Bench, done, reply
+from support.bench import DEADLINE, Bench, SlowDisk, done, reply
 
 from duckflow_tui.safety.policy import DenyRule
 from duckflow_tui.safety.workspace import Place
@@ -482,6 +482,26 @@ async def test_changing_the_mode_answers_no_gate(bench: Bench) -> None:
     assert bench.store.state.gates == (gate,)
     await bench.answer(gate, GateChoice.REJECT)
     assert (await done(task)).result.outcome is Outcome.REJECTED
+
+
+async def test_a_call_that_waits_for_another_effect_is_judged_by_the_mode_when_its_turn_comes(
+    root: Path,
+) -> None:
+    """Promise 2: what the user no longer allows does not happen unasked."""
+    disk = SlowDisk("create")
+    bench = Bench(root, mode=ApprovalMode.TRUSTED, disk=disk)
+    first = bench.begin(WRITE, path="a.py", content="x\n")
+    await asyncio.to_thread(disk.there.wait, DEADLINE)
+    second = bench.begin(WRITE, path="b.py", content="y\n")
+    await bench.until(lambda state: len(state.running) == 2)
+    bench.store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+    disk.go.set()
+    gate = await bench.gate()
+    assert (gate.args["path"], gate.renewed) == ("b.py", False)
+    assert not (root / "b.py").exists()
+    await bench.answer(gate, GateChoice.ONCE)
+    for task in (first, second):
+        assert (await done(task)).result.outcome is Outcome.OK
 
 
 async def test_a_call_that_is_skipped_is_recorded_with_the_reason(bench: Bench) -> None:

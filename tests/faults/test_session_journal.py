@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import stat
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from support.journal_events import answered, begun, finished, opened, requested,
 from support.pinned import ManualClock
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
+from duckflow_tui.session.export_files import json_lines
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.framing import encode
 from duckflow_tui.session.journals import open_to_read, resume_journal, start_journal
@@ -28,6 +30,7 @@ from duckflow_tui.state.events import (
 )
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.title_events import MAX_NAME, SessionTitled
 
 STORY: list[Event] = [
     started(),
@@ -171,6 +174,19 @@ async def test_a_disk_with_room_again_takes_the_session_back(tmp_path: Path) -> 
     assert read(driven.path).state.messages == driven.store.state.messages
 
 
+async def test_what_lived_in_memory_is_written_at_the_end_where_there_is_room(
+    tmp_path: Path,
+) -> None:
+    disk = FaultyDisk(10, errno.ENOSPC, lasting=True)
+    driven = drive(tmp_path / "a" / "w" / "s", disk, retry_s=600.0)
+    await driven.commit(*STORY[:6])
+    assert driven.journal.health.mode == "memory"
+    disk.at = 0
+    health = await driven.journal.close()
+    assert (health.durable, health.reason) == (6, None)
+    assert read(driven.path).state.messages == driven.store.state.messages
+
+
 async def test_a_home_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     """Issue 5, a read-only home. Root may write anywhere, so a file stands in the way."""
     (tmp_path / "sessions").write_text("not a folder")
@@ -188,6 +204,21 @@ async def test_a_home_that_cannot_be_written_is_no_error(tmp_path: Path) -> None
     assert (tmp_path / "sessions").read_text() == "not a folder"
 
 
+async def test_news_of_the_disk_come_in_the_context_of_who_appends(tmp_path: Path) -> None:
+    """The screen starts timers when it hears of it, and they need to know their app."""
+    (tmp_path / "sessions").write_text("not a folder")
+    where = ContextVar("where", default="nowhere")
+    heard: list[str] = []
+    journal = start_journal(
+        tmp_path, "session_1", Path("/w"), 1.0, on_health=lambda _: heard.append(where.get())
+    )
+    where.set("in the app")
+    await Store(AgentState(), ManualClock(), journal).commit(started())
+    await asyncio.sleep(0)
+    await journal.close()
+    assert set(heard) == {"in the app"}
+
+
 async def test_the_system_itself_stops_a_write_half_way(tmp_path: Path) -> None:
     driven = drive(tmp_path / "a" / "w" / "s")
     await driven.commit(started(), said(2))
@@ -195,11 +226,11 @@ async def test_the_system_itself_stops_a_write_half_way(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
         await driven.commit(said(3, "x" * 30_000), said(4))
+        assert driven.journal.health.mode == "memory"
+        assert driven.journal.health.reason == "no_space"
+        await driven.journal.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert driven.journal.health.mode == "memory"
-    assert driven.journal.health.reason == "no_space"
-    await driven.journal.close()
     assert seqs(read(driven.path)) == [1, 2]
 
 
@@ -336,6 +367,27 @@ async def test_no_secret_is_in_any_file_of_a_session(tmp_path: Path) -> None:
     assert REDACTED in getattr(found.state.messages[0], "text", "")
     assert found.state.last_turn is not None
     assert found.state.last_turn.outcome == "done"
+
+
+@pytest.mark.parametrize("lead", [0, 150, MAX_NAME - len("hunter2x")])
+async def test_a_secret_shorter_than_its_sign_leaves_a_text_that_is_as_long_as_may_be(
+    tmp_path: Path, lead: int
+) -> None:
+    """Promise 7."""
+    name = ("n" * (lead - 1) + " " * (lead > 0) + "hunter2x " + "n" * MAX_NAME)[:MAX_NAME]
+    path = session_path(tmp_path, Path("/w"), "session_1")
+    redact = Redactor(["hunter2x", "session_titled"]).redact
+    journal = start_journal(tmp_path, "session_1", Path("/w"), 1.0, redact=redact)
+    store = Store(AgentState(), ManualClock(), journal)
+    await store.commit(started())
+    await store.commit(SessionTitled(name=name))
+    await journal.close()
+    assert b"hunter2x" not in (path / "journal-1.d1").read_bytes()
+    found = open_to_read(path).state.session.name
+    assert 0 < len(found) <= MAX_NAME
+    assert found[:lead] == name[:lead]
+    exported = "".join(json_lines(path, redact))
+    assert "hunter2x" not in exported
 
 
 async def test_a_torn_line_is_sealed_and_stays(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+import pytest
 from support.journal_disks import gates, read
 
 from duckflow_tui.session.folders import places
@@ -24,8 +25,9 @@ from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome
 
-KILLS = 200
-FOLDERS = 20  # each is taken up again after each of its kills
+SHARES = 4  # of the kills, so that they spread over the processes of a run
+KILLS = 50  # of a share
+FOLDERS = 5  # each is taken up again after each of its kills
 SEED = 20_251_122
 LONGEST = 0.8  # seconds that a worker works before it is killed
 DEADLINE = 30.0  # seconds that a worker may be silent
@@ -162,9 +164,10 @@ def check(folder: Path, told: Told) -> Restored | None:
     return whole
 
 
-def test_no_kill_of_the_engine_loses_or_approves_anything(tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_kill_of_the_engine_loses_or_approves_anything(tmp_path: Path, share: int) -> None:
     """Promise 4: 200 kills of engine, journal and files at random moments, resumed each time."""
-    chance = random.Random(SEED)
+    chance = random.Random(SEED + share)
     folders = [tmp_path / f"s{number}" for number in range(FOLDERS)]
     told = {folder: Told() for folder in folders}
     last: dict[Path, Restored] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from support.journal_events import started, turn
 from support.pty import Terminal
 
 from duckflow_tui.session.export_files import json_lines, write_file
+from duckflow_tui.session.session_files import session_path
 
 ID = "session_0123abcd"
+DEAF = 0.4  # seconds; a page ignores letters for 0.3 s after it opened
 
 
 def replay(home: Path, *arguments: str) -> Terminal:
@@ -83,16 +86,27 @@ def test_what_is_no_session_is_said_and_nothing_is_drawn_or_written(
     assert journals(tmp_path) == before
 
 
-def test_over_a_running_app_it_comes_and_goes(tmp_path: Path, kept: Path) -> None:
+async def test_from_the_list_of_a_running_app_it_comes_and_goes(tmp_path: Path) -> None:
     """The app behind it has its screen again, and the terminal is left as it was found."""
-    child = Path(__file__).parents[1] / "support" / "watching_child.py"
-    root = Path(__file__).parents[2]
-    environ = {"DUCKFLOW_HOME": str(tmp_path), "PYTHONPATH": f"{root}:{root / 'tests'}"}
-    command = [sys.executable, str(child), str(kept)]
-    with Terminal(command, cwd=tmp_path, environ=environ) as terminal:
-        terminal.sees("replay", "0:0")
-        terminal.type("q")
+    work = tmp_path / "work"
+    work.mkdir()
+    driven = drive(session_path(tmp_path / "state", work, ID))
+    await driven.commit(started(ID), *turn(1))
+    await driven.journal.close()
+    environ = {"DUCKFLOW_HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    command = [sys.executable, "-m", "duckflow_tui"]
+    with Terminal(command, cwd=work, environ=environ) as terminal:
         terminal.sees("Message")
-        assert "replay" not in terminal.text
-        assert terminal.wait() == 40
+        terminal.type("/sessions\r")
+        terminal.sees("watch it again", "please go on")
+        terminal.listen(DEAF)
+        terminal.type("w")
+        terminal.sees("replay", "/25")
+        terminal.type("q")
+        terminal.sees("watch it again")
+        assert "/25" not in terminal.text
+        terminal.type("\x1b")
+        terminal.sees("Message")
+        terminal.signal(signal.SIGTERM)
+        assert terminal.wait() == 128 + signal.SIGTERM
         assert terminal.modes == terminal.modes_before

@@ -9,33 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.pty import Terminal
+from support.kept_app import halted, kept, killed, sessions, start
+from support.reviews import judged, story
 from support.serving import served
 from support.session import action, decision, done, script
 
-from duckflow_tui.demo.endpoint import Reply
+from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.operations import Outcome
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
 CTRL_C = b"\x03"
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
-
-
-def start(tmp_path: Path, base_url: str, *flags: str, **environ: str) -> Terminal:
-    """The program in ``tmp_path/work``, its own files in ``tmp_path/home``."""
-    work = tmp_path / "work"
-    work.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "duckflow_tui", "--base-url", base_url, "--model", "m", *flags]
-    home = {"DUCKFLOW_HOME": str(tmp_path / "home"), **environ}
-    return Terminal(command, cwd=work, environ=home, width=120, height=40)
-
-
-def killed(terminal: Terminal) -> None:
-    terminal.signal(signal.SIGKILL)
-    assert terminal.wait() == -signal.SIGKILL
-
-
-def sessions(tmp_path: Path) -> list[str]:
-    return [path.name for path in (tmp_path / "home").glob("state/sessions/*/session_*")]
 
 
 def test_a_gate_a_queue_and_a_draft_survive_a_kill(tmp_path: Path) -> None:
@@ -49,8 +33,7 @@ def test_a_gate_a_queue_and_a_draft_survive_a_kill(tmp_path: Path) -> None:
             terminal.type("count it\t")
             terminal.sees("count it")
             terminal.type("half a thought")
-            terminal.sees("half a thought")
-            terminal.listen(1.0)  # a draft is kept within a second
+            terminal.until(lambda: kept(tmp_path).draft == "half a thought", deadline=1.5)
             killed(terminal)
         asked = len(server.endpoint.requests)
         with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
@@ -70,20 +53,80 @@ def test_a_gate_a_queue_and_a_draft_survive_a_kill(tmp_path: Path) -> None:
     assert len(sessions(tmp_path)) == 1
 
 
-def test_a_stream_that_was_cut_leaves_the_turn_paused(tmp_path: Path) -> None:
-    reply = Reply(decision=done("A long answer it is.").decision, hold="rest", hold_after=8)
-    with served(script(reply, done("Now all of it."))) as server:
+def test_a_stream_in_the_middle_of_a_queue_is_taken_up_by_a_key(tmp_path: Path) -> None:
+    """Nothing is sent before that key; it lets the message and what waits behind it go on."""
+    held = [
+        done(text).model_copy(update={"hold": hold, "hold_after": 8})
+        for text, hold in (("The first.", "one"), ("The second is cut.", "two"))
+    ]
+    with served(script(*held, done("The second, whole."), done("The third."))) as server:
         with start(tmp_path, server.endpoint.base_url) as terminal:
             terminal.sees("Message")
-            terminal.type("tell me\r")
-            server.reached("rest")
+            terminal.type("tell me one\r")
+            server.reached("one")
+            terminal.type("tell me two\t")
+            terminal.sees("tell me two")
+            terminal.type("tell me three\t")
+            terminal.sees("tell me three")
+            server.release("one")
+            server.reached("two")
             killed(terminal)
-        server.release("rest")
+        server.release("two")
         with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
-            terminal.sees("tell me", "The work was interrupted", "Enter goes on")
-            assert len(server.endpoint.requests) == 1
+            terminal.sees("The first.", "tell me two", "tell me three")
+            terminal.sees("The work was interrupted", "Enter goes on")
+            assert [waiting.text for waiting in kept(tmp_path).queue] == ["tell me three"]
+            assert len(server.endpoint.requests) == 2
             terminal.type("\r")
-            terminal.sees("Now all of it.", "DONE")
+            terminal.sees("The second, whole.", "The third.")
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["unfinished", "in_place"])
+def test_a_change_that_was_cut_is_told_as_the_file_is(tmp_path: Path, in_place: bool) -> None:
+    """Covers S4-80. Killed inside the apply; what came behind it in the reply never runs."""
+    work = tmp_path / "work"
+    writes = [
+        action("file_ops.write_file", path=f"f{n:02}.txt", content=f"{n}\n" * 200)
+        for n in range(20)
+    ]
+    first = decision("I write.", *writes).model_copy(update={"hold": "rest", "hold_after": 8})
+    replies = story(first, done("I look first."), satisfaction=(judged(0.9),))
+    cut: list[str] = []
+
+    def applying() -> bool:
+        """A change has begun, and nothing says that it ended."""
+        cut[:] = [str(c.args["path"]) for c in kept(tmp_path).running if c.started]
+        return bool(cut) and (work / cut[0]).exists() is in_place
+
+    with served(replies) as server:
+        with start(tmp_path, server.endpoint.base_url, "--mode", "trusted") as terminal:
+            terminal.sees("Message")
+            terminal.type("write them\r")
+            server.reached("rest")
+            terminal.type("count them\t")
+            terminal.sees("count them")
+            terminal.type("half a thought")
+            terminal.until(lambda: kept(tmp_path).draft == "half a thought", deadline=1.5)
+            server.release("rest")
+            halted(terminal, applying)
+            killed(terminal)
+        written = {path.name for path in work.iterdir() if path.suffix == ".txt"}
+        with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
+            terminal.sees("The work was interrupted", "count them", "half a thought")
+            assert {path.name for path in work.iterdir()} == written
+            terminal.type(b"\x7f" * len("half a thought"))
+            terminal.type("\r")
+            terminal.sees("I look first.")
+            terminal.until(lambda: kept(tmp_path).turn is None)
+        assert {path.name for path in work.iterdir()} == written
+        results = [m for m in kept(tmp_path).messages if isinstance(m, OperationMessage)]
+        [stopped] = [m for m in results if m.result.outcome is Outcome.STOPPED]
+        assert stopped.args["path"] == cut[0]
+        done_now = {str(m.args["path"]) for m in results if m.result.changes}
+        assert done_now == written
+        told = "This was done" if in_place else f"{cut[0]} was not changed"
+        assert told in stopped.result.text
+        assert told in str(server.endpoint.of("main")[-1])
 
 
 def test_a_command_that_was_cut_is_shown_as_unknown(tmp_path: Path) -> None:
@@ -105,7 +148,7 @@ def test_a_command_that_was_cut_is_shown_as_unknown(tmp_path: Path) -> None:
             terminal.listen(0.5)
             killed(terminal)
         with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
-            terminal.sees("sleep 50", "stopped", "The work was interrupted")
+            terminal.sees("sleep 50", "outcome not known", "The work was interrupted")
             terminal.type("\r")
             terminal.sees("I look first.")
             assert "not known" in str(server.endpoint.of("main")[-1])
@@ -129,23 +172,6 @@ def test_the_end_names_the_command_and_leaves_an_open_gate_open(tmp_path: Path) 
             assert not (tmp_path / "work" / "a.txt").exists()
 
 
-def test_a_session_that_is_open_elsewhere_is_refused_and_goes_on_there(tmp_path: Path) -> None:
-    with (
-        served(script(done("Hello."), done("Still here."))) as server,
-        start(tmp_path, server.endpoint.base_url) as first,
-    ):
-        first.sees("Message")
-        first.type("hi\r")
-        first.sees("Hello.")
-        [session_id] = sessions(tmp_path)
-        with start(tmp_path, server.endpoint.base_url, "--resume", session_id) as second:
-            assert second.wait() == 2
-            said = bytes(second.output).decode()
-        assert f"{session_id} is open in another window already (process {first.pid})" in said
-        first.type("and now?\r")
-        first.sees("Still here.")
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [("", "There is no session of"), ("beef", "There is no session beef of this folder")],
@@ -156,24 +182,6 @@ def test_a_session_that_is_not_there_is_a_usage_error(
     with start(tmp_path, "http://127.0.0.1:9/v1", "--resume", *filter(None, [given])) as terminal:
         assert terminal.wait() == 2
         assert says in bytes(terminal.output).decode()
-
-
-def test_a_home_that_cannot_be_written_is_said_and_the_session_works(tmp_path: Path) -> None:
-    """The session lives in memory: a notice, and the status line for as long as it is so."""
-    (tmp_path / "home" / "state").mkdir(parents=True)
-    (tmp_path / "home" / "state" / "sessions").write_text("a file where the folder should be")
-    with (
-        served(script(done("Hello."))) as server,
-        start(tmp_path, server.endpoint.base_url) as terminal,
-    ):
-        terminal.sees("lives in memory only", "memory only")
-        terminal.type("hi\r")
-        terminal.sees("Hello.")
-        terminal.type(CTRL_C)
-        terminal.sees("Ctrl+C")
-        terminal.type(CTRL_C)
-        assert terminal.wait() == 0
-        assert b"--resume" not in terminal.output
 
 
 def test_headless_goes_on_with_a_session_and_keeps_none_where_it_is_told_so(

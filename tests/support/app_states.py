@@ -14,14 +14,19 @@ from textual.pilot import Pilot
 
 from duckflow_tui.loops.compacting import Undo
 from duckflow_tui.loops.request_log import SentPart
+from duckflow_tui.loops.rewind_keys import Forked, Hindrance, PutBack
+from duckflow_tui.loops.rewinding import file_names, point_at
+from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.cards import CardAnswer
 from duckflow_tui.state.context_events import CompactionUndone
 from duckflow_tui.state.decision import Check, TaskProfile
 from duckflow_tui.state.events import (
     CardAnswered,
+    ConversationRewound,
     Event,
     GateAnswered,
     MessageQueued,
@@ -29,17 +34,19 @@ from duckflow_tui.state.events import (
     PauseRequested,
     QueueItemChanged,
     QueueItemRemoved,
+    RewindUndone,
     SessionStarted,
     TurnResumed,
     TurnStarted,
     UserMessageAdded,
 )
 from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.messages import QueuedMessage, UserMessage
+from duckflow_tui.state.messages import Level, NoticeMessage, QueuedMessage, UserMessage
 from duckflow_tui.state.objective import RequirementItem
 from duckflow_tui.state.objective_events import RequirementEdited, RequirementWaived
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace_events import LimitExtended, ProfileChosen
+from duckflow_tui.state.rewinding import Standing
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.title_events import SessionPinned, SessionTitled
 from duckflow_tui.state.work import PlanEdit
@@ -57,22 +64,22 @@ class FakePlan:
     def __init__(self) -> None:
         self.edits: list[PlanEdit] = []
         self.asked: list[tuple[str, str]] = []  # what, step id
-        self.problem = ""
+        self.problem: Told | None = None
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> str:
+    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
         self.edits += edits
         return self.problem
 
-    def set_break(self, step_id: str, on: bool) -> str:
+    def set_break(self, step_id: str, on: bool) -> Told | None:
         return self._ask("break" if on else "no break", step_id)
 
-    def retry(self, step_id: str) -> str:
+    def retry(self, step_id: str) -> Told | None:
         return self._ask("retry", step_id)
 
-    def skip(self, step_id: str) -> str:
+    def skip(self, step_id: str) -> Told | None:
         return self._ask("skip", step_id)
 
-    def _ask(self, what: str, step_id: str) -> str:
+    def _ask(self, what: str, step_id: str) -> Told | None:
         self.asked.append((what, step_id))
         return self.problem
 
@@ -96,9 +103,9 @@ class FakeLedger:
     def __init__(self, store: Store, ids: CountingIds) -> None:
         self._store = store
         self._ids = ids
-        self.problem = ""
+        self.problem: Told | None = None
 
-    def add(self, text: str, priority: int, check: Check) -> str:
+    def add(self, text: str, priority: int, check: Check) -> Told | None:
         return self._edited(
             RequirementItem(
                 requirement_id=self._ids("req"), requirement=text, priority=priority, check=check
@@ -111,7 +118,7 @@ class FakeLedger:
         text: str | None = None,
         priority: int | None = None,
         check: Check | None = None,
-    ) -> str:
+    ) -> Told | None:
         objective = self._store.state.objective
         item = objective.requirement(requirement_id) if objective else None
         assert item is not None
@@ -119,18 +126,18 @@ class FakeLedger:
         update = {name: value for name, value in new.items() if value is not None}
         return self._edited(item.model_copy(update=update))
 
-    def waive(self, requirement_id: str, because: str) -> str:
+    def waive(self, requirement_id: str, because: str) -> Told | None:
         return self._waived(requirement_id, because, waived=True)
 
-    def restore(self, requirement_id: str) -> str:
+    def restore(self, requirement_id: str) -> Told | None:
         return self._waived(requirement_id, "", waived=False)
 
-    def _edited(self, item: RequirementItem) -> str:
+    def _edited(self, item: RequirementItem) -> Told | None:
         if not self.problem:
             self._store.dispatch(RequirementEdited(item=item))
         return self.problem
 
-    def _waived(self, requirement_id: str, because: str, *, waived: bool) -> str:
+    def _waived(self, requirement_id: str, because: str, *, waived: bool) -> Told | None:
         if not self.problem:
             self._store.dispatch(
                 RequirementWaived(requirement_id=requirement_id, because=because, waived=waived)
@@ -211,6 +218,55 @@ class FakeContext:
         return self.no_undo, {"tokens": "30,000", "room": "20,000"}
 
 
+class FakeRewind:
+    """Goes back in the Store at once; remembers what it was asked. ``problem`` refuses it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.asked: list[str] = []
+        self.problem: Hindrance = ""
+
+    async def back(self, message_id: str, draft: str = "") -> Hindrance:
+        self.asked.append(f"back {message_id}")
+        point = point_at(self.store.state, message_id)
+        if not self.problem and point is not None:
+            text, files = point.text, file_names(point.changes)
+            said = {"said": text, "count": str(point.messages)}
+            told = [("rewind.back", Level.INFO, said)]
+            if files:
+                told.append(("rewind.files", Level.WARNING, {"files": files}))
+            self.store.dispatch(
+                ConversationRewound(
+                    message_id=message_id,
+                    standing=Standing(),
+                    turns=0,
+                    draft=f"{text}\n{draft}" if draft else text,
+                    notices=tuple(
+                        NoticeMessage(
+                            message_id=f"n{n}", key=key, level=level, params=params, at=point.at
+                        )
+                        for n, (key, level, params) in enumerate(told)
+                    ),
+                )
+            )
+        return self.problem
+
+    async def undo(self) -> Hindrance:
+        self.asked.append("undo")
+        rewound = self.store.state.rewound
+        if not self.problem and rewound is not None:
+            self.store.dispatch(RewindUndone(message_id=rewound.message_id))
+        return self.problem
+
+    async def put_files_back(self) -> PutBack:
+        self.asked.append("files")
+        return PutBack()
+
+    async def fork(self, message_id: str = "", draft: str = "") -> Forked:
+        self.asked.append(f"fork {message_id}".strip())
+        return Forked("session_0000000f", self.problem)
+
+
 class FakeEngine:
     """Does to the Store what the real one does at once, and remembers what it was asked."""
 
@@ -230,6 +286,7 @@ class FakeEngine:
         self.pace = FakePace(store)
         self.ledger = FakeLedger(store, self._ids)
         self.context = FakeContext(store)
+        self.rewind = FakeRewind(store)
         self.memory = FakeMemory()
         self.title = FakeTitle(store)
 
@@ -357,6 +414,9 @@ class FakeSessions:
 
     def confirm_origin(self) -> None:
         self.confirmed += 1
+
+    def redact(self, text: str) -> str:
+        return Redactor().redact(text)
 
     async def close(self) -> None:
         self.closed = True

@@ -65,12 +65,13 @@ class Bench:
         registry: Registry | None = None,
         blobs: Blobs | None = None,
         disk: Disk | None = None,
+        recorder: MemoryRecorder | None = None,
         deny: tuple[DenyRule, ...] = (),
         max_write_bytes: int = 1_000_000,
     ) -> None:
         self.root = root
         self.clock = ManualClock()
-        self.recorder = MemoryRecorder()
+        self.recorder = recorder or MemoryRecorder()
         self.store = Store(AgentState(), self.clock, self.recorder)
         self.ids = CountingIds()
         self.workspace = Workspace(root, disk=disk)

@@ -85,6 +85,11 @@ _CAUSES: Final = {
     Pattern.TOO_MANY_TRIES: ("stamina_low", "operations_fail"),
     Pattern.LIMIT: ("limit", "long_but_moving"),
 }
+_SIGNS: Final = {
+    Pattern.LOW_CONFIDENCE: "unsure outcomes",
+    Pattern.CONFUSION: "repeat check_no",
+    Pattern.TOO_MANY_TRIES: "failed",
+}
 
 
 def said(language: str = "en") -> dict[str, str]:
@@ -97,9 +102,12 @@ def situation(pattern: Pattern, language: str = "en", **fields: Any) -> Situatio
     say = said(language)
     cause, hypothesis = _CAUSES[pattern]
     at_limit = pattern is Pattern.LIMIT
+    signs = _SIGNS.get(pattern, "")
     values: dict[str, Any] = {
         "pattern": pattern,
-        "cause": Reason(code=cause, params={"operation": "shell.run", "what": "pytest -q"}),
+        "cause": Reason(
+            code=cause, params={"operation": "shell.run", "what": "pytest -q", "signs": signs}
+        ),
         "loop": 14 if at_limit else 6,
         "limit": 14,
         "tried": (
@@ -107,7 +115,9 @@ def situation(pattern: Pattern, language: str = "en", **fields: Any) -> Situatio
             Tried(text=say["read"], ref=READ, went_well=True, times=2),
             Tried(text=say["edit"], ref="msg_gone"),
         ),
+        "tried_before": 9 if at_limit else 0,
         "achieved": (say["reached"], say["one"]) if at_limit else (say["reached"],),
+        "read": 11 if at_limit else 0,
         "hypothesis": Reason(code=hypothesis),
         "hypothesis_said": "" if at_limit else say["view"],
     }

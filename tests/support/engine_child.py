@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from support.session import action, decision, done
+from support.session import GOOD, action, decision, done
 
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.endpoint import Reply, Request, Script, ScriptedEndpoint
@@ -74,10 +74,10 @@ class Worker:
                 await self._drive(engine)
 
     def _author(self, request: Request) -> Reply | None:
-        """Writes a file or two, then ends; the evaluator and the like get nothing to judge."""
-        self._replies += 1
+        """Writes a file or two, then ends, and finds it good."""
         if request.purpose != "main":
-            return Reply(data={})
+            return GOOD
+        self._replies += 1
         if self._replies % 2 == 0:
             return done("That is all of it.", task_profile="GENERAL_CHAT")
         actions = [

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from duckflow_tui.assets import asset_folder
-from duckflow_tui.state.gates import DiffLine, FilePreview, Gate, GateAnswer, Hunk, Impact
+from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, GateAnswer, Hunk, Impact
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff import DiffView
@@ -69,7 +69,7 @@ def hunks(before: Sequence[str], after: Sequence[str], context: int = 3) -> tupl
             numbers = [part.split(",")[0][1:] for part in line.split()[1:3]]
             old, new = start = int(numbers[0]), int(numbers[1])
             continue
-        mark, text = line[0], line[1:]
+        mark, text = cast("DiffMark", line[0]), line[1:]
         lines.append(
             DiffLine(
                 mark=mark,

@@ -15,7 +15,7 @@ from duckflow_tui.state.pace import Pattern, Situation
 from duckflow_tui.state.vitals import Vital
 
 LONG = {"DUCKFLOW_PACEMAKER__MIN": "20"}  # so that the limit is no matter
-SHORT = {"DUCKFLOW_PACEMAKER__MAX": "3"}
+SHORT = {"DUCKFLOW_PACEMAKER__MAX": "1"}  # work that moves may take three times as many
 ANALYSIS = Reply(data={"cause": "a tool is missing", "fix": "install it", "retryable": False})
 DIGEST = Reply(data={"digest": "f00 holds a comment, the rest is unknown"})
 

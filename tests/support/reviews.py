@@ -42,7 +42,7 @@ def judged(overall: float, scores: dict[str, float] | None = None, **fields: Any
     data: dict[str, Any] = {
         "overall_score": overall,
         "requirement_scores": {"r1": overall} if scores is None else scores,
-        "evidence": {"r1": ["entry 1: notes.txt was written"]},
+        "evidence": {key: ["entry 1: notes.txt was written"] for key in scores or ("r1",)},
         "missing_aspects": [] if overall >= 0.8 else ["the reason"],
         "grade": "normal",
         "quality_assessment": "it reads well",

@@ -24,6 +24,21 @@ from duckflow_tui.state.store import Record, Store
 E = TypeVar("E")
 DEADLINE = 15.0  # seconds until a wait has failed
 
+#: A judge who finds all work good.
+GOOD = Reply(
+    data={
+        "overall_score": 0.9,
+        "requirement_scores": {"r1": 0.9},
+        "evidence": {"r1": ["entry 1: as asked"]},
+        "missing_aspects": [],
+        "grade": "good",
+        "quality_assessment": "as asked",
+        "suggestions": [],
+        "verdict": "approve",
+        "completion_recommendation": True,
+    },
+    repeat=True,
+)
 JUDGEMENT: dict[str, Any] = {
     "rationale": "as asked",
     "goal_consistency": {"ok": True, "reason": "serves it"},
@@ -71,7 +86,13 @@ def done(reply: str = "Done.", **fields: Any) -> Reply:
 
 def script(*replies: Reply) -> Script:
     """Main replies, one after the other."""
-    return Script(replies={"main": replies})
+    return judged_good(Script(replies={"main": replies}))
+
+
+def judged_good(scripted: Script) -> Script:
+    """The script with a judge who finds all work good, where it has no word of one."""
+    judge = {"satisfaction": (GOOD,)}
+    return scripted.model_copy(update={"replies": {**judge, **scripted.replies}})
 
 
 @dataclass
@@ -176,19 +197,21 @@ async def session(
     roles: dict[str, str] | None = None,
     price: float | None = None,
     window: int = 0,
+    own_window: int = 0,
     resume: str = "",
     no_session: bool = False,
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
 
     ``roles`` name other models of that endpoint, ``cli/…``; ``price`` is what a million of its
-    tokens cost, in US dollars; ``window`` is what its models can hold, 0 when unknown; ``resume``
-    is the id of a session to go on with.
+    tokens cost, in US dollars; ``window`` is what its models can hold, 0 when unknown, and
+    ``own_window`` those of the same server under the name ``own``; ``resume`` is the id of a
+    session to go on with.
     """
     workspace = tmp_path / "work"
     workspace.mkdir(exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
-    async with ScriptedEndpoint(replies) as server:
+    async with ScriptedEndpoint(judged_good(replies)) as server:
         flags = Flags(
             workspace=workspace,
             base_url=server.base_url,
@@ -214,6 +237,11 @@ async def session(
         if window:
             endpoint = choice.settings.endpoints["cli"].model_copy(update={"context": window})
             settings = choice.settings.model_copy(update={"endpoints": {"cli": endpoint}})
+            choice = replace(choice, settings=settings)
+        if own_window:
+            cli = choice.settings.endpoints["cli"]
+            own = cli.model_copy(update={"name": "own", "context": own_window})
+            settings = choice.settings.model_copy(update={"endpoints": {"cli": cli, "own": own}})
             choice = replace(choice, settings=settings)
         spawn = TaskSpawn()
         ending = Ending()

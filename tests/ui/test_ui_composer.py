@@ -234,6 +234,25 @@ def test_history_survives_a_torn_line(tmp_path: Path) -> None:
     assert MessageHistory(tmp_path, "/work/a").messages == ["one", "three"]
 
 
+async def test_a_line_with_a_key_is_not_remembered_in_clear(tmp_path: Path) -> None:
+    """What /remember refuses must not stand in the history instead, nor come back with ↑."""
+    key = "sk-" + "a1" * 12
+    fake = engine()
+    app = app_with(fake, data_dir=tmp_path)
+    async with standing(app) as pilot:
+        app.bench.composer.write(f"/remember my key is {key}")
+        await pilot.press("enter")
+        app.bench.composer.write(f"then log in with {key}")
+        await pilot.press("ctrl+c")
+        await settled(pilot, lambda: len(app.bench.composer.past.messages) == 2)
+        await pilot.press("up")
+        assert app.bench.composer.text == "then log in with [redacted]"
+    (path,) = (tmp_path / "history").iterdir()
+    kept = path.read_text()
+    assert "my key is" in kept
+    assert key not in kept
+
+
 async def test_keys_that_come_at_once_act_in_their_order() -> None:
     """A burst as type-ahead makes it: bound keys do not fall behind the characters."""
     fake = engine()

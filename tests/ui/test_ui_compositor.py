@@ -8,6 +8,7 @@ import pyte
 import pytest
 from support.app_states import FakeEngine, app_with, standing, store_with, turn_started
 from support.gates import gate
+from support.rewind_states import asked
 from textual._compositor import Compositor
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -100,6 +101,24 @@ async def test_after_any_change_the_terminal_shows_what_a_whole_drawing_would(
         await _rest(pilot)
         watched.assert_whole(monkeypatch, "another language")
         assert watched.updates > 20
+
+
+async def test_going_back_in_the_conversation_and_forth_paints_all_that_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = asked()
+    app = app_with(engine)
+    watched = Watched(app, 120, 40)
+    async with standing(app, 120, 40) as pilot:
+        monkeypatch.setattr(app, "_display", watched.take)
+        app.bench.refresh()
+        await _rest(pilot)
+        assert await engine.rewind.back("msg_1") == ""
+        await _rest(pilot)
+        watched.assert_whole(monkeypatch, "going back")
+        assert await engine.rewind.undo() == ""
+        await _rest(pilot)
+        watched.assert_whole(monkeypatch, "taking it back")
 
 
 async def test_a_key_in_the_composer_asks_no_other_pane_to_draw(

@@ -27,6 +27,7 @@ from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.i18n import Catalogue, entries
+from duckflow_tui.ui.panes.consult_rows import option_effects
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.transcript import Transcript
 
@@ -72,6 +73,26 @@ async def answered(fake: FakeEngine, pilot: Pilot[int]) -> tuple[str, str]:
     return fake.card_answers[0].action, fake.card_answers[0].text
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("pane", ["alt+2", "alt+4"])
+async def test_on_a_small_screen_a_pane_beside_an_open_card_has_room(
+    language: str, pane: str
+) -> None:
+    """The gauges can be read while the card that they explain waits; nothing leaves the screen."""
+    app = app_with(FakeEngine(at_work(language, consultation(Pattern.STAGNATION, language))))
+    async with standing(app, 60, 20) as pilot:
+        await pilot.press(pane)
+        bench = app.bench
+        side = bench.query_one("#side")
+        await settled(pilot, lambda: side.region.height >= 5, "the pane")
+        assert bench.question.region.height >= 4
+        assert bench.composer.region.bottom == bench.status.region.y
+        assert bench.composer.region.height == 3
+        if pane == "alt+4":
+            assert bench.vitals.region.height >= 5
+            assert side.region.contains_region(bench.vitals.region)
+
+
 @pytest.mark.parametrize(("card", "option"), CHOICES, ids=named)
 async def test_each_option_has_its_key(card: Card, option: CardOption) -> None:
     """Covers S0-39, S0-40, S0-41, S0-42, S1-34, C33."""
@@ -98,6 +119,16 @@ def test_each_option_says_what_it_is_and_what_it_does(language: str) -> None:
             assert known[f"card.ask_text.{option.action}"]
             assert known[f"card.hint_text.{option.action}"]
             assert "{text}" in known[f"card.answered.{option.action}_because"]
+
+
+def test_in_a_step_taking_the_result_ends_the_step_and_says_so() -> None:
+    """Covers S0-42."""
+    words = Catalogue("en")
+    of_turn = consultation(Pattern.LIMIT)
+    of_step = of_turn.model_copy(update={"step_id": "step_1"})
+    key = next(o.key for o in of_turn.options if o.action == "accept_result")
+    assert option_effects(of_turn, words)[key] == "closes the request as it is"
+    assert option_effects(of_step, words)[key] == "the step counts as done; the plan goes on"
 
 
 @pytest.mark.parametrize("card", CARDS, ids=named)
@@ -404,6 +435,13 @@ async def test_the_last_attempt_does_not_say_that_it_goes_on() -> None:
     app = app_with(FakeEngine(judged(reviewed(review(attempt=3)))))
     async with standing(app):
         assert "attempt 3/3 · not done" in chat_of(app)
+
+
+async def test_what_seems_done_and_could_not_be_checked_is_not_said_to_go_on() -> None:
+    unproven = review().model_copy(update={"score": 0.5, "unproven": True, "unchecked": ("r3",)})
+    app = app_with(FakeEngine(judged(reviewed(unproven))))
+    async with standing(app, 120, 50):
+        assert "0.50 of 1 · 1/3 requirements met · not proven" in chat_of(app)
 
 
 @pytest.mark.parametrize("width", [120, 60, 20, 3])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support import context_states as states
 from support.app_states import FakeEngine, app_with, settled, standing, store_with
@@ -10,7 +12,7 @@ from support.running_states import ended
 from support.screens import shown
 from textual.pilot import Pilot
 
-from duckflow_tui.state.context_events import PromptMeasured
+from duckflow_tui.state.context_events import CompactionUndone, ContextCompacted, PromptMeasured
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
@@ -54,10 +56,10 @@ async def test_requests_are_listed_newest_first_with_what_they_share() -> None:
         await open_board(app, pilot)
         rows = page(app).splitlines()
     assert rows[0].startswith("Context  52k of 200k (26 %) · about ")
-    listed = [row for row in rows if "same" in row and "ago" in row]
+    listed = [row for row in rows if ("~" in row and "ago" in row) or "as before" in row]
     assert [row.split()[0] for row in listed[:3]] == ["›", "judgement", "decision"]
     assert "52k" in listed[0]
-    assert "same  87%" in listed[0]
+    assert "87% as before" in listed[0]
     assert "~2.2k" in listed[1]
 
 
@@ -114,7 +116,7 @@ async def test_before_the_first_request_it_says_so() -> None:
     [
         ((1, 2), "about 22 turns left"),
         ((1, 24, 25, 26), "compacted next turn"),
-        ((1,), "no growth to foretell from yet"),
+        ((1,), "how long it lasts is not known yet"),
     ],
 )
 async def test_the_forecast_is_in_words(grows: tuple[int, ...], said: str) -> None:
@@ -125,6 +127,43 @@ async def test_the_forecast_is_in_words(grows: tuple[int, ...], said: str) -> No
     async with standing(app) as pilot:
         await open_board(app, pilot)
         assert said in page(app)
+
+
+async def test_the_bar_shows_what_is_kept_for_the_reply_and_where_compaction_begins() -> None:
+    app = app_with(states.engine(states.asked()))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        text = page(app)
+        bar = next(row for row in text.splitlines() if "█" in row and "░" in row)
+        assert bar.rstrip().endswith("░")
+        assert "·|·" in bar
+        assert "kept for the reply 16k" in text
+        assert "compacted from ~130k" in text
+        for part in ("base", "operations", "project", "pinned", "files", "results", "chat"):
+            sign = re.search(rf"(\S) {part} ", text)
+            assert sign is not None
+            assert sign[1] in bar
+        signs = re.findall(
+            r"([^\w\s]) (?:base|operations|project|pinned|files|results|chat|state) ", text
+        )
+        assert len(set(signs)) == 8  # told apart without their colours
+
+
+async def test_what_was_sent_adds_up_to_what_the_list_says() -> None:
+    store = states.asked()
+    app = app_with(states.engine(store))
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, SentBoard), "the texts")
+        board = app.screen
+        assert isinstance(board, SentBoard)
+        request = store.state.requests[-1]
+        sizes: dict[str, int] = {}
+        for part in board.parts:
+            sizes[part.part] = sizes.get(part.part, 0) + part.tokens
+        for name in ("base", "operations", "project", "files", "results", "chat"):
+            assert abs(sizes[name] - getattr(request.parts, name)) <= len(board.parts)
 
 
 # --- compactions --------------------------------------------------------------------------------
@@ -141,12 +180,36 @@ async def test_the_card_says_what_was_kept_digested_and_dropped() -> None:
         text = chat(app)
         assert "Compacted ~118k → ~42k tokens · by itself, the window was full" in text
         assert "goal, requirements (2), constraints (1), decisions (1), plan" in text
-        assert "14 exchanges, now a digest" in text
+        assert "14 exchanges: now a digest" in text
         assert "33 results; they stay in this session" in text
         assert "cap in cart.py" not in text
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "cap in cart.py is not used" in chat(app), "the digest")
         assert "The receipt shows every discount" in chat(app)
+
+
+async def test_the_meter_follows_a_compaction_and_its_undo_at_once_as_an_estimate() -> None:
+    store = states.asked()
+    app = app_with(states.engine(store))
+    async with standing(app) as pilot:
+        assert "ctx 52k/200k" in shown(app.bench.status)
+        card = states.compaction(tokens_before=40_000, tokens_after=9_000)
+        store.dispatch(ContextCompacted(compaction=card, message_id="msg_000000c1"))
+        await settled(pilot, lambda: "ctx ~21k/200k" in shown(app.bench.status), "less")
+        store.dispatch(CompactionUndone(compaction_id=card.compaction_id))
+        await settled(pilot, lambda: "ctx ~52k/200k" in shown(app.bench.status), "all again")
+
+
+async def test_why_nothing_was_compacted_stays_until_a_key() -> None:
+    fake = states.engine(states.asked())
+    fake.context.problem = "nothing"
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press(*"/compact", "enter")
+        await settled(pilot, lambda: "There is nothing to compact yet" in shown(app.bench.status))
+        assert app.bench.status.stays
+        await pilot.press("x")
+        await settled(pilot, lambda: "nothing to compact" not in shown(app.bench.status), "gone")
 
 
 async def test_without_a_digest_it_says_why() -> None:

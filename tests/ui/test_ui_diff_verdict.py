@@ -17,6 +17,7 @@ from duckflow_tui.state.events import (
 )
 from duckflow_tui.state.gates import GateAnswer, GateChoice
 from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.session_events import DraftSaved
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.i18n import Catalogue
 
@@ -28,6 +29,25 @@ def shown(app: DuckflowApp) -> str:
     """The line above the diff, empty while there is none."""
     line = app.bench.diff.query_one(".diff-verdict", Static)
     return str(line.render()) if line.display else ""
+
+
+async def test_behind_a_command_the_last_change_of_files_stands_with_its_own_verdict() -> None:
+    """A command that went well applied nothing: an empty diff is never called applied."""
+    store = store_with(turn_started())
+    asked = gate(previews=(pricing(),))
+    change = operation(EDIT, {}, gate=asked, answer=answer(GateChoice.ONCE))
+    run = operation("shell.run", {}, gate=gate(previews=()), answer=answer(GateChoice.ONCE))
+    run = run.model_copy(update={"call_id": "c_run"})
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        store.state.messages += [run]
+        store.dispatch(DraftSaved(text="x"))
+        await pilot.pause()
+        assert shown(app) == ""
+        store.state.messages += [change, run]
+        store.dispatch(DraftSaved(text="x"))
+        await settled(pilot, lambda: shown(app) == "✓ applied", "the change")
+        assert app.bench.diff.view.document.previews
 
 
 @pytest.mark.parametrize(

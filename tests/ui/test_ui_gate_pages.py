@@ -9,7 +9,7 @@ from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
-from duckflow_tui.ui.panes.gate_rows import argument_rows, point_rows
+from duckflow_tui.ui.panes.gate_rows import argument_rows, point_rows, subject
 from duckflow_tui.ui.panes.key_guard import SETTLE_UNASKED
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
@@ -284,6 +284,22 @@ def test_models_words_are_marked_and_facts_are_not() -> None:
     rows = point_rows(gate(), Catalogue(), document, with_path=True)
     said = {row.label for row in rows if row.says}
     assert said == {"intent", "why", "or"}
+
+
+def test_the_check_of_a_requirement_is_the_apps_own_question() -> None:
+    check = command(args={"command": "grep -q done a"}, checks="the notes say done")
+    rows = {
+        row.label: row for row in point_rows(check, Catalogue(), DiffDocument([]), with_path=False)
+    }
+    assert "requirement: the notes say done" in rows["intent"].text
+    assert not rows["intent"].says
+    assert not rows["why"].says
+
+
+def test_the_title_shows_the_command_as_it_is_and_no_line_break_of_ours() -> None:
+    line = "sleep 30; echo ready"
+    shown = command(args={"command": line}, facts={"runs": "sleep 30\n; echo ready"})
+    assert subject(shown) == line
 
 
 def test_place_behind_a_link_is_named() -> None:

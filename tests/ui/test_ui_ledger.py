@@ -11,9 +11,17 @@ from support.screens import shown
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.events import GateOpened
-from duckflow_tui.state.objective import RequirementItem, RequirementState
+from duckflow_tui.state.messages import ReviewMessage
+from duckflow_tui.state.objective import (
+    Evidence,
+    RequirementItem,
+    RequirementState,
+    Review,
+    TaskObjective,
+)
 from duckflow_tui.state.objective_events import RequirementEdited
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
@@ -23,7 +31,7 @@ from duckflow_tui.ui.screens.ledger import LedgerBoard
 from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm, WaiveForm
 
 
-def asked(*, problem: str = "") -> FakeEngine:
+def asked(*, problem: Told | None = None) -> FakeEngine:
     fake = FakeEngine(goals.at_work(objective=True))
     fake.ledger.problem = problem
     return fake
@@ -152,6 +160,35 @@ async def test_the_page_shows_state_score_check_and_evidence() -> None:
         await settled(pilot, lambda: "another day" in page(app), "the waived one")
 
 
+async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_only_be_read() -> (
+    None
+):
+    fake = asked()
+    store = fake.store
+    left = TaskObjective(
+        objective_id="obj_0",
+        original_query="Write the notes",
+        created_at=0.0,
+        extracted_requirements=(RequirementItem(requirement_id="req_1", requirement="say why"),),
+        left="stopped",
+    )
+    store.state.earlier = (left,)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        await pilot.press(*["down"] * 5)
+        await settled(pilot, lambda: "nothing works on it now" in page(app), "the request")
+        assert "· Write the notes" in page(app)
+        assert "earlier · stopped · 0/1 met" in page(app)
+        await pilot.press("down")
+        await settled(pilot, lambda: "› ○ P1 say why" in page(app), "its requirement")
+        await pilot.press("p", "w")
+        await settled(pilot, lambda: "✗ This belongs to an earlier request" in page(app), "why not")
+        assert isinstance(app.screen, LedgerBoard)
+        assert store.state.earlier == (left,)
+        assert item_of(fake, "req_1").counts
+
+
 async def test_an_evidence_leads_to_its_call_in_the_chat() -> None:
     app = app_with(asked())
     async with standing(app) as pilot:
@@ -195,6 +232,29 @@ async def test_priority_goes_round() -> None:
                 pilot, lambda p=priority: item_of(fake, "req_1").priority == p, str(priority)
             )
         assert item_of(fake, "req_1").state is RequirementState.MET  # its evidence still counts
+        assert not item_of(fake, "req_1").by_user  # the words are still the model's
+
+
+async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no_number() -> None:
+    fake = asked()
+    objective = fake.store.state.objective
+    assert objective is not None
+    seen = Evidence(kind="file", text="is there", source="README.md", at=10.0)
+    item = objective.extracted_requirements[0].model_copy(update={"evidence": (seen,)})
+    fake.store.state.objective = objective.with_requirement(item)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await open_board(app, pilot)
+        assert "1 ✓ README.md" not in page(app)
+        judged = Review(review_id="rev_1", attempt=1, max_attempts=3, score=1.0, done=True)
+        fake.store.state.messages.append(ReviewMessage(message_id="m_rev", review=judged, at=20.0))
+        assert isinstance(app.screen, LedgerBoard)
+        app.screen.again()
+        await settled(pilot, lambda: "1 ✓ README.md" in page(app), "the number")
+        assert app.bench.transcript is not None
+        app.bench.transcript.sync(fake.store.state)
+        await pilot.press("1")
+        await settled(pilot, lambda: not isinstance(app.screen, LedgerBoard), "the chat")
 
 
 async def test_new_words_take_the_evidence_away_and_are_the_users() -> None:
@@ -271,6 +331,9 @@ async def test_a_new_requirement_is_checked_before_it_is_taken(
         new = objective.extracted_requirements[-1]
         assert (new.requirement, new.priority, new.by_user) == ("It is documented", 2, True)
         assert new.check.value == value
+        board = app.screen
+        assert isinstance(board, LedgerBoard)
+        assert board.chosen == new.requirement_id  # the next key is meant for it
 
 
 async def test_a_requirement_is_waived_with_a_reason_and_wanted_again() -> None:
@@ -301,16 +364,17 @@ async def test_escape_waives_nothing() -> None:
 
 
 async def test_what_the_engine_refuses_is_said_on_the_page() -> None:
-    app = app_with(asked(problem="it is being judged [now]"))
+    problem = Told(key="ledger.problem.not_there", params={"id": "req_1 [now]"})
+    app = app_with(asked(problem=problem))
     async with standing(app) as pilot:
         await open_board(app, pilot)
         await pilot.press("p")
-        await settled(pilot, lambda: "✗ it is being judged [now]" in page(app), "the problem")
+        await settled(pilot, lambda: "no requirement req_1 [now]" in page(app), "the problem")
         await pilot.press("e")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
         await pilot.press("escape")
         await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
-        assert "being judged" not in page(app)
+        assert "no requirement" not in page(app)
 
 
 async def test_without_a_request_there_is_nothing_to_add_to() -> None:

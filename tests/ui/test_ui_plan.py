@@ -11,6 +11,7 @@ from support.pinned import ManualClock
 from support.plans import FIND, FIX, NOW, PLAN, TEST, draft, ended, running, working
 from textual.pilot import Pilot
 
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.events import GateOpened, StepChanged, TaskChanged
 from duckflow_tui.state.work import PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.ui.app import DuckflowApp
@@ -167,12 +168,12 @@ async def test_a_step_at_the_end_does_not_move_further() -> None:
 
 async def test_what_is_in_the_way_of_a_key_is_said_in_the_pane() -> None:
     fake = FakeEngine(working())
-    fake.plan.problem = "Step 'Fix the calculation' runs."
+    fake.plan.problem = Told(key="plan.problem.has_begun", params={"step": "Fix it"})
     app = app_with(fake)
     async with standing(app) as pilot:
         await in_the_plan(pilot)
         await pilot.press("d")
-        await settled(pilot, lambda: "✗ Step 'Fix the calculation' runs." in shown(app.bench.plan))
+        await settled(pilot, lambda: "✗ “Fix it” has begun" in shown(app.bench.plan))
 
 
 async def test_p_r_and_s_ask_for_a_breakpoint_another_try_and_a_skip() -> None:

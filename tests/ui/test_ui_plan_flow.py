@@ -10,7 +10,7 @@ from pathlib import Path
 from support.app_states import settled
 from support.pinned import ManualClock
 from support.plan_talk import PROPOSE, plan_reply, report_reply, tasks_reply, write
-from support.session import action, decision, done
+from support.session import GOOD, action, decision, done
 from textual.pilot import Pilot
 
 from duckflow_tui.compose import Flags, Sessions, choose
@@ -37,6 +37,7 @@ REPLIES = Script(
             report_reply(summary="a.txt is there", next_action="look at a.txt"),
             report_reply(summary="b.txt is there"),
         ),
+        "satisfaction": (GOOD,),
     }
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import stat
 from pathlib import Path
@@ -27,6 +28,7 @@ from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.rename import RenameForm
 from duckflow_tui.ui.screens.sessions import SessionScreen
+from duckflow_tui.ui.session_host import AppOptions
 
 OWN = "session_00000001"  # what the app of these tests has open, in its fake engine
 
@@ -82,7 +84,7 @@ async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) 
         await to(pilot, page, "1")
         rows = text(page)
         assert "met 1/4" in rows
-        assert "waits for you: approval" in rows
+        assert "waits for an approval" in rows
         assert "Discounts are added where they have to be multiplied" in rows
         assert "★ Release 2.0" in rows
         assert rows.index("★ Release 2.0") < rows.index("The total is wrong")
@@ -250,6 +252,47 @@ async def test_the_open_session_is_named_and_pinned_by_its_engine(tmp_path: Path
         assert sources(app).resumed == []
 
 
+class Watched(DuckflowApp, inherit_bindings=False):
+    """Says which session would have the terminal, and how its replay ended."""
+
+    watched: Path | None = None
+    ends_with: int | OSError = 0
+
+    async def show_again(self, folder: Path) -> int:
+        self.watched = folder
+        if isinstance(self.ends_with, OSError):
+            raise self.ends_with
+        return self.ends_with
+
+
+@pytest.mark.parametrize(
+    ("ends_with", "says"),
+    [(0, ""), (2, "exit status 2"), (OSError(errno.ENOMEM, "no memory left"), "no memory left")],
+)
+async def test_w_shows_the_chosen_session_again(
+    tmp_path: Path, ends_with: int | OSError, says: str
+) -> None:
+    shelf(tmp_path)
+    sources = FakeSessions(
+        FakeEngine(store_with()), catalog=Catalog(tmp_path, clock=ManualClock(NOW))
+    )
+    app = Watched(sources, AppOptions(animation=False, workspace=WORKSPACE), clock=ManualClock())
+    app.ends_with = ends_with
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, "9")  # which is no session: its reason stands there already
+        await pilot.press("w")
+        assert app.watched is None
+        while page.chosen is None or not page.chosen.session_id.endswith("3"):
+            await pilot.press("up")
+        await pilot.press("w")
+        await settled(pilot, lambda: app.watched is not None, "the replay")
+        assert app.watched == session_path(tmp_path, WORKSPACE, "session_00000003")
+        await settled(pilot, lambda: says in text(page), "how it ended")
+        assert ("Not shown again" in text(page)) is bool(says)
+        assert app.screen is page
+
+
 async def test_only_a_yes_moves_to_the_trash_and_u_fetches_back(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     path = session_path(tmp_path, WORKSPACE, "session_00000003")
@@ -274,7 +317,10 @@ async def test_only_a_yes_moves_to_the_trash_and_u_fetches_back(tmp_path: Path) 
         assert "The trash is empty" in text(page)
 
 
-async def test_one_that_is_open_elsewhere_cannot_be_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["r", "p", "d"])
+async def test_what_is_open_elsewhere_is_refused_before_anything_is_asked(
+    tmp_path: Path, key: str
+) -> None:
     app = with_shelf(tmp_path)
     path = session_path(tmp_path, WORKSPACE, "session_00000003")
     resumed = resume_journal(path, NOW)
@@ -282,14 +328,75 @@ async def test_one_that_is_open_elsewhere_cannot_be_deleted(tmp_path: Path) -> N
         async with standing(app) as pilot:
             page = await opened(app, pilot)
             await to(pilot, page, "3")
-            await pilot.press("d")
-            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
-            settle(app)
-            await pilot.press("y")
+            assert page.chosen is not None
+            await pilot.press(key)
             await settled(pilot, lambda: "open in another window" in text(page), "the reason")
+            assert app.screen is page
         assert path.is_dir()
     finally:
         resumed.journal.close_now()
+
+
+async def test_the_session_at_work_is_not_put_into_the_trash(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path, folder="session_00000003")
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        await pilot.press("d")
+        await settled(pilot, lambda: "open here" in text(page), "the reason")
+        assert app.screen is page
+
+
+async def test_one_in_use_says_that_it_waits_too(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    resumed = resume_journal(session_path(tmp_path, WORKSPACE, "session_00000001"), NOW)
+    try:
+        async with standing(app) as pilot:
+            page = await opened(app, pilot)
+            assert "open · waits for an approval" in text(page)
+    finally:
+        resumed.journal.close_now()
+
+
+async def test_of_all_workspaces_each_row_names_its_own(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app) as pilot:
+        page = await opened(app, pilot)
+        assert "little-shop" not in text(page)
+        await pilot.press("a")
+        await settled(pilot, lambda: " little-shop  ★ Release 2.0" in text(page), "the folders")
+
+
+async def test_a_narrow_page_says_the_state_and_who_speaks(tmp_path: Path) -> None:
+    """The window begins in the middle of a text; that it is the AI's stands there all the same."""
+    said = " ".join(f"word{number}" for number in range(400))
+    record(tmp_path, "session_0000000a", [asked("tell me", NOW), replied(said, NOW)])
+    app = with_shelf(tmp_path)
+    async with standing(app, 60, 20) as pilot:
+        page = await opened(app, pilot)
+        await to(pilot, page, "a")
+        assert "waits for an approval" in text(page)
+        rows = text(page).splitlines()
+        first = next(row for row in rows if "word" in row)
+        assert "word0 " not in first
+        assert first.split()[0] == "AI"
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
+@pytest.mark.parametrize("key", ["r", "d"])
+async def test_what_the_page_asks_stands_in_the_middle(
+    tmp_path: Path, key: str, size: tuple[int, int]
+) -> None:
+    app = with_shelf(tmp_path)
+    async with standing(app, *size) as pilot:
+        page = await opened(app, pilot)
+        await pilot.press(key)
+        await settled(pilot, lambda: isinstance(app.screen, Confirm | RenameForm), "the question")
+        await pilot.pause()
+        card = app.screen.query_one(".card").region
+        assert page is not app.screen
+        assert abs(2 * card.x + card.width - size[0]) <= 1
+        assert abs(2 * card.y + card.height - size[1]) <= 1
 
 
 async def test_the_app_begins_with_the_page_where_it_is_asked_for(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.gates import gate
 from support.pinned import ManualClock
+from support.plans import working
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.events import (
@@ -318,3 +319,17 @@ async def test_what_a_stop_left_waiting_says_what_sends_it() -> None:
         assert store.state.turn is not None
         store.dispatch(TurnFinished(turn_id=store.state.turn.turn_id, outcome="stopped"))
         await settled(pilot, lambda: "stopped: Enter sends" in shown(app.bench.queue), "the hint")
+
+
+async def test_a_plan_that_gave_its_room_to_a_gate_keeps_no_timer() -> None:
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        plan = app.bench.plan
+        assert plan.is_moving
+        fake.store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: plan.folded, "the fold")
+        assert not plan.is_moving
+        await pilot.press("f3")
+        await settled(pilot, lambda: not plan.folded, "the whole plan")
+        assert plan.is_moving

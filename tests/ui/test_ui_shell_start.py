@@ -224,3 +224,18 @@ async def test_a_session_that_cannot_be_opened_is_said() -> None:
         await settled(pilot, lambda: "no room on the device" in app.bench.status.said)
         assert "\x1b" not in app.bench.status.said
         assert app.is_running
+
+
+async def test_commands_typed_before_the_session_stands_are_done_then_each_on_its_own() -> None:
+    """None is lost, none comes back into the composer to be joined with the next line."""
+    held = asyncio.Event()
+    fake = FakeEngine(store_with())
+    app = app_with(fake, held=held)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*"/remember one", "enter", *"/remember two", "enter", *"hello", "enter")
+        await settled(pilot, lambda: len(app.unsent) == 3, "what waits")
+        assert app.bench.composer.text == ""
+        held.set()
+        await settled(pilot, lambda: [m.text for m in fake.memory.noted] == ["one", "two"])
+        assert fake.sent == ["hello"]
+        assert app.bench.composer.text == ""

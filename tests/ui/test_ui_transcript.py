@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from rich.segment import Segment
 from support.conversations import (
     LONG_REPLY,
     REPLY,
@@ -21,6 +22,7 @@ from support.conversations import (
     user,
 )
 from support.pinned import ManualClock
+from textual.geometry import Offset
 from textual.pilot import Pilot
 
 from duckflow_tui.safety.safe_text import is_safe
@@ -251,6 +253,28 @@ async def test_hostile_text_is_shown_and_does_not_act() -> None:
                 assert style is None or (not style.link and set(style.meta) <= {"offset"})
         text = "\n".join(app.lines())
         assert "␛]52;c;QQ==␇ [link=https://x]y[/link] ⟨U+202E⟩" in text
+
+
+async def test_the_same_words_are_drawn_the_same_wherever_they_stand() -> None:
+    """A style for each place would stay in the caches of a process that runs for long."""
+    app = ChatApp(told(*["the same words"] * 60))
+    async with app.run_test(size=(40, 10)) as pilot:
+        chat, drawn = app.chat, list[list[list[Segment]]]()
+        for line in (20, 60):
+            await reading(app, pilot, line)
+            strips = chat.render_lines(chat.size.region)[:-1]  # the last counts what is below
+            drawn.append([list(strip) for strip in strips])
+        assert "the same words" in "".join(s.text for s in drawn[0][0])
+        assert drawn[0] == drawn[1]
+
+
+async def test_the_pointer_finds_the_character_of_the_page() -> None:
+    app = ChatApp(told(*["the same words"] * 60))
+    async with app.run_test(size=(40, 10)) as pilot:
+        lines = await reading(app, pilot, 20)
+        assert lines[2].endswith("the same words")
+        found = app.screen.get_widget_and_offset_at(5, 2)
+        assert found == (app.chat, Offset(5, 22))
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 10, 13, 20, 31])

@@ -118,3 +118,34 @@ async def test_a_search_makes_no_new_lines() -> None:
         app.say(assistant("one more", 99))
         await pilot.pause()
         assert app.chat.new_lines > 0
+
+
+async def test_normal_progress_is_one_short_line_for_each_activity() -> None:
+    """Covers S0-37."""
+    state = AgentState()
+    state.messages = [
+        operation("file_ops.read_file", {"path": "a.py"}, summary="1–9/9"),
+        operation("shell.run", {"command": "pytest -q"}, summary="exit 0 · 1.2s"),
+        operation("file_ops.edit_file", {"path": "a.py"}, summary="+1 −1"),
+    ]
+    app = ChatApp(state)
+    async with app.run_test(size=(70, 12)):
+        rows = [row.strip() for row in app.lines() if row.strip()]
+    assert [row.split()[:2] for row in rows] == [["▸", "read"], ["▸", "shell"], ["▸", "edit"]]
+    assert ["a.py" in rows[0], "pytest -q" in rows[1], "+1 −1" in rows[2]] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("language", "summary", "said"),
+    [
+        ("en", "0 · 0", "0 matches in 0 files"),
+        ("en", "1 · 1", "1 match in 1 file"),
+        ("ja", "12 · 3", "3 ファイルに 12 件"),
+    ],
+)
+async def test_a_search_says_what_its_figures_count(language: str, summary: str, said: str) -> None:
+    state = AgentState()
+    state.messages = [operation("file_ops.search_text", {"pattern": "duck"}, summary=summary)]
+    app = ChatApp(state, language=language)
+    async with app.run_test(size=(70, 4)):
+        assert said in app.lines()[0]

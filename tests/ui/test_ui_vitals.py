@@ -157,7 +157,7 @@ def test_a_fallback_is_said_to_be_one() -> None:
     """Covers S0-30."""
     limit = goals.fallback()
     said = " ".join(limit_words.summary(Pace(limit=limit, used=2), EN))
-    assert said.startswith("A fallback: after 15 loops you are asked how to go on.")
+    assert said.startswith("A fallback: after 15 loops you are asked how to go on, unless")
     assert "the calculation failed" in said
     (block,) = limit_words.blocks(limit, EN)
     assert block.lines == ("15 loops", "a fallback, not computed")
@@ -197,7 +197,7 @@ async def test_a_gauge_says_a_word_and_the_newest_cause() -> None:
     app = app_with(FakeEngine(goals.at_work()))
     async with standing(app):
         text = shown(app.bench.vitals)
-    assert re.search(r"mood .*plan holds", text)
+    assert re.search(r"mood .*confident", text)
     assert re.search(r"focus .*2 repeats", text)
     assert re.search(r"stamina .*fresh", text)
 
@@ -328,7 +328,7 @@ async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai() -> 
         await settled(
             pilot, lambda: fake.store.state.profile_choice is TaskProfile.RESEARCH, "the choice"
         )
-        assert app.bench.status.said == "The next limit is for: Research"
+        assert app.bench.status.said == "All requests count as: Research, until /profile auto."
         await pilot.press(*"/profile auto", "enter")
         await settled(pilot, lambda: fake.store.state.profile_choice is None, "the AI's")
 

@@ -34,6 +34,7 @@ from duckflow_tui.state.events import (
 from duckflow_tui.state.messages import UserMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.processes import TAIL, LiveOutput
+from duckflow_tui.state.session_events import DraftSaved
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.transcript import Transcript
@@ -104,6 +105,29 @@ async def test_while_paused_enter_gives_the_work_another_direction() -> None:
         await settled(pilot, lambda: "direction" in str(app.bench.composer.border_subtitle))
         await pilot.press("n", "o", "enter")
         await settled(pilot, lambda: [q.text for q in fake.store.state.queue] == ["no"])
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
+async def test_while_paused_the_screen_says_what_enter_does_with_what_is_written(
+    size: tuple[int, int],
+) -> None:
+    """A draft that a session brought back is sent, and does not let the work go on."""
+    fake = FakeEngine(store_with(turn_started()))
+    fake.store.dispatch(DraftSaved(text="half a thought"))
+    fake.store.dispatch(TurnPaused())
+    app = app_with(fake)
+
+    def foot() -> str:
+        return app.bench.status.render_line(0).text
+
+    async with standing(app, *size) as pilot:
+        await settled(pilot, lambda: "Enter redirects" in foot(), "what the draft does")
+        assert "Enter go on" not in foot()
+        await pilot.press(*["backspace"] * len("half a thought"))
+        await settled(pilot, lambda: "Enter go on" in foot(), "what an empty Enter does")
+        assert "redirects" not in foot()
+        await pilot.press(*"/help")
+        await settled(pilot, lambda: "Enter" not in foot(), "a command is neither")
 
 
 async def test_nothing_is_said_of_now_and_next_while_nothing_runs() -> None:

@@ -231,5 +231,26 @@ def test_a_requirement_says_how_it_is_decided_and_what_cannot_be_read_is_left_to
     made, reader = read(decision(requirements=asked))
     found = [(claim.check.kind, claim.check.value) for claim in made.requirements]
     assert found[:2] == [("command", "pytest -q"), ("file_contains", "a.py: def f")]
-    assert found[2:] == [("judgement", "")] * 7
+    kept = ["", "", "", "x", "", "", ""]  # what an unknown kind names is still to be looked at
+    assert found[2:] == [("judgement", value) for value in kept]
     assert sum("check cannot be read" in warning for warning in reader.warnings) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("file", "README.md", "file_exists"),
+        ("File-Exists", "README.md", "file_exists"),
+        ("file", "README.md: Usage", "file_contains"),
+        ("contains", "README.md: Usage", "file_contains"),
+        ("file_exists", "a: b", "file_exists"),
+        ("shell", "pytest -q", "command"),
+    ],
+)
+def test_a_kind_of_check_by_another_name_is_understood(
+    kind: str, value: str, expected: str
+) -> None:
+    asked = [{"requirement": "it holds", "check": {"kind": kind, "value": value}}]
+    made, reader = read(decision(requirements=asked))
+    check = made.requirements[0].check
+    assert (check.kind, check.value, reader.warnings) == (expected, value, [])

@@ -97,8 +97,17 @@ def test_native_calls_are_joined_however_a_server_numbers_them() -> None:
     assert [(c.name, c.argument_text) for c in plain.calls] == [("f", '{"x":1}'), ("g", "{}")]
 
 
+@pytest.mark.parametrize("count", [-5, 10**8 + 1, int("9" * 400), True, "7", 5.0, None])
+def test_a_count_that_makes_no_sense_leaves_the_usage_to_our_own_estimate(count: object) -> None:
+    for name in ("prompt_tokens", "completion_tokens"):
+        completion, _ = completed({"usage": {"prompt_tokens": 5, name: count}})
+        assert completion.usage is None
+    largest, _ = completed({"usage": {"prompt_tokens": 10**8}})
+    assert largest.usage is not None
+
+
 def test_usage_that_makes_no_sense_is_left_out() -> None:
-    completion, _ = completed({"usage": {"prompt_tokens": -5}}, {"usage": "many"})
+    completion, _ = completed({"usage": "many"})
     assert completion.usage is None
     counted, _ = completed(
         {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from duckflow_tui.loops.judging import Verdict, judged, lacking, verdict, weighted
 from duckflow_tui.loops.requirement_checks import Finding
+from duckflow_tui.loops.understanding import new_items
+from duckflow_tui.state.decision import RequirementClaim
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.objective import (
@@ -13,6 +17,7 @@ from duckflow_tui.state.objective import (
     RequirementItem,
     RequirementState,
     SatisfactionEvaluation,
+    TaskObjective,
 )
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
 
@@ -36,6 +41,11 @@ def said(overall: float, evidence: str = "", **scores: float) -> SatisfactionEva
         missing_aspects=("an aspect",),
         completion_recommendation=overall >= 0.8,
     )
+
+
+REJECTED = said(1.0, r1=1.0, r2=1.0).model_copy(
+    update={"verdict": "reject", "completion_recommendation": False}
+)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +80,27 @@ def test_the_mean_counts_must_three_should_two_nice_one(
         # a green check that the judge scored low: the mean
         (said(0.2, r1=0.0, r2=0.9), {"r1": MET}, (1.0, 0.9), Verdict(0.95, True, ("r1",), True)),
         # the judge's recommendation does not decide, and is told apart
-        (said(0.9, r1=0.4, r2=1.0), {}, (0.4, 1.0), Verdict(0.9, False, (), True)),
+        (said(0.9, r1=0.4, r2=1.0), {}, (0.4, 1.0), Verdict(0.7, False, (), True)),
+        # no word on the whole stands over what was said of its parts
+        (said(1.0, r1=0.8, r2=0.7), {}, (0.8, 0.7), Verdict(0.75, False, (), True)),
+        (said(1.0, r1=0.8, r2=0.8), {}, (0.8, 0.8), Verdict(0.8, True)),
+        (REJECTED, {}, (1.0, 1.0), Verdict(1.0, False)),
+        (REJECTED, {"r1": RED}, (0.0, 1.0), Verdict(0.5, False, ("r1",))),
+        # what nobody saw counts half, and is told apart from what is not done
+        (
+            said(1.0, r1=1.0, r2=1.0),
+            {"r1": UNSEEN, "r2": UNSEEN},
+            (0.5, 0.5),
+            Verdict(0.5, False, unproven=True),
+        ),
+        (
+            said(1.0, r1=1.0, r2=1.0),
+            {"r1": UNSEEN},
+            (0.5, 1.0),
+            Verdict(0.75, False, unproven=True),
+        ),
+        (said(1.0, r1=0.2, r2=1.0), {"r1": UNSEEN}, (0.2, 1.0), Verdict(0.6, False, (), True)),
+        (REJECTED, {"r1": UNSEEN}, (0.5, 1.0), Verdict(0.75, False)),
     ],
 )
 def test_evidence_overrules_the_judge_in_both_directions(
@@ -93,7 +123,8 @@ def test_evidence_overrules_the_judge_in_both_directions(
         (None, 0.79, 0.79, RequirementState.PARTLY),
         (None, 0.5, 0.5, RequirementState.PARTLY),
         (None, 0.49, 0.49, RequirementState.REFUTED),
-        (UNSEEN, 1.0, 1.0, RequirementState.PARTLY),
+        (UNSEEN, 1.0, 0.5, RequirementState.PARTLY),
+        (UNSEEN, 0.3, 0.3, RequirementState.REFUTED),
         (UNSEEN, 0.0, 0.0, RequirementState.REFUTED),
     ],
 )
@@ -101,8 +132,21 @@ def test_the_state_of_a_requirement_follows_its_check_and_then_its_score(
     finding: Finding | None, score: float, level: float, state: RequirementState
 ) -> None:
     """Covers S1-15."""
-    made = judged(item(), finding, said(0.5, r1=score), (), 5.0)
+    made = judged(item(), finding, said(0.5, "entry 1: it is so", r1=score), (), 5.0)
     assert (made.satisfaction_level, made.state) == (level, state)
+
+
+@pytest.mark.parametrize("evidence", ["", "  "])
+def test_a_score_without_evidence_counts_half_and_never_says_met(evidence: str) -> None:
+    """Covers S1-15, S1-28."""
+    evaluation = said(1.0, evidence, r1=1.0)
+    made = judged(item(), None, evaluation, (), 5.0)
+    assert (made.satisfaction_level, made.state) == (0.5, RequirementState.PARTLY)
+    assert made.evidence == ()
+    assert not verdict([made], {}, evaluation).done
+    assert "no result was named" in lacking([made], {}, evaluation).missing[0].what
+    low = judged(item(), None, said(1.0, evidence, r1=0.3), (), 5.0)
+    assert (low.satisfaction_level, low.state) == (0.3, RequirementState.REFUTED)
 
 
 def change(path: str) -> OperationMessage:
@@ -123,6 +167,13 @@ def change(path: str) -> OperationMessage:
         ),
         at=3.0,
     )
+
+
+def test_a_praised_whole_of_refuted_parts_is_not_done_whatever_their_priority() -> None:
+    """Covers S1-28. The model sets the priorities, and the veto of C14 looks at the first only."""
+    items = [item("r1", 2, 0.0), item("r2", 2, 0.0), item("r3", 3, 1.0)]
+    found = verdict(items, {}, said(1.0, r1=0.0, r2=0.0, r3=1.0))
+    assert (found.done, found.score) == (False, 0.2)
 
 
 def test_evidence_carries_the_judges_words_and_the_lines_of_files_it_names() -> None:
@@ -150,6 +201,21 @@ def test_what_is_missing_begins_with_the_musts_and_names_the_check() -> None:
         ("what r2 asks (red)", 1),
         ("what r1 asks", 3),
     ]
+
+
+def test_of_thousands_of_requirements_in_one_decision_only_the_kept_ones_get_ids() -> None:
+    """What takes the square of their number would take minutes for these."""
+    known = item("r2").model_copy(update={"requirement": "Line  3 says why"})
+    objective = TaskObjective(
+        objective_id="o", original_query="q", created_at=0.0, extracted_requirements=(known,)
+    )
+    claims = [RequirementClaim(requirement=f"line {n} says why") for n in range(20_000)]
+    before = time.monotonic()
+    found, made = new_items(objective, claims * 2)
+    assert time.monotonic() - before < 10.0
+    assert (found, len(made)) == (19_999, 30)
+    assert [m.requirement_id for m in made[:3]] == ["r1", "r3", "r4"]
+    assert [m.requirement for m in made[2:4]] == ["line 2 says why", "line 4 says why"]
 
 
 def test_where_every_requirement_is_met_the_judges_aspects_are_what_is_missing() -> None:

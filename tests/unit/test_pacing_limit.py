@@ -314,8 +314,11 @@ def test_loops_the_user_added_outlive_a_new_limit() -> None:
     pacemaker = Pacemaker()
     pacemaker.start_session(store, None, "rules", fresh=True)
     store.dispatch(LimitExtended(by=5))
-    found = pacemaker.start_session(store, TaskProfile.DEBUGGING, "model", extended=5)
-    assert (found.max_loops, found.extended) == (19, 5)
+    store.dispatch(LimitExtended(by=2, who="pacemaker"))
+    assert store.state.pace is not None
+    before = store.state.pace.limit
+    found = pacemaker.start_session(store, TaskProfile.DEBUGGING, "model", before=before)
+    assert (found.max_loops, found.extended, found.grown) == (21, 7, 2)
 
 
 def test_the_log_of_a_start(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from duckflow_tui.pacing.patterns import Signals, due, hypothesis
+from duckflow_tui.pacing.codes import VitalCause
+from duckflow_tui.pacing.patterns import Signals, due, grows, hypothesis
 from duckflow_tui.pacing.progress import same_action
 from duckflow_tui.state.pace import Pattern
 
@@ -102,3 +103,52 @@ def test_the_hypothesis_comes_from_the_signals() -> None:
     limit = due(replace(CALM, loop=14))
     assert limit is not None
     assert hypothesis(limit[1], replace(CALM, moving=True)).code == "long_but_moving"
+
+
+@pytest.mark.parametrize(
+    ("lowered", "signs", "guess"),
+    [
+        ((VitalCause.REPEAT,), "repeat", "same_again"),
+        ((VitalCause.CHECK_NO,), "check_no", "self_contradiction"),
+        ((VitalCause.REPAIRED,), "repaired", "bad_replies"),
+        ((VitalCause.REPAIRED, VitalCause.REPEAT), "repeat repaired", "same_again"),
+    ],
+)
+@pytest.mark.parametrize("focus", [(0.35, 0.25), (0.85, 0.55)])
+def test_a_lost_thread_names_only_what_lowered_the_focus(
+    focus: tuple[float, ...], lowered: tuple[VitalCause, ...], signs: str, guess: str
+) -> None:
+    """Covers S0-38, S0-41."""
+    found = due(replace(CALM, focus=focus, lowered=(frozenset(), frozenset(lowered))))
+    assert found is not None
+    assert found[1].params["signs"] == signs
+    assert hypothesis(found[1], CALM).code == guess
+
+
+def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None:
+    """Covers S0-38."""
+
+    def signs(**fields: object) -> str:
+        found = due(replace(CALM, **fields))
+        assert found is not None
+        return found[1].params["signs"]
+
+    assert signs(stamina=0.2, failed=3) == "failed"
+    assert signs(stamina=0.2, attempt=3) == "attempts"
+    assert signs(stamina=0.2) == "loops"
+    low = {"mood": 0.4, "low_moods": 2}
+    assert signs(**low, confidence=0.2, share=1.0) == "unsure"
+    assert signs(**low, confidence=0.9, share=0.2) == "outcomes"
+    assert signs(**low, confidence=0.2, share=0.2) == "unsure outcomes"
+
+
+def test_the_limit_of_work_that_moves_grows_up_to_three_times_itself() -> None:
+    """C1."""
+    moving = replace(CALM, loop=14, moving=True)
+    assert grows(moving, 14, 0) == 5
+    assert grows(replace(moving, loop=13), 14, 0) == 0
+    assert grows(replace(moving, moving=False), 14, 0) == 0
+    assert grows(replace(moving, stuck=STUCK, since_asked=1), 14, 0) == 0
+    assert grows(replace(moving, loop=39, limit=39), 14, 0) == 3
+    assert grows(replace(moving, loop=42, limit=42), 14, 0) == 0
+    assert grows(moving, 14, 26) == 2  # what earlier attempts took counts too

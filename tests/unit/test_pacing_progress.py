@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from duckflow_tui.pacing.progress import LoopSigns, ProgressWatch
-from duckflow_tui.pacing.situations import achieved, tried
+from duckflow_tui.pacing.situations import achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
+from duckflow_tui.state.pace import Pattern, Reason
 
 READS = ("file_ops.read_file", "file_ops.search_text", "file_ops.list_dir")
 REFUSALS = (
@@ -202,6 +205,96 @@ def test_flipping_between_two_contents_is_caught_at_the_fourth_change(checks: bo
     assert stuck == [None, None, None, "back_and_forth"]
 
 
+@pytest.mark.parametrize("new", [False, True])
+def test_a_read_beside_each_flip_does_not_hide_the_flipping(new: bool) -> None:
+    """With a file read under another spelling each time, and with new files."""
+    work = Work()
+    stuck: list[str | None] = []
+    for number in range(4):
+        before, after = "AB"[number % 2], "BA"[number % 2]
+        other = read(f"f{number}.py", "x") if new else read("./" * number + "b.py", "x")
+        signs = work.loop(edit("a.py", before, after), other)
+        stuck.append(signs.stuck.code if signs.stuck else None)
+    assert stuck == [None, None, None, "back_and_forth"]
+
+
+def test_a_flip_beside_work_on_another_file_is_no_standstill() -> None:
+    """A switch for more words in a log is turned on and off while something is mended."""
+    work = Work()
+    for number in range(8):
+        flip = edit("a.py", "AB"[number % 2], "BA"[number % 2])
+        signs = work.loop(flip, edit("b.py", f"v{number}", f"v{number + 1}"))
+        assert signs.stuck is None
+
+
+SPELLINGS = (
+    "a/b.py",
+    "./a/b.py",
+    "a//b.py",
+    "a/./b.py",
+    " a/b.py",
+    "a/c/../b.py",
+    "a/b.py/",
+    "/w/a/b.py",
+)
+
+
+def test_a_file_read_under_another_spelling_is_the_same_file() -> None:
+    work = Work()
+    signs: list[LoopSigns] = []
+    for spelling in SPELLINGS:
+        text = "[a/b.py: lines 1-1 of 1]\none"  # the place where it was found
+        signs.append(work.loop(call("file_ops.read_file", text, path=spelling)))
+    assert [kinds(s) for s in signs] == [["read"], *([[]] * 7)]
+    assert [s.repeat is not None for s in signs[1:]] == [True] * 7
+    assert [s.stuck.code if s.stuck else None for s in signs[:4]] == [None] * 3 + ["same_action"]
+
+
+def detour(n: int) -> OperationMessage:
+    return call("file_ops.read_file", f"no such file {n}", Outcome.ERROR, path="./" * n + "a")
+
+
+def blanks_between(n: int) -> OperationMessage:
+    return run("pytest" + " " * n + " -q", 1, f"failed after {n} s")
+
+
+def blanks_around(n: int) -> OperationMessage:
+    return run(" " * n + "pytest -q\n", 0, f"passed after {n} s")
+
+
+def blanks_at_ends(n: int) -> OperationMessage:
+    return call("plan_tool.note", f"{n}", note="x" + " " * n + "\ny" + "\n" * n)
+
+
+@pytest.mark.parametrize("spelled", [detour, blanks_between, blanks_around, blanks_at_ends])
+def test_blanks_and_detours_make_no_other_action(
+    spelled: Callable[[int], OperationMessage],
+) -> None:
+    work = Work()
+    stuck = [work.loop(spelled(number)).stuck for number in range(4)]
+    assert stuck[:3] == [None] * 3
+    assert stuck[3] is not None
+    assert stuck[3].code == "same_action"
+
+
+def rewrite(number: int, *lines: tuple[DiffMark, str]) -> OperationMessage:
+    """A change of ``a.py`` to content that was not there before, with what its diff shows."""
+    shown = tuple(DiffLine(mark=mark, old=1, new=1, text=text) for mark, text in lines)
+    hunk = Hunk(old_start=1, old_count=1, new_start=1, new_count=1, lines=shown)
+    preview = FilePreview(path="a.py", kind="modify", hunks=(hunk,))
+    made = edit("a.py", f"v{number}", f"v{number + 1}")
+    args = {"path": "a.py", "content": "".join(text for mark, text in lines if mark == "+")}
+    return made.model_copy(update={"previews": (preview,), "args": args})
+
+
+def test_one_more_blank_at_the_end_of_a_line_is_no_progress() -> None:
+    work = Work()
+    signs = [work.loop(rewrite(n, ("-", "x" + " " * n), ("+", "x " + " " * n))) for n in range(4)]
+    assert [s.progress for s in signs] == [()] * 4
+    assert [s.stuck.code if s.stuck else None for s in signs] == [None] * 3 + ["same_action"]
+    assert kinds(work.loop(rewrite(8, ("-", "x"), ("+", ""), ("+", "  x")))) == ["diff"]
+
+
 @pytest.mark.parametrize("outcome", REFUSALS)
 def test_what_the_user_refuses_counts_nowhere(outcome: Outcome) -> None:
     """R20."""
@@ -230,8 +323,46 @@ def test_the_situation_lists_what_was_tried_and_what_was_reached() -> None:
     found = tried(work.log)
     assert [(t.text, t.ref, t.went_well, t.times) for t in found] == [
         ("file_ops.read_file a.py", "call_0", True, 1),
-        ("file_ops.edit_file a.py", "call_1", True, 1),
+        ("file_ops.edit_file a.py +1 −1", "call_1", True, 1),
         ("shell.run pytest -q", "call_2", True, 1),
         ("file_ops.read_file b.py: b.py does not exist", "call_4", False, 2),
     ]
     assert achieved(work.log, AgentState()) == ("a.py +1 −1", "pytest -q")
+
+
+def test_what_was_taken_back_is_not_reached_and_alike_calls_are_told_apart() -> None:
+    """Covers S0-38."""
+    work = Work()
+    for before, after in (("A", "B"), ("B", "A"), ("A", "B"), ("B", "A")):
+        work.loop(edit("a.py", before, after))
+    work.loop(edit("b.py", "A", "B"), edit("b.py", "B", "C"))
+    assert achieved(work.log, AgentState()) == ("b.py 2×",)
+    assert len({(t.text, t.back) for t in tried(work.log)}) == len(tried(work.log))
+    assert [t.back for t in tried(work.log)].count(True) == 2
+
+
+def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
+    """Covers S0-38."""
+    work = Work()
+    for number in range(9):
+        work.loop(read(f"f{number}.py", f"text {number}"))
+    reason = Reason(code="limit")
+    shown = situation(
+        work.log,
+        AgentState(),
+        lambda operation: operation in READS,
+        pattern=Pattern.LIMIT,
+        cause=reason,
+        loop=9,
+        limit=9,
+        hypothesis=reason,
+        said="",
+    )
+    assert (len(shown.tried), shown.tried_before, shown.read) == (6, 3, 9)
+
+
+def test_a_search_that_finds_nothing_went_neither_well_nor_badly() -> None:
+    work = Work()
+    assert work.loop(call("file_ops.search_text", "[0 matches in 0 files]")).outcomes == ()
+    found = call("file_ops.search_text", "[1 match in 1 file]\na.py\n  1: tax")
+    assert work.loop(found).outcomes == (True,)

@@ -270,6 +270,7 @@ def test_json_format_shows_the_keys_in_the_order_of_the_wire(language: str) -> N
         "confidence",
         "task_profile",
         "requirements",
+        "continues",
         "step",
         "next_step",
         "prompt_pattern",

@@ -488,3 +488,16 @@ def test_other_characters_than_ascii_stay_what_they_are_everywhere() -> None:
     inner = read_command("echo $(rm 大事)").found[0].inner
     assert inner[0].words == ("rm", "大事")
     assert read_command("名=1 ls").reason == "assignment"
+
+
+@pytest.mark.parametrize("mark", ["zq", "zzzzz"])
+def test_what_stands_in_for_another_character_cannot_be_written_in_pieces(mark: str) -> None:
+    """R04: else a rule for ``make`` would let another program run."""
+    line = read_command(f'{mark[0]}"{mark[1:]}00006d"ake test && cd é')
+    assert [part.argv for part in line.parts] == [(f"{mark}00006dake", "test"), ("cd", "é")]
+
+
+def test_a_line_made_to_be_slow_is_read_all_the_same() -> None:
+    """R06: what stands in for a character stays short, whatever else the line holds."""
+    word, other = "z" + "q" * 3_900, "é" * 3_900
+    assert argvs(f"{word} {other}") == [(word, other)]

@@ -73,7 +73,10 @@ def test_several_keys_in_one_text() -> None:
         ("Authorization: Bearer abcdef0123456789", f"Authorization: Bearer {REDACTED}"),
         ("postgres://app:hunter2@db/x", f"postgres://{REDACTED}@db/x"),
         ("https://example.org/a:b@c", "https://example.org/a:b@c"),
+        ("authorization: basic dXNlcjpwYXNzd29yZA==", f"authorization: basic {REDACTED}"),
         ("the task-sk-list of bearer tokens", "the task-sk-list of bearer tokens"),
+        ("Add basic authentication to the API.", "Add basic authentication to the API."),
+        ("bearer information, basic TypeScriptSetup", "bearer information, basic TypeScriptSetup"),
     ],
 )
 def test_keys_in_their_places(text: str, shown: str) -> None:

@@ -233,6 +233,22 @@ def test_japanese_is_found_also_in_one_or_two_characters(tmp_path: Path, query: 
     assert catalog.search(query)
 
 
+@pytest.mark.parametrize("strange", ["\0", "\ud800", "\x1b", "\x7f\x9b"])
+@pytest.mark.parametrize("trigrams", [True, False])
+def test_what_no_text_can_hold_is_no_part_of_what_is_searched(
+    tmp_path: Path, strange: str, trigrams: bool
+) -> None:
+    record(tmp_path, "session_00000001", [asked("two discounts", NOW)])
+    index = SessionIndex(tmp_path / FILE_NAME, trigrams=trigrams)
+    catalog = Catalog(tmp_path, index=index)
+    catalog.refresh()
+    made = (tmp_path / FILE_NAME).stat().st_ino
+    for query in (f"{strange}discounts", f"disc{strange[:1]}ounts", f"discounts {strange}"):
+        assert len(catalog.search(query)) == 1
+    assert catalog.search("\0") == []
+    assert (tmp_path / FILE_NAME).stat().st_ino == made  # and it was not begun anew
+
+
 def test_a_find_leads_to_the_newest_place(tmp_path: Path) -> None:
     texts = ["the parser", "something else", "the parser again", "the end"]
     record(tmp_path, "session_00000001", [asked(t, NOW + n) for n, t in enumerate(texts)])

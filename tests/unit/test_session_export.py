@@ -25,6 +25,7 @@ from duckflow_tui.session.restore import apply_all
 from duckflow_tui.session.session_files import session_path
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.events import ObjectiveChanged, PlanProposed
+from duckflow_tui.state.objective import RequirementItem, TaskObjective
 from duckflow_tui.state.work import PlanStatus
 from duckflow_tui.ui.i18n import Catalogue
 
@@ -68,6 +69,22 @@ def test_the_transcript_says_what_was_asked_done_planned_and_paid(tmp_path: Path
         "## Plan: discounts (1/3)",
     ):
         assert said in text, said
+
+
+def test_a_request_that_was_left_is_told_with_its_open_requirements(tmp_path: Path) -> None:
+    path = record(tmp_path, "session_00000001", [asked("x", NOW), replied("y", NOW)])
+    found = open_to_read(path)
+    item = RequirementItem(requirement_id="r1", requirement="say why")
+    left = TaskObjective(
+        objective_id="obj_1",
+        original_query="write the notes",
+        created_at=NOW,
+        extracted_requirements=(item,),
+        left="stopped",
+    )
+    found.state.earlier = (left,)
+    text = markdown(found.state, facts_of("session_00000001", found), Catalogue("en"), str)
+    assert "## Earlier request, not finished: write the notes\n\n- ○ P1 say why — open" in text
 
 
 def test_every_kind_of_message_has_words_in_both_languages(tmp_path: Path) -> None:

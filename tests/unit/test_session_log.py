@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.session.log import open_log
+from duckflow_tui.session.log import MAX_BYTES, open_log
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +40,17 @@ def test_a_key_never_reaches_the_log_not_even_in_a_traceback(tmp_path: Path) -> 
     assert key not in text
     assert path.stat().st_mode & 0o077 == 0
     assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_log_that_is_full_goes_on_in_a_file_as_private(tmp_path: Path) -> None:
+    path = open_log(tmp_path / "state", [])
+    assert path is not None
+    log = logging.getLogger("duckflow.test")
+    for _ in range(2):
+        log.warning("x" * (MAX_BYTES - 200))
+    files = sorted(path.parent.iterdir())
+    assert [file.name for file in files] == ["duckflow.log", "duckflow.log.1"]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_log(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,41 @@ def test_noting_and_removing_a_line_changes_nothing_else(
             without = without_line(noted, said)
             assert without is not None
             assert "quite new" not in without
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- \n## Worked\n- a\n",
+        "# Notes\n\n<!-- mine\n- a",
+        "## Worked\n- a\n<!-- mine\n- b\n",
+        "## Worked\r\n<!-- mine -->\r\n\r\n## Failed\r\n<!--\r\n",
+        "\ufeff<!--",
+    ],
+)
+@pytest.mark.parametrize("kind", ["worked", "failed"])
+def test_what_is_noted_beside_a_comment_that_never_ends_is_seen(
+    text: str, kind: MemoryKind
+) -> None:
+    noted = with_line(text, kind, "quite new", TODAY, WORDS)
+    (said,) = (line for line in memory_lines(noted, WORDS) if line.text == "quite new")
+    assert said.kind == kind
+    assert same_for(text, noted) + same_for(text[::-1], noted[::-1]) >= len(text)
+
+
+@pytest.mark.parametrize("row", ["# #", "# ", "#\t", "1", "- ", "a ", "2025-06-15 \t", "<!--"])
+def test_a_line_as_long_as_the_file_may_be_is_read_at_once(row: str) -> None:
+    """Notes are read before the first key is answered."""
+    text = (row * LARGEST)[:LARGEST] + "x\n## Worked\n- a\n"
+    before = time.monotonic()
+    memory_lines(text, WORDS)
+    with_line(text, "worked", "b", TODAY, WORDS)
+    assert time.monotonic() - before < 2.0
+
+
+def test_a_hyphen_inside_a_line_is_part_of_it() -> None:
+    lines = memory_lines("- use tabs - not blanks\n2) point 1. of two\n", WORDS)
+    assert [line.text for line in lines] == ["use tabs - not blanks", "point 1. of two"]
 
 
 async def test_a_line_is_removed_as_it_was_shown_and_no_other(tmp_path: Path) -> None:

@@ -162,6 +162,20 @@ async def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
     same(slow.state, found.state)
 
 
+async def test_what_a_killed_process_left_of_a_snapshot_goes_with_the_next_stay(
+    tmp_path: Path,
+) -> None:
+    path = await session(tmp_path)
+    left, not_ours = path / f".{'0a' * 8}.draft", path / ".mine"
+    left.write_bytes(b"half of one")
+    not_ours.write_bytes(b"")
+    read(path)
+    assert left.exists()  # who only reads changes nothing
+    resume_journal(path, 2.0).journal.close_now()
+    assert not left.exists()
+    assert not_ours.exists()
+
+
 async def test_a_snapshot_of_another_journal_is_passed_over(tmp_path: Path) -> None:
     path = await session(tmp_path)
     journal = path / "journal-1.d1"

@@ -56,18 +56,21 @@ class ServerLog:
         raw = text.encode("utf-8", "replace")
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            descriptor = os.open(self.path, flags, 0o600)
-            try:
-                full = os.fstat(descriptor).st_size + len(raw) > MAX_BYTES
-                if not full:
-                    os.write(descriptor, raw)
-            finally:
-                os.close(descriptor)
-            if full:
+            if not self._fits(raw):
                 os.replace(self.path, self.path.with_name(f"{self.path.name}.1"))
-                self.path.write_bytes(raw[-MAX_BYTES:])
-                self.path.chmod(0o600)
+                self._fits(raw[-MAX_BYTES:])
+
+    def _fits(self, raw: bytes) -> bool:
+        """Append it where there is room; whether there was."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            room = os.fstat(descriptor).st_size + len(raw) <= MAX_BYTES
+            if room:
+                os.write(descriptor, raw)
+            return room
+        finally:
+            os.close(descriptor)
 
 
 def log_end(path: Path) -> str:

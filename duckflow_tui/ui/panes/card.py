@@ -56,6 +56,7 @@ class QuestionCard(Vertical, can_focus=True):
 
     words: var[Catalogue] = var(Catalogue)
     yields: var[bool] = var(False)  # some room to the chat, where something was said
+    alone: var[bool] = var(False)  # the chat is not shown: its room is the question's
 
     class Answered(Message):
         """The user pressed the key of an option."""
@@ -244,7 +245,9 @@ class QuestionCard(Vertical, can_focus=True):
         tight = self.screen.size.height < _TIGHT
         most = int(container.height * (_SHARE_TIGHT if tight else _SHARE))
         most = max(min(most, container.height - 2), min(container.height, 4))
-        if self.yields:
+        if self.alone:
+            most = container.height
+        elif self.yields:
             most = min(most, max(container.height - TALK, min(container.height, 4)))
         return min(self._foot(width, most) + self._rows.height_for(width), most)
 

@@ -152,8 +152,10 @@ class ReportBlock(Block):
             rows += _labelled(words("card.made"), ", ".join(files), look, width, palette.quiet)
         for name in ("summary", "cause", "next"):
             text = report.next_action if name == "next" else getattr(report, name)
-            if text.strip():
-                label = words(f"card.{name}")
+            label = words(f"card.{name}")
+            if name == "cause" and report.told is not None:
+                rows += _labelled(label, words.told(report.told), look, width, palette.quiet)
+            elif text.strip():
                 said = visible(text.strip())
                 rows += _labelled(label, said, look, width, palette.quiet, says=True)
         return framed(rows, look, (_MARKS[report.status], ink(colour, bold=True)))

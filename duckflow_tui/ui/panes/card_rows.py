@@ -157,7 +157,9 @@ def _report(card: Card, words: Catalogue) -> Iterator[GateRow]:
         yield GateRow(words("card.made"), files)
     if report.summary.strip():
         yield GateRow(words("card.summary"), shown_line(report.summary.strip()), says=True)
-    if report.cause.strip():
+    if report.told is not None:
+        yield GateRow(words("card.cause"), words.told(report.told))
+    elif report.cause.strip():
         yield GateRow(words("card.cause"), shown_line(report.cause.strip()), says=True)
     if report.next_action.strip():
         text = shown_line(report.next_action.strip())

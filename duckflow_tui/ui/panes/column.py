@@ -12,7 +12,7 @@ from duckflow_tui.ui.panes.blocks import Block, Look
 from duckflow_tui.ui.panes.strips import Row
 
 #: Rows kept drawn; those of blocks that were not looked at for longest go first.
-KEPT_ROWS: Final = 6_000
+KEPT_ROWS: Final = 2_000
 
 _BLANK: Final[Row] = []
 

@@ -149,7 +149,7 @@ class ColumnView(ScrollView):
         background = self.background_colors[1]
         strips: list[Strip] = []
         for y in crop.line_range:
-            strip = self.render_line(y)
+            strip = self._drawn_line(y)
             for line_filter in filters:
                 strip = strip.apply_filter(line_filter, background)
             strips.append(strip)
@@ -159,22 +159,41 @@ class ColumnView(ScrollView):
         return strips
 
     def render_line(self, y: int) -> Strip:
-        look, count = self._look, self.new_lines
-        if count and y == self.rows_in_sight - 1:
-            return self._new_lines_strip(count, look.width)
+        """The line with its offsets, by which Textual finds what the pointer is at."""
+        if self.new_lines and y == self.rows_in_sight - 1:
+            return self._drawn_line(y)
         line = self.scroll_offset.y + y
-        place = self._column.place(line)
-        row: Row = [] if place is None else self._column.row(place)
+        place, row = self._row_on(line)
+        return self._strip(row, place, line, offsets_of=line)
+
+    def _drawn_line(self, y: int) -> Strip:
+        """The line with the offsets of the first one. With its own no two places of the page would
+        have a style in common, and each that was ever drawn stays in the caches of Rich and
+        Textual, 16,384 in each.
+        """
+        count = self.new_lines
+        if count and y == self.rows_in_sight - 1:
+            return self._new_lines_strip(count, self._look.width)
+        line = self.scroll_offset.y + y
+        place, row = self._row_on(line)
         known = self._strips.get(line)
         if known is not None and known[0] is row:
             return known[1]
-        dressed = row if place is None else self._dressed(row, place, line)
-        ground = ink(look.palette.text, on=look.palette.background)
-        strip = strip_of(dressed, line, look.width, ground).apply_style(ground)
+        strip = self._strip(row, place, line, offsets_of=0)
         if len(self._strips) > CACHED_STRIPS:
             self._strips.clear()
         self._strips[line] = (row, strip)
         return strip
+
+    def _row_on(self, line: int) -> tuple[Place | None, Row]:
+        place = self._column.place(line)
+        return place, [] if place is None else self._column.row(place)
+
+    def _strip(self, row: Row, place: Place | None, line: int, *, offsets_of: int) -> Strip:
+        look = self._look
+        dressed = row if place is None else self._dressed(row, place, line)
+        ground = ink(look.palette.text, on=look.palette.background)
+        return strip_of(dressed, offsets_of, look.width, ground).apply_style(ground)
 
     def _dressed(self, row: Row, place: Place, line: int) -> Row:
         """The row with what is laid over it; what that depends on calls for ``_repaint``."""

@@ -51,7 +51,8 @@ class CommandBlock(OperationBlock):
         result, words, palette = self.message.result, look.words, look.palette
         code = result.exit_code or 0
         if result.outcome is Outcome.STOPPED:
-            return words("transcript.outcome.stopped"), ink(palette.quiet)
+            word = "unknown" if result.unknown else "stopped"
+            return words(f"transcript.outcome.{word}"), ink(palette.quiet)
         if result.outcome is not Outcome.OK:
             return super().figures(look)[0], ink(palette.bad if self._failed else palette.quiet)
         if not code:

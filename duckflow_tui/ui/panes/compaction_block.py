@@ -60,7 +60,8 @@ class CompactionBlock(Block):
         found, words, palette = self.compaction, look.words, look.palette
         told = [("kept", self._kept(look), palette.text)]
         if not found.failure:
-            told.append(("digested", words("compaction.digested", **self._counts()), palette.text))
+            key = "digested_one" if found.exchanges == 1 else "digested"
+            told.append(("digested", words(f"compaction.{key}", **self._counts()), palette.text))
         else:
             known = found.failure in ("unreadable", "budget")
             key = f"compaction.failure.{found.failure if known else 'other'}"
@@ -90,7 +91,7 @@ class CompactionBlock(Block):
                 parts.append(words(f"compaction.kept.{name}", count=count))
         if kept.plan:
             parts.append(words("compaction.kept.plan"))
-        return words("compaction.kept.between").join(parts) or str(words("compaction.kept.nothing"))
+        return words("compaction.kept.between").join([*parts, words("compaction.kept.newest")])
 
     def _pairs(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
         rows: list[Row] = []

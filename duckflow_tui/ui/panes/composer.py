@@ -42,6 +42,9 @@ _HINTS: Final[dict[WorkNow, str]] = {
     "paused": "redirects",
 }
 
+#: What Enter would send: nothing, a message, or a command of the app's or of the user's own.
+Written = Literal["nothing", "message", "command"]
+
 
 def work_at(pause: PauseState) -> WorkNow:
     """How the work of a turn is; what is about to halt still runs."""
@@ -78,6 +81,7 @@ class Composer(TextArea, inherit_bindings=False):
     words: var[Catalogue] = var(Catalogue)
     work: var[WorkNow] = var[WorkNow]("none")  # what Enter and Tab mean depends on it
     own: var[bool] = var(False)  # what is written is a command of the user's own
+    written: var[Written] = var[Written]("nothing")
     suggested: var[str] = var("")  # a first request: Enter sends it, Tab takes it, typing hides it
     _coloured: object | None = None  # the theme whose colours are worked out
 
@@ -210,6 +214,9 @@ class Composer(TextArea, inherit_bindings=False):
         self.set_class(self.own, "-own")
         self._hint()
 
+    def watch_written(self) -> None:
+        self._hint()
+
     def validate_suggested(self, text: str) -> str:
         """Who has sent something, even before the session stood, needs no first request."""
         return "" if self._has_sent else text
@@ -244,7 +251,10 @@ class Composer(TextArea, inherit_bindings=False):
         self.move_cursor(result.end_location)
 
     def on_text_area_changed(self) -> None:
-        self.own = self.text.startswith("!")
+        text = self.text
+        self.own = text.startswith("!")
+        named = text.startswith(("!", "/"))
+        self.written = "command" if named else "message" if text.strip() else "nothing"
         self._complete()
 
     # drawing
@@ -363,6 +373,8 @@ class Composer(TextArea, inherit_bindings=False):
         self.placeholder = Content(fit(hint, self.content_size.width))
         self.border_title = Content(self.words("composer.shell")) if self.own else ""
         key = "runs" if self.own else _HINTS[self.work]
+        if self.work == "paused" and self.written != "message":
+            key = "runs" if self.own else "would_redirect" if self.written == "nothing" else ""
         self.border_subtitle = Content(self.words(f"composer.{key}")) if key else ""
 
     # editing

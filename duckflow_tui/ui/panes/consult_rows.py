@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from duckflow_tui.safety.safe_text import visible_line
@@ -60,6 +61,9 @@ def option_effects(card: Card, words: Catalogue) -> dict[str, str]:
     if card.kind not in CONSULTS:
         return {}
     keys = {o.key: f"consult.does.{card.kind}.{o.action}" for o in card.options}
+    if card.kind is CardKind.CONSULTATION and card.step_id:
+        own = {o.key: f"consult.does.step.{o.action}" for o in card.options}
+        keys |= {key: entry for key, entry in own.items() if words.has(entry)}
     return {key: words(entry) for key, entry in keys.items() if words.has(entry)}
 
 
@@ -97,6 +101,10 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue, **more: str) -> 
     verb = f"transcript.operation.{params.get('operation', '')}"
     if words.has(verb):
         params["operation"] = words(verb)
+    if "signs" in params:
+        keys = [f"consult.sign.{sign}" for sign in params["signs"].split()]
+        signs = [words(key) for key in keys if words.has(key)]
+        params["signs"] = words("consult.sign.join").join(signs)
     return words(key, **(more | params))
 
 
@@ -109,14 +117,15 @@ def _situation(situation: Situation, words: Catalogue) -> Iterator[GateRow]:
     means = words(f"consult.means.{situation.pattern}")
     joint = words("consult.joint")
     yield GateRow("", f"{cause}{joint}{means}", wide=True)
-    for number, tried in enumerate(situation.tried):
-        label = words("consult.label.tried") if number == 0 else ""
+    label = words("consult.label.tried")
+    if situation.tried_before:
+        before = words("consult.before", count=situation.tried_before)
+        yield GateRow(label, before, tone="quiet")
+        label = ""
+    for tried in situation.tried:
         yield _tried(label, tried, words)
-    for number, achieved in enumerate(situation.achieved):
-        label = words("consult.label.achieved") if number == 0 else ""
-        yield GateRow(label, shown_line(achieved.strip()))
-    if not situation.achieved:
-        yield GateRow(words("consult.label.achieved"), words("consult.nothing"), tone="quiet")
+        label = ""
+    yield from _achieved(situation, words)
     if situation.hypothesis is not None:
         guess = reason_words("consult.hypothesis", situation.hypothesis, words, loop=loop)
         yield GateRow(words("consult.label.likely"), guess)
@@ -125,14 +134,33 @@ def _situation(situation: Situation, words: Catalogue) -> Iterator[GateRow]:
         yield GateRow(words("consult.label.its_view"), said, says=True)
 
 
+def _achieved(situation: Situation, words: Catalogue) -> Iterator[GateRow]:
+    rows = [GateRow("", shown_line(achieved.strip())) for achieved in situation.achieved]
+    if situation.achieved_more:
+        more = words("consult.more", count=situation.achieved_more)
+        rows.append(GateRow("", more, tone="quiet"))
+    if situation.read:
+        rows.append(GateRow("", words("consult.read", count=situation.read)))
+    rows = rows or [GateRow("", words("consult.nothing"), tone="quiet")]
+    yield replace(rows[0], label=words("consult.label.achieved"))
+    yield from rows[1:]
+
+
 def _tried(label: str, tried: Tried, words: Catalogue) -> GateRow:
     mark = DONE if tried.went_well else NOT_DONE
-    name, space, rest = tried.text.strip().partition(" ")
-    verb = f"transcript.operation.{name}"
-    text = f"{words(verb) if words.has(verb) else name}{space}{rest}"
+    text = _with_verb(tried.text, words)
+    if tried.back:
+        text = f"{text} · {words('consult.back')}"
     times = f"{tried.times}× " if tried.times > 1 else ""
     tone: Tone = "added" if tried.went_well else "removed"
     return GateRow(label, f"{mark} {times}{shown_line(text)}", mark=tone, ref=tried.ref)
+
+
+def _with_verb(text: str, words: Catalogue) -> str:
+    """A call whose operation is named first, with the words of the chat for it."""
+    name, space, rest = text.strip().partition(" ")
+    verb = f"transcript.operation.{name}"
+    return f"{words(verb) if words.has(verb) else name}{space}{rest}"
 
 
 def _escalation(report: SituationReport, words: Catalogue) -> Iterator[GateRow]:
@@ -154,7 +182,8 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[GateRow]:
         yield GateRow(words("escalate.label.missing"), none, tone="quiet", heading="warning")
     for number, (name, text) in enumerate(report.collected):
         label = words("escalate.label.collected") if number == 0 else ""
-        yield GateRow(label, f"{shown_line(name)}: {_first(text)}", heading="added")
+        called = shown_line(_with_verb(name, words))
+        yield GateRow(label, f"{called}: {_first(text)}", heading="added")
     if not report.collected:
         none = words("consult.nothing")
         yield GateRow(words("escalate.label.collected"), none, tone="quiet", heading="added")

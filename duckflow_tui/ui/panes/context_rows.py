@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from rich.cells import cell_len
@@ -13,17 +14,27 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import Row, ink
 
 FREE: Final = "·"
-#: Each segment is told from its neighbours by its character too, not by its colour alone.
+RESERVED: Final = "░"
+COMPACTS: Final = "|"
+#: Each part has a character of its own, so that it is known without its colour.
 _CHARACTERS: Final[dict[PartName, str]] = {
     "base": "█",
     "operations": "▓",
     "project": "▒",
-    "pinned": "█",
-    "files": "▓",
-    "results": "▒",
-    "chat": "█",
-    "tail": "▓",
+    "pinned": "▙",
+    "files": "▌",
+    "results": "▞",
+    "chat": "▄",
+    "tail": "▀",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What of a window is not free, in tokens: kept for the reply, and where compaction begins."""
+
+    reply: int
+    compacts_at: int
 
 
 def colour_of(part: PartName, palette: Palette) -> str:
@@ -45,10 +56,12 @@ def character_of(part: PartName) -> str:
     return _CHARACTERS[part]
 
 
-def meter(figures: PromptFigures, width: int, palette: Palette) -> Row:
+def meter(
+    figures: PromptFigures, width: int, palette: Palette, limits: Limits | None = None
+) -> Row:
     """The parts of a request in its window, in ``width`` cells; what is there takes one at least.
 
-    Without a known window the bar is the request alone.
+    Without a known window the bar is the request alone; then there are no limits either.
     """
     whole = max(figures.window, figures.tokens, 1)
     cells: dict[PartName, int] = {}
@@ -61,19 +74,42 @@ def meter(figures: PromptFigures, width: int, palette: Palette) -> Row:
         Segment(_CHARACTERS[part] * count, ink(colour_of(part, palette)))
         for part, count in cells.items()
     ]
-    used = sum(cells.values())
-    return [*row, Segment(FREE * max(width - used, 0), ink(palette.faint))]
+    free = max(width - sum(cells.values()), 0)
+    if limits is None:
+        return [*row, Segment(FREE * free, ink(palette.faint))]
+    reserved = min(max(limits.reply * width // whole, 1), free)
+    free -= reserved
+    mark = limits.compacts_at * width // whole - (width - free - reserved)
+    if 0 <= mark < free:
+        row.append(Segment(FREE * mark, ink(palette.faint)))
+        row.append(Segment(COMPACTS, ink(palette.accent)))
+        free -= mark + 1
+    row.append(Segment(FREE * free, ink(palette.faint)))
+    return [*row, Segment(RESERVED * reserved, ink(palette.quiet))]
 
 
-def legend(figures: PromptFigures, width: int, palette: Palette, words: Catalogue) -> list[Row]:
-    """Each part with its tokens, as many to a row as fit."""
+def legend(
+    figures: PromptFigures,
+    width: int,
+    palette: Palette,
+    words: Catalogue,
+    limits: Limits | None = None,
+) -> list[Row]:
+    """Each part with its tokens, then the limits, as many to a row as fit."""
+    entries: list[tuple[str, str, str]] = []
+    for part in PARTS:
+        if size := getattr(figures.parts, part):
+            said = f"{words(f'context.part.{part}')} {tokens_text(size, figures)}"
+            entries.append((_CHARACTERS[part], colour_of(part, palette), said))
+    if limits is not None:
+        said = words("context.limit.compacts", tokens=f"~{short_tokens(limits.compacts_at)}")
+        entries.append((COMPACTS, palette.accent, said))
+        said = words("context.limit.reply", tokens=short_tokens(limits.reply))
+        entries.append((RESERVED, palette.quiet, said))
     rows: list[Row] = [[]]
     used = 0
-    for part in PARTS:
-        size = getattr(figures.parts, part)
-        if not size:
-            continue
-        text = f" {words(f'context.part.{part}')} {tokens_text(size, figures)}"
+    for character, colour, said in entries:
+        text = f" {said}"
         cells = 1 + cell_len(text)
         gap = 2 if used else 0
         if used and used + gap + cells > width:
@@ -81,7 +117,7 @@ def legend(figures: PromptFigures, width: int, palette: Palette, words: Catalogu
             used = gap = 0
         rows[-1] += [
             Segment(" " * gap, ink(None)),
-            Segment(_CHARACTERS[part], ink(colour_of(part, palette))),
+            Segment(character, ink(colour)),
             Segment(text, ink(palette.quiet)),
         ]
         used += gap + cells

@@ -113,7 +113,8 @@ class DiffPane(Vertical):
     def _say_verdict(self) -> None:
         if not self.is_attached:
             return
-        self._verdict.display = self._ending is not None
+        # Of a call that changes no file there is nothing here that could have been applied.
+        self._verdict.display = self._ending is not None and bool(self.view.document.previews)
         if self._ending is not None:
             self._verdict.update(verdict_text(self._ending, self.words, palette_of(self)))
 

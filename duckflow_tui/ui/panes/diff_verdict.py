@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.messages import Message, OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.ui.i18n import Catalogue
@@ -38,11 +39,16 @@ def ending_of(call_id: str, messages: Sequence[Message], undone: Sequence[str]) 
 
 
 def newest_change(messages: Sequence[Message]) -> OperationMessage | None:
-    """The last call that would change files; its ``previews`` are empty if a gate showed them."""
+    """The last call that would change files, as its ``previews`` or those of its gate show it."""
     for message in reversed(messages):
-        if isinstance(message, OperationMessage) and (message.previews or message.gate):
+        if isinstance(message, OperationMessage) and previews_of(message):
             return message
     return None
+
+
+def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
+    """What the call would change; a gate that asked about it has them."""
+    return message.previews or (message.gate.previews if message.gate is not None else ())
 
 
 def verdict_text(ending: Ending, words: Catalogue, palette: Palette) -> Text:

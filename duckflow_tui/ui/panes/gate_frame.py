@@ -50,6 +50,7 @@ class GateFrame(Vertical):
     gates: var[tuple[Gate, ...]] = var(())  # open ones, oldest first; the first is shown
     words: var[Catalogue] = var(Catalogue)
     yields: var[bool] = var(False)  # some room to the chat, where something was said
+    alone: var[bool] = var(False)  # the chat is not shown: its room is the question's
     step: var[str] = var("")  # "step 2": which step of the plan asks, empty for none
 
     def __init__(
@@ -217,7 +218,9 @@ class GateFrame(Vertical):
         most = max(int(container.height * share), min(container.height, 4))
         if self._is_tight:
             most = max(most, min(container.height - 2, _TIGHT_LINES))
-        if self.yields:
+        if self.alone:
+            most = container.height
+        elif self.yields:
             most = min(most, max(container.height - TALK_AT_GATE, _LEAST_YIELDED))
         return min(wants.keys + wants.points + wants.arguments + wants.diff, most)
 

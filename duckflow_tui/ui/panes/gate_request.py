@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -35,7 +36,15 @@ from duckflow_tui.ui.panes.theme_palette import palette_of
 _NARROW: Final = 32  # cells; below, labels stand before the text instead of in a column
 _CLOSE: Final = 48  # cells; below, one space stands between the columns instead of two
 
+_SENTENCE: Final = re.compile(r"[.!?]\s+|[。！？]\s*|\n")  # the end of one
+
 Allot = Callable[[Size], int]
+
+
+def _sentence(text: str, upto: int) -> int:
+    """Where the sentence begins that this character is in."""
+    ends = [end.end() for end in _SENTENCE.finditer(text, 0, upto)]
+    return ends[-1] if ends else 0
 
 
 class RequestView(ScrollView, can_focus=False):
@@ -92,12 +101,17 @@ class RequestView(ScrollView, can_focus=False):
         place = self._seen.first_unseen()
         if place is not None:
             row, character = place
-            rest = range(row, len(self.rows))
-            self._page = {n: self._seen.upto(n) for n in rest if not self._seen.whole(n)}
+            left = [n for n in range(row, len(self.rows)) if not self._seen.whole(n)]
+            self._page = {n: _sentence(self.rows[n].text, self._seen.upto(n)) for n in left}
             self._lay_out()
+            if all(line.stop <= character for line in self._lines if line.row == row):
+                # The sentence is longer than its room: it goes on where it was cut.
+                self._page = {n: self._seen.upto(n) for n in left}
+                self._lay_out()
             lines = [n for n, at in enumerate(self._lines) if at.row == row]
             line = next((n for n in lines if self._lines[n].stop > character), lines[-1])
-            self.scroll_to(0, line, animate=False)
+            whole = len(lines) <= self.scrollable_content_region.height
+            self.scroll_to(0, lines[0] if whole else line, animate=False)
             self.refresh(layout=True)
         return self._seen.unseen
 

@@ -54,8 +54,13 @@ def point_rows(
     if with_path:
         paths = ", ".join(path_words(preview) for preview in gate.previews) or subject(gate)
         rows.append(GateRow(words("gate.file"), paths))
-    rows.append(_said(words("gate.intent"), gate.intent, words))
-    rows.append(_said(words("gate.why"), gate.why, words))
+    if gate.checks:
+        wanted = shown_line(gate.checks.strip())
+        rows.append(GateRow(words("gate.intent"), words("gate.checks.intent", requirement=wanted)))
+        rows.append(GateRow(words("gate.why"), words("gate.checks.why")))
+    else:
+        rows.append(_said(words("gate.intent"), gate.intent, words))
+        rows.append(_said(words("gate.why"), gate.why, words))
     rows.append(GateRow(words("gate.impact"), impact_words(gate, words, document)))
     rows.extend(GateRow("", text, tone="warning") for text in _real_places(gate, words))
     if not close:
@@ -146,8 +151,9 @@ def subject(gate: Gate) -> SafeText:
     """
     if gate.previews:
         return path_words(gate.previews[0])
-    if gate.facts.get("runs"):
-        return visible_line(gate.facts["runs"])
+    if gate.facts.get("runs"):  # its parts stand on lines of their own, the command does not
+        command = gate.args.get("command")
+        return visible_line(command if isinstance(command, str) else gate.facts["runs"])
     path = gate.args.get("path")
     if isinstance(path, str) and path and gate.effect is not Effect.EXECUTE:
         return visible_line(path)

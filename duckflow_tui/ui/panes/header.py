@@ -138,7 +138,7 @@ class Header(Rows):
         for name in NAMES:
             value = getattr(self._vitals, name)
             known = any(change.vital == name for change in self._vitals.history)
-            colour = level_colour(value, palette) if known else palette.quiet
+            colour = level_colour(name, value, palette) if known else palette.quiet
             name_part = Part(self.words(f"vitals.{name}"), ink(palette.quiet), weight=8)
             parts.append(replace(name_part, gap=2) if parts else name_part)
             parts.append(Part(spark(value), ink(colour), weight=8, gap=1))

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.objective import RequirementItem, RequirementState
+from duckflow_tui.state.objective import RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, ink
@@ -55,6 +55,12 @@ def requirement_row(item: RequirementItem, palette: Palette, width: int, said: s
     if cell_len(said) * 3 > width:
         right = []
     return two_sided(left, right, width)
+
+
+def request_row(request: TaskObjective, palette: Palette, width: int, said: str) -> Row:
+    """``· Write the notes    earlier · stopped · 1/3 met``: left before it was done."""
+    left = [Segment(f"· {visible_line(request.original_query)}", ink(palette.quiet))]
+    return two_sided(left, [Segment(f"  {said}", ink(palette.faint))], width)
 
 
 def foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementItem]:

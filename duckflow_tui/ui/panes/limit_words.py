@@ -48,8 +48,10 @@ def summary(pace: Pace, words: Catalogue) -> list[str]:
     because: list[str] = [
         text for reason in _grouped(limit, words) if (text := reason_words(reason, words))
     ]
-    if limit.extended:
-        because.append(words("pace.summary.extended", count=limit.extended))
+    if by_user := limit.extended - limit.grown:
+        because.append(words("pace.summary.extended", count=by_user))
+    if limit.grown:
+        because.append(words("pace.summary.grown", count=limit.grown))
     because.append(words("pace.summary.used", used=pace.used, limit=limit.max_loops))
     prose = because[0]
     for sentence in because[1:]:

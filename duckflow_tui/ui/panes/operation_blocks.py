@@ -14,6 +14,7 @@ from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.ui.figures import figures_words
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
@@ -124,13 +125,15 @@ class OperationBlock(Block):
     def _figures(self, look: Look) -> str:
         result = self.message.result
         summary = without_target(visible_line(result.summary), self.message.args)
+        summary = visible_line(figures_words(self.message.operation, summary, look.words))
         if not summary and result.changes:
             added = sum(change.added for change in result.changes)
             removed = sum(change.removed for change in result.changes)
             summary = visible_line(f"+{added} −{removed}")
         if result.outcome is Outcome.OK or (result.outcome is Outcome.ERROR and summary):
             return summary
-        word = look.words(f"transcript.outcome.{result.outcome}")
+        outcome = "unknown" if result.unknown else result.outcome
+        word = look.words(f"transcript.outcome.{outcome}")
         return f"{word} · {summary}" if summary else word
 
     def _details(self, look: Look) -> list[Row]:

@@ -159,6 +159,7 @@ class PlanView(ScrollView):
     def watch_folded(self) -> None:
         self._forget(0)
         self._resize()
+        self._tick_as_needed()
         self.refresh(layout=True)
 
     def watch_has_focus(self, has_focus: bool) -> None:
@@ -312,7 +313,7 @@ class PlanView(ScrollView):
     # --- time -------------------------------------------------------------------------------
 
     def _tick_as_needed(self) -> None:
-        moves = self._tree.at_work is not None or self._apart is not None
+        moves = not self.folded and (self._tree.at_work is not None or self._apart is not None)
         self._tick((SPIN if self._spins else COUNT) if moves and self.is_mounted else 0.0)
 
     def _tick(self, beat: float) -> None:
@@ -324,7 +325,7 @@ class PlanView(ScrollView):
         self._ticker = self.set_interval(beat, self._ticked) if beat else None
 
     def _ticked(self) -> None:
-        if not self.is_on_screen or self.folded:
+        if not self.is_on_screen:
             return
         if self._apart is not None:
             self._redraw(self._tree.height, self._tree.height + 1)

@@ -24,9 +24,10 @@ SIGNS: Final[dict[MarkKind, str]] = {
     "failure": "✗",
     "consultation": "?",
     "review": "✓",
+    "unmet": "✗",
 }
 #: Where several lie in one cell, the first of these is shown.
-_FIRST: Final[tuple[MarkKind, ...]] = ("failure", "consultation", "gate", "review")
+_FIRST: Final[tuple[MarkKind, ...]] = ("failure", "unmet", "consultation", "gate", "review")
 _HEAD: Final = "●"
 _LINE: Final = "─"
 _DONE: Final = "━"
@@ -186,6 +187,7 @@ class ReplayBar(Rows, can_focus=True):
             "failure": palette.bad,
             "consultation": palette.accent,
             "review": palette.good,
+            "unmet": palette.bad,
         }[kind]
 
 

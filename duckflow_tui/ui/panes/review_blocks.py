@@ -51,9 +51,9 @@ class ReviewBlock(Block):
     def _result(self, look: Look, *, short: bool = False) -> str:
         review, words = self.review, look.words
         score = f"{review.score:.2f}"
-        if review.done:
+        if review.done or review.unproven:
             met, counted = _met(review)
-            key = "review.done_short" if short else "review.done"
+            key = f"review.{'done' if review.done else 'unproven'}{'_short' if short else ''}"
             return words(key, score=score, met=met, counted=counted)
         last = review.attempt >= review.max_attempts
         key = f"review.{'ends' if last else 'continues'}{'_short' if short else ''}"

@@ -9,6 +9,7 @@ from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.composer import Written
 from duckflow_tui.ui.panes.rows import Part, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
 
@@ -20,6 +21,7 @@ class StatusLine(Rows):
 
     #: Whether the composer has no border that could say what its keys do.
     tight: var[bool] = var(False)
+    written: var[Written] = var[Written]("nothing")  # in the composer
     #: Whether it shows a session that is over: no key pauses or stops anything.
     over = False
 
@@ -51,12 +53,18 @@ class StatusLine(Rows):
     def watch_tight(self) -> None:
         self.again()
 
-    def say(self, text: str) -> None:
-        """Show a word of the app in place of the figures until a key or ``SAID_FOR``."""
+    def watch_written(self) -> None:
+        if self._turn is not None and self._turn.pause != "running":  # else no word rests on it
+            self.again()
+
+    def say(self, text: str, *, stays: bool = False) -> None:
+        """Show a word of the app in place of the figures until a key or ``SAID_FOR``; one that
+        ``stays`` goes with the key alone.
+        """
         self._said = text
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(SAID_FOR, self.hush)
+        self._timer = None if stays else self.set_timer(SAID_FOR, self.hush)
         self.again()
 
     def hush(self) -> None:
@@ -67,6 +75,11 @@ class StatusLine(Rows):
         if self._said:
             self._said = ""
             self.again()
+
+    @property
+    def stays(self) -> bool:
+        """Whether the word that is shown waits for a key."""
+        return bool(self._said) and self._timer is None
 
     @property
     def said(self) -> str:
@@ -143,7 +156,9 @@ class StatusLine(Rows):
                 parts.append(Part(self.words("status.key_next"), quiet, weight=5))
             parts.append(Part(self.words("status.key_pause"), quiet, weight=7))
             return parts
-        if not self._waiting:
+        if self.written == "message":
+            parts.append(Part(self.words("status.key_redirect"), quiet, weight=6))
+        elif self.written == "nothing" and not self._waiting:
             parts.append(Part(self.words("status.key_resume"), quiet, weight=6))
         parts.append(Part(self.words("status.key_stop"), quiet, weight=7))
         return parts

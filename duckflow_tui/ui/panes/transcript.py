@@ -110,6 +110,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._state: AgentState | None = None
         self._clock: Clock = SystemClock()
         self._count = 0  # messages of the state that have blocks
+        self._last: object = None  # of them
         self._ended = 0  # turns that have theirs
         self._threads = Threads()
         self._replies: dict[str, LiveReplyBlock] = {}
@@ -143,13 +144,7 @@ class Transcript(SearchableColumn, can_focus=True):
     def _start(self) -> None:
         self._stop()
         source = self._source
-        self._column.clear()
-        self._threads.clear()
-        self._replies.clear()
-        self._forget_search()
-        self._cursor = self._anchor = None
-        self._count = self._ended = 0
-        self.following = True
+        self._begin_anew()
         self._look = self._new_look()
         if isinstance(source, Store):
             self._clock = source.clock
@@ -158,6 +153,23 @@ class Transcript(SearchableColumn, can_focus=True):
         if source is not None:
             self.sync(source)
         self.refresh()
+
+    def _begin_anew(self) -> None:
+        """Show nothing yet."""
+        self._column.clear()
+        self._threads.clear()
+        self._replies.clear()
+        self._forget_search()
+        self._cursor = self._anchor = self._last = None
+        self._count = self._ended = 0
+        self.following = True
+
+    def _goes_on(self, state: AgentState) -> bool:
+        """Whether the conversation begins with what is shown: the user may have gone back in it."""
+        count = self._count
+        if count > len(state.messages):
+            return False
+        return not count or state.messages[count - 1] is self._last
 
     def _stop(self) -> None:
         if self._unwatch is not None:
@@ -169,9 +181,12 @@ class Transcript(SearchableColumn, can_focus=True):
     def sync(self, state: AgentState) -> None:
         """Show what the state has more than before; what is in flight is drawn again."""
         self._state = state
+        if not self._goes_on(state):
+            self._begin_anew()
+            self.refresh()
         while self._count < len(state.messages):
             self._end_turns(state)
-            message = state.messages[self._count]
+            message = self._last = state.messages[self._count]
             self._count += 1
             blocks = self._threads.blocks(message, state, len(self._column.finished))
             for block in blocks:

@@ -74,6 +74,7 @@ class InlineField(Input):
 
     def __init__(self, done: Callable[[str], object], *, id: str) -> None:
         super().__init__(compact=True, select_on_focus=False, id=id)
+        self.cursor_blink = False
         self._done = done
         self._order = InOrder()
 

@@ -66,9 +66,10 @@ def spark(value: float) -> str:
     return SPARKS[min(7, int(value * 8))]
 
 
-def level_colour(value: float, palette: Palette) -> str:
+def level_colour(name: str, value: float, palette: Palette) -> str:
     """Green, yellow, red; the word beside it says the same."""
-    return {"high": palette.good, "middle": palette.accent, "low": palette.bad}[level(value)]
+    colours = {"high": palette.good, "middle": palette.accent, "low": palette.bad}
+    return colours[level(value, name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,7 @@ class VitalsPane(ScrollView, can_focus=True):
         palette = palette_of(self)
         value: float = getattr(self._vitals, name)
         sparks = sparkline(name, self._vitals)
-        colour = ink(level_colour(value, palette) if sparks else palette.quiet)
+        colour = ink(level_colour(name, value, palette) if sparks else palette.quiet)
         said, more = telling(name, self._vitals, self.words)
         bar, points = self._shares(width - names)
         full, empty = gauge(value, bar)

@@ -15,17 +15,18 @@ from duckflow_tui.ui.i18n import Catalogue
 NAMES: Final = ("mood", "focus", "stamina")
 HIGH: Final = 0.7  # from here on good; words, never figures, say so (S0-44)
 LOW: Final = 0.5
+SPENT: Final = 0.3  # of the stamina: under it the user is asked; a limit used up alone leaves 0.4
 _SIGNS: Final = re.compile(r" (?=[+−=→] )|(?<=·) ")
 _SURE_FROM: Final = 3  # outcomes from which their share counts; a fixed one before
 #: Params that a cause may come without.
 _BLANK: Final = {"what": "", "operation": "", "reason": ""}
 
 
-def level(value: float) -> str:
-    """``high``, ``middle`` or ``low``."""
+def level(value: float, name: str = "") -> str:
+    """``high``, ``middle`` or ``low``; what is low differs for the ``stamina``."""
     if value >= HIGH:
         return "high"
-    return "middle" if value >= LOW else "low"
+    return "middle" if value >= (SPENT if name == "stamina" else LOW) else "low"
 
 
 def changes_of(name: str, vitals: Vitals) -> list[VitalChange]:
@@ -58,7 +59,7 @@ def telling(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
     if not changes:
         return words("vitals.no_evidence"), ""
     value: float = getattr(vitals, name)
-    state = words(f"vitals.word.{name}.{level(value)}")
+    state = words(f"vitals.word.{name}.{level(value, name)}")
     cause = _short(changes, words)
     if not cause:
         return state, ""
@@ -103,7 +104,10 @@ def brief_words(change: VitalChange, words: Catalogue) -> str:
         if "confidence" in inputs:
             said.append(words("vitals.brief.confidence", value=figure(inputs["confidence"])))
         if inputs["outcomes"]:
-            said.append(words("vitals.brief.outcomes", **_whole(change, "good", "outcomes")))
+            early = inputs["outcomes"] < _SURE_FROM
+            key = "vitals.brief.few_outcomes" if early else "vitals.brief.outcomes"
+            share = figure(inputs.get("share", 0.0), 1)
+            said.append(words(key, share=share, **_whole(change, "good", "outcomes")))
         return words("vitals.brief.join").join(said) or cause_words(change, words)
     said = [_short([change], words) or cause_words(change, words)]
     about = change.params.get("what") or change.params.get("reason")

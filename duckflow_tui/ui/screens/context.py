@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
@@ -12,14 +13,16 @@ from textual.message import Message
 
 from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT, request_room
 from duckflow_tui.prompting.measuring import turns_left
+from duckflow_tui.prompting.threads import full_share
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.context import PARTS, PromptFigures
+from duckflow_tui.state.context import PARTS, PartName, PromptFigures
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.context_rows import (
+    Limits,
     character_of,
     colour_of,
     legend,
@@ -66,6 +69,7 @@ class ContextBoard(Board):
             self._told = self.chosen
             self.again()
             return
+        parts = _as_counted(parts, request)
         size = tokens_text(request.tokens, request)
         title = self.words("context.sent_title", purpose=self._purpose(request), tokens=size)
         self.post_message(self.Opened(title, parts))
@@ -110,8 +114,9 @@ class ContextBoard(Board):
         ago = whole_seconds(max(0.0, self.clock.now() - request.at), words)
         figures = [f"{tokens_text(request.tokens, request):>6}"]
         if width >= 50:
-            share = f"{request.shared_part:.0%}" if request.shared else "–"
-            figures.append(words("context.shared_short", share=f"{share:>4}"))
+            said = words("context.shared_short", share=f"{request.shared_part:.0%}")
+            cells = cell_len(words("context.shared_short", share="00%"))
+            figures.append(" " * (cells - cell_len(said)) + said if request.shared else " " * cells)
         if width >= 70:
             figures.append(f"{words('ledger.ago', time=ago):>10}")
         right: Row = [Segment("  " + "  ".join(figures), ink(palette.quiet))]
@@ -123,9 +128,10 @@ class ContextBoard(Board):
         if request is None:
             return []
         palette = palette_of(self)
-        rows = [meter(request, width, palette)]
+        limits = self._limits(request)
+        rows = [meter(request, width, palette, limits)]
         if width >= 50:  # else the list below says it
-            rows += legend(request, width, palette, self.words)
+            rows += legend(request, width, palette, self.words, limits)
         if self._told == name:
             said = self.words("context.only_figures")
             rows += rows_of([(said, ink(palette.accent))], width)
@@ -147,6 +153,9 @@ class ContextBoard(Board):
             words("context.estimated" if request.estimated else "context.counted"),
             words("context.forecast.about"),
         ]
+        if (limits := self._limits(request)) is not None:
+            at, reply = short_tokens(limits.compacts_at), short_tokens(limits.reply)
+            facts.append(words("context.limits", at=at, reply=reply))
         rows: list[Row] = [[]]
         names = max(cell_len(words(f"context.part.{part}")) for part in PARTS)
         for part in PARTS:
@@ -170,6 +179,15 @@ class ContextBoard(Board):
             rows += rows_of([(fact, ink(palette.quiet))], width)
         return rows
 
+    def _limits(self, request: PromptFigures) -> Limits | None:
+        """Those of a request with the conversation in a window that is known."""
+        if not request.window or request.purpose != "main" or request.aside:
+            return None
+        room, parts = request_room(request.window), request.parts
+        fixed = parts.total - parts.conversation
+        full = int(full_share(self.state) * max(room - fixed, 0))
+        return Limits(reply=request.window - room, compacts_at=fixed + full)
+
     def _purpose(self, request: PromptFigures) -> str:
         """What it was for, and of which step."""
         said = self.words(f"context.purpose.{'aside' if request.aside else request.purpose}")
@@ -184,6 +202,22 @@ class ContextBoard(Board):
         return next((r for r in self.state.requests if r.llm_id == name), None)
 
 
+def _as_counted(parts: tuple[SentPart, ...], request: PromptFigures) -> tuple[SentPart, ...]:
+    """With the sizes that the list has: what each part is estimated at is a share of them."""
+    raw: dict[PartName, int] = {}
+    for part in parts:
+        raw[part.part] = raw.get(part.part, 0) + part.tokens
+    whole = request.tokens / max(sum(raw.values()), 1)
+
+    def size(part: SentPart) -> int:
+        listed, estimated = getattr(request.parts, part.part), raw[part.part]
+        if listed and estimated:
+            return max(round(part.tokens * listed / estimated), 1)
+        return max(round(part.tokens * whole), 1)
+
+    return tuple(replace(part, tokens=size(part)) for part in parts)
+
+
 class SentBoard(Board):
     """The messages of one request, as the endpoint got them; the text of the chosen one."""
 
@@ -195,7 +229,7 @@ class SentBoard(Board):
     ) -> None:
         super().__init__(words, store)
         self._title = title
-        self._parts = parts
+        self.parts = parts
 
     def heading(self) -> str:
         return self._title
@@ -204,11 +238,11 @@ class SentBoard(Board):
         return self.words("context.none")
 
     def names(self) -> Sequence[str]:
-        return [str(number) for number in range(len(self._parts))]
+        return [str(number) for number in range(len(self.parts))]
 
     def item(self, name: str, width: int) -> Row:
         palette, words = palette_of(self), self.words
-        part = self._parts[int(name)]
+        part = self.parts[int(name)]
         right: Row = [Segment(f"  ~{short_tokens(part.tokens)}", ink(palette.quiet))]
         label = words(f"context.part.{part.part}")
         role = words(f"context.role.{part.role}") if part.role else ""
@@ -222,5 +256,5 @@ class SentBoard(Board):
         return two_sided(left, right, width)
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
-        text = visible(self._parts[int(name)].text)
+        text = visible(self.parts[int(name)].text)
         return rows_of([(text, ink(palette_of(self).text))], width)

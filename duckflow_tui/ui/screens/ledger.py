@@ -12,10 +12,16 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.objective import Evidence, RequirementItem, RequirementState
+from duckflow_tui.state.messages import ReviewMessage
+from duckflow_tui.state.objective import Evidence, RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
-from duckflow_tui.ui.panes.ledger_rows import mark_colour, priority_label, requirement_row
+from duckflow_tui.ui.panes.ledger_rows import (
+    mark_colour,
+    priority_label,
+    request_row,
+    requirement_row,
+)
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.ui.panes.theme_palette import palette_of
@@ -26,7 +32,10 @@ Part = Literal["words", "check"]
 
 
 class LedgerBoard(Board):
-    """The requirements in the order in which they were found; the evidence of the chosen one."""
+    """The requirements in the order in which they were found; the evidence of the chosen one.
+
+    Below them the requests that were left before they were done, the newest first, to be read only.
+    """
 
     SURFACE: ClassVar[Surface] = "ledger"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("ledger")
@@ -55,11 +64,11 @@ class LedgerBoard(Board):
             self.item = item
 
     class GoTo(Message):
-        """The user wants to see the call that showed something."""
+        """The user wants to see what showed something: the call, else the review that looked."""
 
-        def __init__(self, call_id: str) -> None:
+        def __init__(self, refs: tuple[str, ...]) -> None:
             super().__init__()
-            self.call_id = call_id
+            self.refs = refs
 
     _problem = ""
 
@@ -77,8 +86,7 @@ class LedgerBoard(Board):
         return super().check_action(action, parameters)
 
     def action_edit(self, part: Part) -> None:
-        self.tell("")
-        item = self._item(self.chosen)
+        item = self._own()
         if item is not None:
             self.post_message(self.FormWanted(item, part))
 
@@ -87,14 +95,12 @@ class LedgerBoard(Board):
         self.post_message(self.FormWanted(None, "words"))
 
     def action_next_priority(self) -> None:
-        self.tell("")
-        item = self._item(self.chosen)
+        item = self._own()
         if item is not None:
             self.post_message(self.PriorityWanted(item, item.priority % 3 + 1))
 
     def action_waive(self) -> None:
-        self.tell("")
-        item = self._item(self.chosen)
+        item = self._own()
         if item is not None:
             self.post_message(self.WaiveWanted(item))
 
@@ -103,8 +109,9 @@ class LedgerBoard(Board):
         evidence = item.evidence if item else ()
         if number > len(evidence):
             return
-        if evidence[number - 1].call_id:
-            self.post_message(self.GoTo(evidence[number - 1].call_id))
+        refs = self._refs(evidence[number - 1])
+        if refs:
+            self.post_message(self.GoTo(refs))
         else:
             self.tell(self.words("ledger.no_place"))
 
@@ -123,14 +130,20 @@ class LedgerBoard(Board):
         return self.words("ledger.none" if self.state.objective else "ledger.no_goal")
 
     def names(self) -> Sequence[str]:
-        return [item.requirement_id for item in self._items]
+        own = [item.requirement_id for item in self._items]
+        for request in reversed(self.state.earlier):
+            own.append(request.objective_id)
+            own += [_name(request, item) for item in request.extracted_requirements]
+        return own
 
     def moves(self) -> bool:
         item = self._item(self.chosen)
         return item is not None and any(evidence.at for evidence in item.evidence)
 
     def item(self, name: str, width: int) -> Row:
-        item = self._item(name)
+        item, request = self._item(name), self._request(name)
+        if request is not None:
+            return request_row(request, palette_of(self), width, self._left(request))
         if item is None:
             return []
         said = self.words(f"ledger.state.{item.state.value}")
@@ -143,7 +156,10 @@ class LedgerBoard(Board):
         return rows_of([(f"✗ {visible_line(self._problem)}", style)], width)
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
-        item = self._item(name)
+        item, request = self._item(name), self._request(name)
+        if request is not None:
+            text = f"{visible(request.original_query)}\n{self.words('ledger.left_alone')}"
+            return rows_of([(text, ink(palette_of(self).quiet))], width)
         if item is None:
             return []
         rows = self._facts(item, width)
@@ -193,9 +209,9 @@ class LedgerBoard(Board):
             ago = whole_seconds(max(0.0, self.clock.now() - evidence.at), words)
             said.append(words("ledger.ago", time=ago))
         right = f"  {' · '.join(said)}" if said else ""
-        lit = palette.accent if evidence.call_id and number < 10 else palette.faint
+        leads = number < 10 and bool(self._refs(evidence))
         left = [
-            Segment(f"{number} ", ink(lit)),
+            Segment(f"{number} " if leads else "  ", ink(palette.accent)),
             Segment(f"{mark} ", ink(colour)),
             Segment(source, ink(palette.text)),
         ]
@@ -208,6 +224,12 @@ class LedgerBoard(Board):
                 ("    ", ink(None)),
             )
         return rows
+
+    def _refs(self, evidence: Evidence) -> tuple[str, ...]:
+        """Where the chat has it: the call, and the first review that came after it was seen."""
+        reviews = (m for m in self.state.messages if isinstance(m, ReviewMessage))
+        review = next((m.message_id for m in reviews if m.at >= evidence.at), "")
+        return tuple(filter(None, (evidence.call_id, review)))
 
     def _ink(self, evidence: Evidence, line: str) -> Style:
         palette = palette_of(self)
@@ -222,7 +244,42 @@ class LedgerBoard(Board):
         return objective.extracted_requirements if objective else ()
 
     def _item(self, name: str) -> RequirementItem | None:
-        return next((item for item in self._items if item.requirement_id == name), None)
+        found = next((item for item in self._items if item.requirement_id == name), None)
+        if found is not None:
+            return found
+        return next(
+            (
+                item
+                for request in self.state.earlier
+                for item in request.extracted_requirements
+                if _name(request, item) == name
+            ),
+            None,
+        )
+
+    def _own(self) -> RequirementItem | None:
+        """The chosen one, where it belongs to the request in hand; of another it is said."""
+        name = self.chosen
+        own = next((item for item in self._items if item.requirement_id == name), None)
+        self.tell("" if own is not None or not name else self.words("ledger.left_alone"))
+        return own
+
+    def _request(self, name: str) -> TaskObjective | None:
+        return next((r for r in self.state.earlier if r.objective_id == name), None)
+
+    def _left(self, request: TaskObjective) -> str:
+        """How it ended, and how far it was met."""
+        ended = self.words(f"ledger.left.{'closed' if request.closed else request.left}")
+        said = [self.words("ledger.earlier"), ended]
+        met, total = request.met
+        if total:
+            said.append(self.words("ledger.goal", met=met, total=total))
+        return " · ".join(said)
+
+
+def _name(request: TaskObjective, item: RequirementItem) -> str:
+    """Of a requirement of an earlier request: ids begin anew with each."""
+    return f"{request.objective_id}/{item.requirement_id}"
 
 
 def _lit(item: RequirementItem, colour: str, otherwise: str) -> str:

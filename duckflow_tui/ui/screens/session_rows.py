@@ -28,7 +28,8 @@ from duckflow_tui.ui.session_words import (
 )
 
 _ALL_COLUMNS: Final = 88  # cells from which every fact has a column
-_STATE: Final = 58  # from which the state has one
+_STATE: Final = 46  # from which the state has one
+_FOLDER: Final = 16  # cells of a workspace's name in the list of all of them
 _GAP: Final = 2
 _MOST: Final = 40  # rows of one text in the preview
 
@@ -64,8 +65,19 @@ def mark_of(facts: SessionFacts, palette: Palette) -> tuple[str, str]:
 class Columns:
     """The facts at the right of each row, as many as there is room for, one under the other."""
 
-    def __init__(self, listed: Sequence[Listed], width: int, words: Catalogue, now: float) -> None:
+    def __init__(
+        self,
+        listed: Sequence[Listed],
+        width: int,
+        words: Catalogue,
+        now: float,
+        *,
+        folders: bool = False,
+    ) -> None:
+        """``folders``: each row begins with the name of its workspace."""
         self._words = words
+        names = [cell_len(one.facts.folder) for one in listed] if folders else []
+        self._folder = min(max(names, default=0), _FOLDER, width // 4)
         self._width = width
         self._now = now
         cells = [self._cells(one) for one in listed]
@@ -75,12 +87,15 @@ class Columns:
         """``✓ title …   done   plan 2/5   met 3/4   $0.12   14:05``."""
         facts = one.facts
         sign, colour = mark_of(facts, palette)
+        quiet = ink(palette.quiet)
         right: Row = []
         for number, (text, wide) in enumerate(zip(self._cells(one), self._widths, strict=True)):
             if wide:
                 lit = colour if number == 0 and len(self._widths) > 1 else palette.quiet
                 right.append(Segment(" " * _GAP + pad(text, wide), ink(lit)))
         left: Row = [Segment(f"{sign} ", ink(colour))]
+        if self._folder:
+            left.append(Segment(f"{pad(visible_line(facts.folder), self._folder)}  ", quiet))
         if facts.pinned:
             left.append(Segment("★ ", ink(palette.accent)))
         title = visible_line(facts.title)
@@ -129,6 +144,8 @@ def about_rows(
         parts.append(words("sessions.fact.queued", count=facts.waiting))
     if facts.draft:
         parts.append(words("sessions.fact.draft"))
+    if facts.forked_from:
+        parts.append(words("rewind.fork_of", title=facts.forked_title or facts.forked_from))
     if one.hits:
         key = "sessions.hit" if one.hits == 1 else "sessions.hits"
         parts.append(words(key, count=one.hits))
@@ -145,15 +162,32 @@ def about_rows(
     return rows + rows_of([(said, ink(palette.faint))], width)
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The texts of a conversation in their order, as rows behind who speaks."""
+
+    rows: list[Row]
+    speakers: list[Segment]  # of each row
+    hit: int | None  # the first row with something that was searched for
+
+    def window(self, top: int, room: int) -> list[Row]:
+        """``room`` rows from ``top`` on; the first says who speaks, wherever the text begins."""
+        shown = self.rows[top : top + room]
+        if shown:
+            shown[0] = [self.speakers[top], *shown[0][1:]]
+        return shown
+
+
 def preview_rows(
     pieces: Sequence[Piece],
     width: int,
     words: Catalogue,
     palette: Palette,
     pattern: re.Pattern[str] | None,
-) -> tuple[list[Row], int | None]:
-    """The texts in their order, and the first row with something that was searched for."""
+) -> Preview:
+    """The end of a conversation, or what stands about a place that was found in it."""
     rows: list[Row] = []
+    speakers: list[Segment] = []
     labels = {who: words(f"sessions.who.{who}") for who in ("user", "ai", "tool", "report")}
     wide = max(map(cell_len, labels.values())) + 2
     found: int | None = None
@@ -176,7 +210,8 @@ def preview_rows(
         lit = [lit_up(row, pattern, ink(palette.on_accent, on=palette.accent)) for row in cut]
         label = pad(labels.get(piece.who, ""), wide)
         rows += prefixed(lit, (label, ink(colour)))
-    return rows, found
+        speakers += [Segment(label, ink(colour))] * len(lit)
+    return Preview(rows, speakers, found)
 
 
 def lit_up(row: Row, pattern: re.Pattern[str] | None, style: Style) -> Row:

@@ -39,8 +39,8 @@ _PAGE: Final = 5  # rows that one key scrolls
 _LOW: Final = 20  # rows of a page where each counts
 _TYPED: Final = 0.1  # seconds after a key before a search begins
 #: Keys that need a chosen session, and those of them that the trash has.
-_ON_ONE: Final = frozenset({"open", "rename", "pin", "export", "delete", "restore"})
-_IN_TRASH: Final = frozenset({"export", "restore"})
+_ON_ONE: Final = frozenset({"open", "rename", "pin", "export", "watch", "delete", "restore"})
+_IN_TRASH: Final = frozenset({"export", "watch", "restore"})
 
 
 class SessionScreen(ModalScreen[SessionFacts | None]):
@@ -59,7 +59,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
         def __init__(self, facts: SessionFacts, what: str) -> None:
             super().__init__()
             self.facts = facts
-            self.what = what  # rename, pin, export, delete, restore
+            self.what = what  # rename, pin, export, watch, delete, restore
 
     def __init__(
         self,
@@ -284,6 +284,13 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     def action_export(self) -> None:
         self._want("export")
 
+    def action_watch(self) -> None:
+        facts = self.chosen
+        if facts is not None and facts.problem:
+            self.again()  # the reason stands under the list
+        else:
+            self._want("watch")
+
     def action_delete(self) -> None:
         self._want("delete")
 
@@ -304,9 +311,20 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
 
     def _want(self, what: str) -> None:
         facts = self.chosen
-        if facts is not None:
-            self.tell("")
+        if facts is None:
+            return
+        refused = self._refused(facts, what)
+        self.tell(self.words(refused) if refused else "", wrong=True)
+        if not refused:
             self.post_message(self.Wanted(facts, what))
+
+    def _refused(self, facts: SessionFacts, what: str) -> str:
+        """What is in the way of a change before the user is asked anything; mostly nothing."""
+        own = facts.key == self._own
+        if what == "delete" and own:
+            return "sessions.used_here"
+        changes = what in ("rename", "pin", "delete")
+        return "sessions.used_elsewhere" if changes and facts.in_use and not own else ""
 
     def _to_list(self) -> None:
         self.set_focus(None)
@@ -371,7 +389,9 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     def _item(self, key: str, width: int) -> Row:
         if self._columns is None or self._columns[0] != width:
             listed = list(self._listed.values())
-            self._columns = width, Columns(listed, width, self.words, self._clock.now())
+            now = self._clock.now()
+            columns = Columns(listed, width, self.words, now, folders=self._everywhere)
+            self._columns = width, columns
         return self._columns[1].row(self._listed[key], self._page.palette, self._pattern)
 
     def _window(self, one: Listed, width: int, room: int) -> list[Row]:
@@ -379,16 +399,16 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
         palette = self._page.palette
         if self._pieces[0] != one.facts.key:
             return []
-        rows, hit = preview_rows(self._pieces[1], width, self.words, palette, self._pattern)
-        if not rows:
+        found = preview_rows(self._pieces[1], width, self.words, palette, self._pattern)
+        if not found.rows:
             key = "" if one.facts.problem else "sessions.nothing_said"
             return rows_of([(self.words(key) if key else "", ink(palette.faint))], width)
-        spare = max(0, len(rows) - room)
-        start = spare if hit is None else min(spare, max(0, hit - 1))
+        spare = max(0, len(found.rows) - room)
+        start = spare if found.hit is None else min(spare, max(0, found.hit - 1))
         top = start if self._top is None else min(max(0, start + self._top), spare)
         if self._top is not None:
             self._top = top - start
-        return rows[top : top + room]
+        return found.window(top, room)
 
     def _nothing(self) -> str:
         if self._reading:

@@ -1,16 +1,20 @@
 """The real program with a conversation already in it, and a line to the benchmark.
 
 Arguments: address of the model, number of messages, descriptor to read commands from, descriptor
-to tell what happened on. Commands and reports are JSON lines; times are of the monotonic clock.
+to tell what happened on; then ``--resume ID`` for a session that was recorded, ``--no-session`` for
+one that is not. Commands and reports are JSON lines; times are of the monotonic clock.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import gc
 import json
 import os
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +24,7 @@ from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.state.events import (
     AssistantReplied,
+    DraftSaved,
     OperationFinished,
     OperationRequested,
     TurnFinished,
@@ -33,6 +38,7 @@ from duckflow_tui.ui.first_frame import enter
 from duckflow_tui.ui.session_host import AppOptions
 
 LAST: Final = "the-last-words-of-all"  # of the conversation that was there
+RECORDS: Final = 20  # a second, while the journal is to be busy
 
 
 def fill(store: Store, count: int) -> None:
@@ -88,9 +94,24 @@ class Line:
                 message = UserMessage(message_id=command["say"], text=command["say"], at=0.0)
                 engine.store.dispatch(UserMessageAdded(message=message))
             elif "turns" in command:
-                task = asyncio.get_running_loop().create_task(self._turns(engine, command["turns"]))
-                self._working.add(task)
-                task.add_done_callback(self._working.discard)
+                self._work(self._turns(engine, command["turns"]))
+            elif "record" in command:
+                self._work(self._record(engine.store))
+
+    def _work(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _record(self, store: Store) -> None:
+        """Have something recorded, and wait for the disk, as an engine at work does; it changes
+        nothing that is on the screen.
+        """
+        number = 0
+        while True:
+            number += 1
+            await store.commit(DraftSaved(text=f"draft {number} " * 20))
+            await asyncio.sleep(1 / RECORDS)
 
     async def _turns(self, engine: Engine, count: int) -> None:
         ended = asyncio.Event()
@@ -117,24 +138,41 @@ class FilledSessions(Sessions):
         self._line = line
 
     async def open(self, spawn: Spawn) -> Engine | None:
+        self._line.tell(opening=time.monotonic())
         engine = await super().open(spawn)
         if engine is not None:
-            fill(engine.store, self._count)
+            if self._count:
+                fill(engine.store, self._count)
             self._line.listen(engine)
             self._line.tell(opened=time.monotonic())
         return engine
 
 
-def main(base_url: str, count: int, commands: int, reports: int) -> int:
+def main() -> int:
     """Run as ``duckflow-tui --base-url … --model scripted`` does."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("base_url")
+    for name in ("count", "commands", "reports"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("--resume", default="")
+    parser.add_argument("--no-session", action="store_true")
+    args = parser.parse_args()
+    gc.disable()  # both as the command line does
+    sys.setswitchinterval(0.001)
     places = Places.find()
     frame = enter("en", Path.cwd().name)
-    flags = Flags(workspace=Path.cwd(), base_url=base_url, model="scripted")
+    flags = Flags(
+        workspace=Path.cwd(),
+        base_url=args.base_url,
+        model="scripted",
+        resume=args.resume,
+        no_session=args.no_session,
+    )
     choice = choose(flags, places, "en")
-    sessions = FilledSessions(choice, count, Line(commands, reports))
+    sessions = FilledSessions(choice, args.count, Line(args.commands, args.reports))
     options = AppOptions(title=Path.cwd().name, data_dir=places.data)
     return DuckflowApp(sessions, options, frame=frame).run_to_end()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], *map(int, sys.argv[2:5])))
+    sys.exit(main())

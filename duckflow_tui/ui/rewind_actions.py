@@ -1,0 +1,119 @@
+"""What keys and commands do to the conversation as a whole: go back in it, take that back, fork."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from duckflow_tui.ui.context_actions import ContextActions
+
+if TYPE_CHECKING:
+    from duckflow_tui.safety.safe_text import SafeText
+    from duckflow_tui.ui.screens.rewind import RewindBoard, Way
+
+_UNDO = "undo"  # behind ``/rewind``
+
+
+class RewindActions(ContextActions, inherit_bindings=False):
+    """The conversation is the engine's; the text that returns goes to the composer."""
+
+    def action_rewind(self) -> None:
+        self._open_rewind(at_end=False)
+
+    def action_fork(self) -> None:
+        self._open_rewind(at_end=True)
+
+    def _open_rewind(self, *, at_end: bool) -> None:
+        from duckflow_tui.ui.screens.rewind import RewindBoard
+
+        if self.engine is None:
+            self.say("shell.no_endpoint")
+        else:
+            self.push_screen(RewindBoard(self.words, self.engine.store, at_end=at_end))
+
+    def told(self, command: str, argument: str) -> None:
+        if command != "rewind":
+            super().told(command, argument)
+        elif argument.strip().lower() == _UNDO:
+            self.spawn(self._undo_rewind(), "rewind")
+        else:
+            self.say("shell.no_choice", given=argument, choices=_UNDO)
+
+    def on_rewind_board_wanted(self, event: RewindBoard.Wanted) -> None:
+        if event.way == "fork":
+            self.spawn(self._fork(event.message_id), "rewind")
+        else:
+            self.spawn(self._rewind(event.message_id, event.way), "rewind")
+
+    async def _rewind(self, message_id: str, way: Way) -> None:
+        engine = self.engine
+        if engine is None:
+            return
+        problem = await engine.rewind.back(message_id, self.bench.composer.draft)
+        if problem:
+            self._refused(self.words(f"rewind.not.{problem}"))
+            return
+        self._leave_board()
+        self.bench.composer.write(engine.store.state.draft)
+        if way == "files":
+            await engine.rewind.put_files_back()
+        self.say("rewind.how_to_undo")
+
+    async def _undo_rewind(self) -> None:
+        engine = self.engine
+        if engine is None:
+            return
+        rewound = engine.store.state.rewound
+        problem = await engine.rewind.undo()
+        if problem:
+            self.say(f"rewind.not.{problem}")
+            return
+        if rewound is not None and self.bench.composer.draft.strip() == rewound.draft.strip():
+            self.bench.composer.write("")
+        self.say("rewind.undone")
+
+    async def _fork(self, message_id: str) -> None:
+        engine = self.engine
+        if engine is None:
+            return
+        if not self.own_key:  # nowhere, or in the demo's own folder
+            self._refused(self.words("rewind.not.not_kept"))
+            return
+        forked = await engine.rewind.fork(message_id, self.bench.composer.draft)
+        if forked.problem:
+            self._refused(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
+            return
+        self._leave_board()
+        turn = engine.store.state.turn
+        if turn is None and engine is self.engine:
+            await self.take_up(forked.session_id)
+        else:
+            self.bench.status.say(
+                self.words("rewind.fork_waits", command=self._command(forked.session_id))
+            )
+
+    def _command(self, session_id: str) -> str:
+        """What takes that session up from where the user's shell is."""
+        engine = self.engine
+        workspace = engine.store.state.session.workspace if engine is not None else ""
+        named = workspace and os.path.realpath(os.getcwd()) != workspace
+        folder = f" --dir {shlex.quote(workspace)}" if named else ""
+        return f"duckflow-tui --resume {session_id}{folder}"
+
+    def _refused(self, why: SafeText) -> None:
+        board = self._rewind_board()
+        if board is not None:
+            board.tell(why)
+        else:
+            self.bench.status.say(why)
+
+    def _leave_board(self) -> None:
+        board = self._rewind_board()
+        if board is not None:
+            board.dismiss(None)
+
+    def _rewind_board(self) -> RewindBoard | None:
+        from duckflow_tui.ui.screens.rewind import RewindBoard
+
+        return next((s for s in self.screen_stack if isinstance(s, RewindBoard)), None)

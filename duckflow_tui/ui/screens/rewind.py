@@ -1,0 +1,178 @@
+"""``/rewind`` and ``/fork``: the user's messages, and what came of each, to go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, Literal
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import BindingType
+from textual.message import Message
+
+from duckflow_tui.loops.rewinding import Point, points
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.operations import FileChange
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
+from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.session_words import when
+
+NOW: Final = "now"  # the row of the conversation as it is
+Way = Literal["back", "files", "fork"]  # files: back, and what came of them is undone
+
+_LONGEST: Final = 400  # characters of a message in the list
+_SHOWN: Final = 4_000  # below it
+
+
+class RewindBoard(Board):
+    """The newest message at the top. Nothing happens to files unless a second key says so."""
+
+    SURFACE: ClassVar[Surface] = "rewind"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("rewind")
+
+    class Wanted(Message):
+        """The user goes back to before a message, or forks there; empty: at the end."""
+
+        def __init__(self, way: Way, message_id: str) -> None:
+            super().__init__()
+            self.way: Way = way
+            self.message_id = message_id
+
+    def __init__(self, words: Catalogue, store: Store, *, at_end: bool = False) -> None:
+        """``at_end``: the cursor is where the conversation stands, not at the last message."""
+        super().__init__(words, store)
+        self._seen: tuple[object, ...] = ()
+        self._points: dict[str, Point] = {}
+        self._problem = ""
+        self._sure = ""  # the message at which a second key undoes changes of files
+        if not at_end and len(self.names()) > 1:
+            self._chosen = self.names()[1]
+
+    def tell(self, problem: str) -> None:
+        """What was in the way of the last key, empty for nothing."""
+        self._problem = problem
+        self.again()
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def choose(self, name: str) -> None:
+        self._sure = self._problem = ""
+        super().choose(name)
+
+    def action_back(self) -> None:
+        self._want("back")
+
+    def action_back_with_files(self) -> None:
+        point = self._points.get(self.chosen)
+        if point is not None and point.files and self._sure != self.chosen:
+            self._sure, self._problem = self.chosen, ""
+            self.again()
+        else:
+            self._want("files")
+
+    def action_fork(self) -> None:
+        self._want("fork")
+
+    def _want(self, way: Way) -> None:
+        self._sure = ""
+        if self.chosen == NOW and way != "fork":
+            self.tell(self.words("rewind.here"))
+        else:
+            self.post_message(self.Wanted(way, "" if self.chosen == NOW else self.chosen))
+
+    # --- what it says -----------------------------------------------------------------------
+
+    def heading(self) -> str:
+        return self.words("rewind.title")
+
+    def empty(self) -> str:
+        return self.words("rewind.nothing_said")
+
+    def names(self) -> Sequence[str]:
+        state = self.state
+        newest = state.messages[-1] if state.messages else None
+        seen = (len(state.messages), newest, len(state.undone_calls))
+        if self._seen != seen:
+            self._seen = seen
+            self._points = {point.message_id: point for point in points(state)}
+        return [NOW, *self._points] if self._points else []
+
+    def item(self, name: str, width: int) -> Row:
+        palette, words = palette_of(self), self.words
+        point = self._points.get(name)
+        now = self.clock.now()
+        column = max(cell_len(when(p.at, now)) for p in self._points.values())
+        if point is None:
+            left = [
+                Segment(pad("", column + 2), ink(None)),
+                Segment(words("rewind.now"), ink(palette.quiet)),
+            ]
+            return two_sided(left, [], width)
+        files = point.files
+        said = words("rewind.file" if files == 1 else "rewind.files_count", count=files)
+        right = f"  {said} " if files else " "
+        text = visible_line(one_line(point.text, _LONGEST))
+        room = max(1, width - column - 2 - cell_len(right))
+        left = [
+            Segment(f"{pad(when(point.at, now), column)}  ", ink(palette.faint)),
+            Segment(fit(text, room), ink(palette.quiet if point.aside else palette.text)),
+        ]
+        return two_sided(left, [Segment(right, ink(palette.accent))], width)
+
+    def about(self, name: str, width: int) -> list[Row]:
+        palette = palette_of(self)
+        if self._problem:
+            return rows_of([(f"✗ {visible_line(self._problem)}", ink(palette.bad))], width)
+        if self._sure == name:
+            count = self._points[name].files
+            said = self.words("rewind.sure", count=count)
+            return rows_of([(said, ink(palette.accent))], width)
+        point = self._points.get(name)
+        if point is None:
+            return rows_of([(self.words("rewind.about_now"), ink(palette.quiet))], width)
+        said = self.words("rewind.leaves", count=point.messages)
+        if not point.files:
+            said = f"{said} {self.words('rewind.no_files')}"
+        return rows_of([(said, ink(palette.quiet))], width)
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        palette = palette_of(self)
+        point = self._points.get(name)
+        if point is None:
+            return []
+        rows: list[Row] = []
+        if point.files:
+            rows += rows_of([(self.words("rewind.files_stay"), ink(palette.text))], width)
+            rows += [self._file(path, changes, width) for path, changes in _by_file(point)]
+            rows.append([])
+        return rows + rows_of([(visible(point.text[:_SHOWN]), ink(palette.text))], width)
+
+    def _file(self, path: str, changes: Sequence[FileChange], width: int) -> Row:
+        palette = palette_of(self)
+        added, removed = sum(c.added for c in changes), sum(c.removed for c in changes)
+        kind = self.words(f"rewind.kind.{changes[-1].kind}")
+        kinds = [self.words(f"rewind.kind.{k}") for k in ("create", "modify", "delete", "move")]
+        lead = f"  {pad(kind, max(map(cell_len, kinds)))}  "
+        figures = f"  +{added} −{removed} "
+        left = [
+            Segment(lead, ink(palette.faint)),
+            Segment(
+                fit(visible_line(path), max(1, width - cell_len(lead) - cell_len(figures))),
+                ink(palette.text),
+            ),
+        ]
+        return two_sided(left, [Segment(figures, ink(palette.quiet))], width)
+
+
+def _by_file(point: Point) -> list[tuple[str, list[FileChange]]]:
+    found: dict[str, list[FileChange]] = {}
+    for change in point.changes:
+        path = f"{change.path} → {change.target}" if change.target else change.path
+        found.setdefault(path, []).append(change)
+    return list(found.items())

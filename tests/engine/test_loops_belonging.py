@@ -1,0 +1,121 @@
+"""Which request a message belongs to, and what becomes of one that was not finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.reviews import WORDS, claim, judged, story, works
+from support.session import Session, decision, done, session
+
+from duckflow_tui.demo.endpoint import Reply
+from duckflow_tui.state.objective import RequirementState, TaskObjective
+
+HELD = Reply(decision=done("Too late.").decision, hold="a")
+OTHER = claim("the log is there", kind="file_exists", value="log.txt")
+
+
+def objective(s: Session) -> TaskObjective:
+    assert s.state.objective is not None
+    return s.state.objective
+
+
+def wanted(of: TaskObjective) -> list[str]:
+    return [item.requirement for item in of.extracted_requirements]
+
+
+async def stopped(s: Session) -> TaskObjective:
+    """The first turn, stopped by the user with its requirement open."""
+    await s.engine.send("write the notes")
+    await s.server.reached("a")
+    s.engine.stop()
+    assert (await s.ended()).outcome == "stopped"
+    return objective(s)
+
+
+async def test_another_request_after_a_stop_inherits_nothing_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    script = story(works(WORDS), HELD, done("Hi.", task_profile="GENERAL_CHAT"), done("Bye."))
+    async with session(tmp_path, script, mode="trusted") as s:
+        first = await stopped(s)
+        end = await s.turn("hello")
+        assert (end.outcome, end.satisfaction) == ("done", None)
+        assert (objective(s).original_query, wanted(objective(s))) == ("hello", [])
+        (left,) = s.state.earlier
+        assert (left.objective_id, left.left) == (first.objective_id, "stopped")
+        assert [item.state for item in left.extracted_requirements] == [RequirementState.OPEN]
+        # Only the message after it may go on with it, so only there the model is asked.
+        await s.turn("and bye")
+        asked = ["Before it, and not finished" in r.text for r in s.server.of("main")]
+        assert asked == [False, False, True, False]
+        assert "write the notes" in s.server.of("main")[2].text
+        assert s.state.earlier == (left,)
+
+
+@pytest.mark.parametrize("words", ["continue", "Please go on!", "weiter", "続けてください。"])
+async def test_the_users_word_for_going_on_goes_on_with_it(tmp_path: Path, words: str) -> None:
+    script = story(works(WORDS), HELD, done("So."), satisfaction=(judged(0.9),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        first = await stopped(s)
+        end = await s.turn(words)
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        assert objective(s).objective_id == first.objective_id
+        assert objective(s).extracted_requirements[0].state is RequirementState.MET
+        assert s.state.earlier == ()
+
+
+async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_it(
+    tmp_path: Path,
+) -> None:
+    """What the user noted meanwhile comes along."""
+    goes_on = Reply(decision=done("With the reason.", continues=True).decision, hold="b")
+    both = judged(0.9, {"r1": 0.9, "r2": 0.9})
+    script = story(works(WORDS), HELD, goes_on, satisfaction=(both,))
+    async with session(tmp_path, script, mode="trusted") as s:
+        first = await stopped(s)
+        await s.engine.send("name the script as the reason")
+        await s.server.reached("b")
+        assert s.engine.ledger.add("in one line") is None
+        s.server.release("b")
+        assert (await s.ended(2)).satisfaction == 0.9
+        assert objective(s).objective_id == first.objective_id
+        assert wanted(objective(s)) == ["the answer says why", "in one line"]
+        assert (objective(s).left, s.state.earlier) == (None, ())
+
+
+async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    ask = decision("", next_step="pending_user", question={"text": "Which?", "options": []})
+    other = done("A log.", task_profile="FILE_OPERATION", requirements=[OTHER], continues=False)
+    script = story(works(WORDS), ask, ask, other, missing=(), continuation=())
+    async with session(tmp_path, script, mode="trusted") as s:
+        (tmp_path / "work" / "log.txt").write_text("x")
+        await s.turn("write the notes")
+        first = objective(s).objective_id
+        await s.turn("the first")
+        assert (objective(s).objective_id, s.state.earlier) == (first, ())
+        end = await s.turn("forget it, is there a log?")
+        assert (end.outcome, end.satisfaction) == ("done", 1.0)
+        assert wanted(objective(s)) == ["the log is there"]
+        assert [(o.objective_id, o.left) for o in s.state.earlier] == [(first, "partial")]
+
+
+async def test_trying_again_goes_on_with_it(tmp_path: Path) -> None:
+    script = story(works(WORDS), HELD, done("So."), satisfaction=(judged(0.9),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        first = await stopped(s)
+        assert await s.engine.retry()
+        assert (await s.ended(2)).satisfaction == 0.9
+        assert (objective(s).objective_id, s.state.earlier) == (first.objective_id, ())
+
+
+async def test_an_earlier_request_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    first = story(works(WORDS), HELD, done("Hi.", task_profile="GENERAL_CHAT"))
+    async with session(tmp_path, first, mode="trusted") as s:
+        await stopped(s)
+        await s.turn("hello")
+        found, session_id = s.state.earlier, s.session_id
+    async with session(tmp_path, story(), mode="trusted", resume=session_id) as s:
+        assert s.state.earlier == found

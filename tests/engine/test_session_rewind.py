@@ -1,0 +1,326 @@
+"""Going back in the conversation, and forking it: what the next request holds, what a new process
+finds, and what becomes of plans, requirements and files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.plan_talk import PROPOSE, answer, plan_reply
+from support.session import Session, action, decision, done, script, session
+
+from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.session.journals import open_to_read
+from duckflow_tui.session.state_image import capture
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.events import TurnFinished
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.messages import AssistantMessage, OperationMessage, UserMessage
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.work import WorkStatus
+
+
+def write(path: str, content: str) -> Reply:
+    return decision(f"I write {path}.", action("file_ops.write_file", path=path, content=content))
+
+
+def talk() -> Script:
+    """Three requests; the second and the third write a file each."""
+    two = (write("a.txt", "two\n"), done("A is written."))
+    three = (write("b.txt", "three\n"), done("B is written."))
+    return script(done("Hello."), *two, *three, done("Once more."))
+
+
+async def said_thrice(s: Session) -> None:
+    for text in ("first words", "second words", "third words"):
+        await s.turn(text)
+
+
+def said(state: AgentState) -> list[str]:
+    return [m.text for m in state.messages if isinstance(m, (UserMessage, AssistantMessage))]
+
+
+def id_of(s: Session, text: str) -> str:
+    asked = (m for m in s.state.messages if isinstance(m, UserMessage))
+    return next(m.message_id for m in asked if m.text == text)
+
+
+def path_of(s: Session) -> Path:
+    path = s.ending.folder
+    assert path is not None
+    return path
+
+
+def image(state: AgentState) -> dict[str, object]:
+    return capture(state)
+
+
+# --- back -----------------------------------------------------------------------------------------
+
+
+async def test_what_left_the_conversation_is_sent_no_more_and_a_new_process_has_the_same(
+    tmp_path: Path,
+) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        before = s.server.of("main")[1].json["messages"]
+        assert await s.engine.rewind.back(id_of(s, "second words"), "a new thought") == ""
+        assert said(s.state) == ["first words", "Hello."]
+        assert s.state.draft == "second words\na new thought"
+        assert s.notices() == ["rewind.back", "rewind.files", "rewind.requirements"]
+        assert (s.workspace / "a.txt").read_text() == "two\n"  # nothing is undone by itself
+        assert s.state.files_read == {}
+        assert s.state.phase is Phase.DONE
+        assert len(s.state.turns) == 1
+        assert image(open_to_read(path_of(s)).state) == image(s.state)
+        s.cut()
+    replies = script(done("Other."), done("Last."))
+    async with session(tmp_path, replies, mode="trusted", resume=s.session_id) as s:
+        assert said(s.state) == ["first words", "Hello."]
+        assert s.state.draft == "second words\na new thought"
+        await s.turn("another way")
+        request = s.server.of("main")[-1]
+        assert "second words" not in request.text
+        assert "A is written." not in request.text
+        assert "b.txt" in request.text  # that it is there still is told
+        assert all(text in request.text for text in ("first words", "Hello.", "another way"))
+        shared = len(before) - 2  # all before the message and the tail
+        assert request.json["messages"][:shared] == before[:shared]
+        await s.engine.undo()  # the newest change is one of those that left
+        assert not (s.workspace / "b.txt").exists()
+        assert (s.workspace / "a.txt").exists()
+
+
+async def test_it_can_be_taken_back_until_something_is_said(tmp_path: Path) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        before = image(s.state)
+        assert await s.engine.rewind.undo() == "none"
+        assert await s.engine.rewind.back(id_of(s, "first words")) == ""
+        assert said(s.state) == []
+        assert s.state.objective is None
+        assert await s.engine.rewind.undo() == ""
+        now = image(s.state)
+        assert {name for name in now if now[name] != before[name]} <= {"usage"}  # an estimate
+        assert image(open_to_read(path_of(s)).state) == now
+        assert await s.engine.rewind.back(id_of(s, "third words")) == ""
+        await s.turn("instead of it")
+        assert await s.engine.rewind.undo() == "none"
+        assert said(s.state)[-2:] == ["instead of it", "Once more."]
+
+
+async def test_files_are_put_back_on_wish_newest_first_and_no_further_than_asked(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("one\n")
+    read = decision("I read.", action("file_ops.read_file", path="a.txt"))
+    replies = script(
+        *(read, write("c.txt", "c\n"), done("C.")),
+        *(write("a.txt", "two\n"), done("A.")),
+        *(write("b.txt", "b\n"), done("B.")),
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await said_thrice(s)
+        await s.engine.rewind.back(id_of(s, "second words"))
+        report = await s.engine.rewind.put_files_back()
+        assert report.stopped_by is None
+        assert report.files == "b.txt, a.txt"
+        assert (s.workspace / "a.txt").read_text() == "one\n"
+        assert not (s.workspace / "b.txt").exists()
+        assert (s.workspace / "c.txt").exists()
+        assert s.notices()[-1] == "rewind.put_back"
+        assert await s.engine.rewind.undo() == ""  # the words come back, the files do not
+        assert said(s.state)[-1] == "B."
+
+
+async def test_a_file_that_the_user_changed_since_is_not_put_back(tmp_path: Path) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        await s.engine.rewind.back(id_of(s, "second words"))
+        (s.workspace / "a.txt").write_text("mine\n")
+        report = await s.engine.rewind.put_files_back()
+        assert report.files == "b.txt"
+        assert report.stopped_by is not None
+        assert report.stopped_by.params["path"] == "a.txt"
+        assert (s.workspace / "a.txt").read_text() == "mine\n"
+
+
+async def test_while_work_runs_it_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+    held = done("Later.").model_copy(update={"hold": "rest"})
+    async with session(tmp_path, script(done("Hello."), held)) as s:
+        await s.turn("first words")
+        await s.engine.send("second words")
+        await s.server.reached("rest")
+        before = list(s.state.messages)
+        assert await s.engine.rewind.back(id_of(s, "first words")) == "busy"
+        assert s.state.messages == before
+        s.engine.stop()
+        await s.ended(2)
+        await s.until(lambda _: not s.state.live)
+        assert await s.engine.rewind.back(id_of(s, "first words")) == ""
+        assert await s.engine.rewind.back("msg_nowhere") == "unknown"
+        s.server.release("rest")
+
+
+async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) -> None:
+    long = "one two three four " * 400
+    answers = [decision(f"Answer {n}. {long}", next_step="pending_user") for n in range(4)]
+    digest = Reply(data={"digest": "THE DIGEST"}, repeat=True)
+    replies = Script(replies={"main": (*answers, done("Short.")), "digest": (digest,)})
+    async with session(tmp_path, replies, window=40_000) as s:
+        for n in range(4):
+            await s.turn(f"question {n}")
+        assert await s.engine.context.compact() == ""
+        assert s.state.compactions
+        assert await s.engine.rewind.back(id_of(s, "question 2")) == ""
+        assert s.state.compactions == ()
+        await s.turn("go on")
+        last = s.server.of("main")[-1].text
+        assert f"Answer 0. {long.strip()}" in last
+        assert "THE DIGEST" not in last
+        assert "Answer 2." not in last
+
+
+async def test_a_plan_made_after_it_goes_with_it_and_comes_back_with_it(tmp_path: Path) -> None:
+    writes = decision(
+        "Written.", action("file_ops.write_file", path="a.txt", content="a\n"), next_step="done"
+    )
+    replies = Script(
+        replies={
+            "main": (done("Hello."), PROPOSE, done("Run it."), done("All done."), done("Bye.")),
+            "plan": (plan_reply("first note"),),
+            "task": (writes,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("hello")
+        memory = s.state.memory
+        await s.engine.send("notes please")
+        await answer(s, "run_all")
+        await s.ended(2)
+        assert s.state.plans
+        assert await s.engine.rewind.back(id_of(s, "notes please")) == ""
+        assert (s.state.plans, s.state.active_plan) == ((), None)
+        assert s.state.memory == memory
+        assert "rewind.plans" in s.notices()
+        await s.turn("something else")
+        assert "first note" not in s.server.of("main")[-1].text
+
+
+async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_there(
+    tmp_path: Path,
+) -> None:
+    """The results of what ran then stay, since they came of what was said before."""
+    writes = decision(
+        "Written.", action("file_ops.write_file", path="a.txt", content="a\n"), next_step="done"
+    )
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("Half way."), done("All done."), done("Yes.")),
+            "plan": (plan_reply("first note"),),
+            "task": (writes,),
+        }
+    )
+    async with session(tmp_path, replies) as s:
+        await s.engine.send("notes please")
+        await answer(s, "run_all")
+        await s.gate()
+        await s.engine.send("how far are you?", when="now")
+        await s.until(lambda _: "Half way." in said(s.state))
+        await s.answer(GateChoice.ONCE)
+        await s.ended()
+        assert await s.engine.rewind.back(id_of(s, "how far are you?")) == ""
+        assert s.state.last_turn is not None
+        assert s.state.last_turn.outcome == "stopped"
+        assert s.state.phase is Phase.IDLE
+        plan = s.state.active_plan
+        assert plan is not None
+        assert [step.status for step in plan.steps] == [WorkStatus.CANCELLED]
+        wrote = [m for m in s.results() if m.operation == "file_ops.write_file"]
+        assert [m.result.outcome for m in wrote] == [Outcome.OK]
+        assert "All done." not in said(s.state)
+        assert image(open_to_read(path_of(s)).state) == image(s.state)
+        await s.turn("are you there?")
+        assert s.events(TurnFinished)[-1].outcome == "partial"
+
+
+async def test_a_session_that_is_kept_nowhere_goes_back_too_but_has_no_fork(tmp_path: Path) -> None:
+    async with session(tmp_path, talk(), mode="trusted", no_session=True) as s:
+        await said_thrice(s)
+        assert await s.engine.rewind.back(id_of(s, "third words")) == ""
+        assert said(s.state)[-1] == "A is written."
+        assert (await s.engine.rewind.fork()).problem == "not_kept"
+
+
+# --- fork -----------------------------------------------------------------------------------------
+
+
+async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouched(
+    tmp_path: Path,
+) -> None:
+    large = "word " * 20_000  # kept in a blob
+    replies = script(done("Hello."), done("Read."), write("a.txt", "two\n"), done("A is written."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("first words")
+        await s.turn(large)
+        at = dict(image(s.state))
+        await s.turn("third words")
+        path = path_of(s)
+        before = {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
+        forked = await s.engine.rewind.fork(id_of(s, "third words"))
+        assert (forked.problem, s.session_id) == ("", path.name)
+        assert {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()} == before
+        original = s.session_id
+    copy = path.parent / forked.session_id
+    assert {p.stat().st_mode & 0o777 for p in copy.rglob("*") if p.is_file()} == {0o600}
+    assert {p.stat().st_mode & 0o777 for p in (copy, *copy.rglob("*")) if p.is_dir()} == {0o700}
+    found = open_to_read(copy)
+    assert found.missing == 0
+    now = image(found.state)
+    own = {"session", "messages", "draft", "usage"}
+    assert {name for name in now if now[name] != at[name]} <= own
+    assert said(found.state) == ["first words", "Hello.", large, "Read."]
+    catalog = Catalog(tmp_path / "home" / "state")
+    facts = {facts.session_id: facts for facts in catalog.list()}
+    assert facts[forked.session_id].title == "↳ first words"
+    assert facts[forked.session_id].forked_from == original
+    catalog.close()
+    async with session(tmp_path, script(done("Other.")), resume=forked.session_id) as s:
+        assert s.session_id == forked.session_id
+        assert s.state.draft == "third words"
+        assert s.state.turn is None
+        await s.turn("another way")
+        request = s.server.of("main")[-1]
+        assert "A is written." not in request.text
+        assert all(text in request.text for text in ("first words", "Read.", "another way"))
+    async with session(tmp_path, script(), resume=original) as s:
+        assert said(s.state)[-1] == "A is written."
+        assert s.state.session.forked_from == ""
+
+
+async def test_a_fork_of_running_work_is_at_rest_and_the_work_goes_on(tmp_path: Path) -> None:
+    held = done("Later.").model_copy(update={"hold": "rest"})
+    run = decision("I write.", action("file_ops.write_file", path="a.txt", content="a\n"))
+    async with session(tmp_path, script(done("Hello."), run, held)) as s:
+        await s.turn("first words")
+        await s.engine.send("second words")
+        await s.gate()
+        await s.engine.send("and then this", "next")
+        forked = await s.engine.rewind.fork()
+        assert forked.problem == ""
+        await s.answer(GateChoice.ONCE)
+        await s.server.reached("rest")
+        s.server.release("rest")
+        await s.ended(2)
+        assert said(s.state)[-1] == "Later."
+        path = path_of(s).parent / forked.session_id
+    state = open_to_read(path).state
+    assert (state.turn, state.gates, state.running, state.queue) == (None, (), (), ())
+    calls = [m for m in state.messages if isinstance(m, OperationMessage)]
+    assert [m.result.outcome for m in calls] == [Outcome.STOPPED]
+    async with session(tmp_path, script(done("Here.")), resume=forked.session_id) as s:
+        assert s.state.turn is None
+        assert (await s.turn("what is there?")).outcome == "done"

@@ -1,0 +1,141 @@
+"""The user's messages under the keys: going back, with files or without, taking it back, forks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
+from support.pinned import ManualClock
+from support.rewind_states import asked
+from support.screens import shown
+from textual.pilot import Pilot
+
+from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.session.session_files import session_path
+from duckflow_tui.state.agent import TurnInfo
+from duckflow_tui.state.events import TurnStarted
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.rewind import RewindBoard
+
+LAST = "what does round_half_even do here"
+
+
+async def opened(app: DuckflowApp, pilot: Pilot[int], command: str = "/rewind") -> None:
+    """The list, once its keys count."""
+    await pilot.press(*command, "enter")
+    await settled(pilot, lambda: isinstance(app.screen, RewindBoard), "the list")
+    await pilot.pause()
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+
+
+def page(app: DuckflowApp) -> str:
+    return shown(app.screen.query_one(Page))
+
+
+def chat(app: DuckflowApp) -> str:
+    assert app.bench.transcript is not None
+    return shown(app.bench.transcript)
+
+
+async def test_each_message_says_what_became_of_files_since() -> None:
+    app = app_with(asked())
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        rows = page(app).splitlines()
+        assert LAST in next(row for row in rows if row.startswith("›"))
+        assert "No file was changed since." in " ".join(page(app).split())
+        await pilot.press("down")
+        assert "Now rename cap" in next(row for row in page(app).splitlines() if "›" in row)
+        assert "3 files" in page(app)
+        assert "+18 −0" in page(app)
+        await pilot.press("down", "down")
+        assert "+10 −6" in page(app)  # both changes of pricing.py
+
+
+async def test_enter_goes_back_the_text_returns_and_files_stay() -> None:
+    engine = asked()
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        await pilot.press("down", "enter")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert engine.rewind.asked == ["back msg_2"]
+        assert app.bench.composer.draft == "Now rename cap to limit everywhere it is used"
+        await settled(pilot, lambda: "Changed since and not undone" in chat(app), "what stays")
+        assert LAST not in chat(app)
+        assert "Both pass." in chat(app)
+        assert "/rewind undo" in shown(app.bench.status)
+        app.bench.composer.write("")
+        await pilot.press(*"/rewind", "space", *"undo", "escape", "enter")
+        await settled(pilot, lambda: LAST in chat(app), "what had left")
+        assert "Changed since and not undone" not in chat(app)
+
+
+async def test_only_a_second_b_undoes_files() -> None:
+    engine = asked()
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        await pilot.press("down", "b")
+        assert "b again: back" in page(app)
+        await pilot.press("down")  # another message: the key has to be meant for it
+        await pilot.press("b")
+        assert engine.rewind.asked == []
+        await pilot.press("b")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert engine.rewind.asked == ["back msg_1", "files"]
+
+
+async def test_what_is_in_the_way_is_said_on_the_list() -> None:
+    engine = asked()
+    engine.rewind.problem = "busy"
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "Work runs." in page(app), "the reason")
+        assert app.bench.composer.draft == ""
+        await pilot.press("up", "enter")
+        assert "stands here already" in page(app)
+
+
+def forking(tmp_path: Path) -> tuple[DuckflowApp, FakeEngine, FakeSessions]:
+    engine = asked()
+    own = session_path(tmp_path, "/work/little-shop", "session_00000001")
+    app = app_with(engine, catalog=Catalog(tmp_path), folder=own)
+    sources = app._sessions  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(sources, FakeSessions)
+    sources.other = FakeEngine(store_with())
+    sources.other.store.state.draft = LAST
+    return app, engine, sources
+
+
+@pytest.mark.parametrize(("command", "wanted"), [("/rewind", "fork msg_3"), ("/fork", "fork")])
+async def test_f_forks_and_the_fork_takes_the_place(
+    tmp_path: Path, command: str, wanted: str
+) -> None:
+    app, engine, sources = forking(tmp_path)
+    async with standing(app) as pilot:
+        await opened(app, pilot, command)
+        await pilot.press("f")
+        await settled(pilot, lambda: app.engine is sources.other, "the fork")
+        assert engine.rewind.asked == [wanted]
+        assert sources.resumed == ["session_0000000f"]
+        assert app.bench.composer.draft == LAST
+
+
+async def test_while_work_runs_the_fork_waits_and_says_how_to_resume_it(tmp_path: Path) -> None:
+    app, engine, sources = forking(tmp_path)
+    turn = TurnInfo(turn_id="t", message_id="msg_3", started_at=0.0)
+    async with standing(app) as pilot:
+        engine.store.dispatch(TurnStarted(turn=turn))
+        await opened(app, pilot)
+        await pilot.press("f")
+        said = "duckflow-tui --resume session_0000000f"
+        await settled(pilot, lambda: said in shown(app.bench.status), "how")
+        assert sources.resumed == []
+        assert app.engine is engine

@@ -1,0 +1,46 @@
+"""Going back in the conversation at the three sizes, in both languages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.app_states import app_with, settled
+from support.pinned import ManualClock
+from support.rewind_states import asked
+from textual.pilot import Pilot
+
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+
+SIZES = [(120, 40), (80, 24), (60, 20)]
+IDS = ["120x40", "80x24", "60x20"]
+LIST = ("down", "b")
+BACK = ("down", "enter")
+
+
+@pytest.mark.parametrize("keys", [LIST, BACK], ids=["list", "back"])
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_rewind(
+    snap_compare: Any, keys: tuple[str, ...], size: tuple[int, int], language: str
+) -> None:
+    theme = "duck-light" if language == "ja" else "duck-dark"
+    app = app_with(asked(language), language=language, theme=theme)
+
+    async def press(pilot: Pilot[int]) -> None:
+        assert isinstance(pilot.app, DuckflowApp)
+        await settled(pilot, lambda: not app.opening)
+        await pilot.pause()
+        await pilot.press(*"/rewind", "enter")
+        await settled(pilot, lambda: app.screen is not app.bench)
+        await pilot.pause()
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await pilot.press(*keys)
+        if keys == BACK:
+            await settled(pilot, lambda: app.screen is app.bench)
+        await pilot.pause(0.1)
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=press)
