@@ -43,6 +43,7 @@ class ChatLoop:
         self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
         self._held = False  # after a stop the queue waits for the user
         self._ahead = ""  # the message sent since, which goes before what waits
+        self._beginning = False  # a message has left the queue, and its turn is not there yet
         self._plan_grew = False  # while a turn ran, perhaps too late for it
         parts.store.watch(self._hear)
 
@@ -68,6 +69,12 @@ class ChatLoop:
     def turn(self) -> Turn | None:
         """The turn that runs."""
         return self._turn
+
+    @property
+    def works(self) -> bool:
+        """Whether a turn runs, or begins without another word of the user."""
+        waits = bool(self._ahead) or (bool(self._store.state.queue) and not self._held)
+        return self._turn is not None or self._beginning or waits
 
     async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
         """Take a message; returns once it would survive a crash.
@@ -194,8 +201,12 @@ class ChatLoop:
             return
         first = waiting[0]
         message = UserMessage(message_id=first.message_id, text=first.text, at=first.at)
-        await self._store.commit(UserMessageAdded(message=message))
-        self._start(message)
+        self._beginning = True
+        try:
+            await self._store.commit(UserMessageAdded(message=message))
+            self._start(message)
+        finally:
+            self._beginning = False
 
     def _start(self, message: UserMessage, *, plan_first: bool = False) -> None:
         self._begin(Turn(self._parts, self._desk, message, plan_first=plan_first))

@@ -214,7 +214,7 @@ class Engine:
         self.title = TitleKeys(parts.store)
         self.context = ContextKeys(self._turn_parts, parts.router.earlier)
         self.rewind = RewindKeys(
-            self._turn_parts, parts.earlier, parts.router.undo_last, lambda: bool(self._chat.turn)
+            self._turn_parts, parts.earlier, parts.router.undo_last, lambda: self._chat.works
         )
         self.memory = MemoryKeys(parts.store, parts.notes)
         self.pace = PaceKeys(parts.store, self._cards, self._control)

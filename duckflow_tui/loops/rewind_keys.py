@@ -188,7 +188,8 @@ class RewindKeys:
     def _is_busy(self) -> bool:
         state = self._store.state
         works = state.turn is not None or state.work is not None or self._turn_runs()
-        return works or bool(state.gates or state.cards or state.live)
+        calls = any(not call.by_user for call in state.running)
+        return works or calls or bool(state.gates or state.cards or state.live)
 
     def _in_the_way(self, message_id: str) -> Hindrance:
         if self._is_busy() or self._parts.compacting.locked():

@@ -14,6 +14,7 @@ TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
 
 _STRONG: Final = 3
 _WEAK: Final = 1
+_END: Final = 2000  # characters of a long request that are looked at, of its start and of its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ _RULES: Final = (
         TaskProfile.FILE_OPERATION,
         _STRONG,
         r"\b(?:rename|move|copy|delete|remove|create|write|edit|save|append)\b.{0,30}"
-        r"(?:\bfiles?\b|\bfolders?\b|\bdirector(?:y|ies)\b|[\w/-]+\.[a-z]{1,5}\b)",
-        r"(?:ファイル|フォルダー?|ディレクトリ|[\w/-]+\.[A-Za-z]{1,5})"
+        r"(?:\bfiles?\b|\bfolders?\b|\bdirector(?:y|ies)\b|[\w/-]{1,80}\.[a-z]{1,5}\b)",
+        r"(?:ファイル|フォルダー?|ディレクトリ|[\w/-]{1,80}\.[A-Za-z]{1,5})"
         r".{0,15}(?:作成|作って|削除|消して|移動|コピー|改名|名前.{0,4}変|書き込|保存|編集|追記)",
     ),
     _rule(
@@ -74,10 +75,10 @@ _RULES: Final = (
         r"\b(?:analy[sz]e|review|audit|inspect|understand|walk me through)\b.{0,40}"
         r"\b(?:code|codebase|module|function|class|file|repo\w*|project|architecture|diff|pr)\b",
         r"\b(?:explain|describe|summari[sz]e)\b.{0,30}"
-        r"(?:\bcode|\bcodebase|\bmodule|\bfunction|\brepo\w*|\barchitecture|[\w/-]+\.[a-z]{1,5}\b)",
+        r"(?:\bcode|\bcodebase|\bmodule|\bfunction|\brepo\w*|\barchitecture|[\w/-]{1,80}\.[a-z]{1,5}\b)",
         r"\bhow does\b.{1,60}\bwork\b",
         r"(?:コード|ソース|関数|クラス|モジュール|リポジトリ|設計|構造|アーキテクチャ|"
-        r"[\w/-]+\.[A-Za-z]{1,5}).{0,15}(?:分析|解析|レビュー|説明|解説|読んで|要約|調べ)",
+        r"[\w/-]{1,80}\.[A-Za-z]{1,5}).{0,15}(?:分析|解析|レビュー|説明|解説|読んで|要約|調べ)",
     ),
     _rule(
         TaskProfile.RESEARCH,
@@ -136,6 +137,8 @@ _RULES: Final = (
 def guess(text: str) -> ProfileGuess:
     """What the words of a request say about its kind; the same text always gives the same."""
     weights: dict[TaskProfile, int] = {}
+    if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
+        text = f"{text[:_END]}\n{text[-_END:]}"
     for rule in _RULES:
         if rule.pattern.search(text):
             weights[rule.profile] = weights.get(rule.profile, 0) + rule.weight

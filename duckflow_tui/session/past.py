@@ -55,12 +55,13 @@ class RecordedPast:
         return await asyncio.to_thread(state_before, path, message_id)
 
     async def fork(self, message_id: str, event: SessionForked) -> None:
-        await self._recording.flushed(self._recording.newest)
+        until = self._recording.newest  # the event tells how things stood then
+        await self._recording.flushed(until)
         source = self._recording.path
         assert source is not None
         try:
             await asyncio.to_thread(
-                write_fork, source, self._state_dir, message_id, event, self._redact
+                write_fork, source, self._state_dir, message_id, until, event, self._redact
             )
         except SessionFault as fault:
             raise NotWritten(str(fault)) from fault
@@ -96,10 +97,15 @@ def state_before(path: Path, message_id: str) -> AgentState | None:
 
 
 def write_fork(
-    source: Path, state_dir: Path, message_id: str, event: SessionForked, redact: Redact
+    source: Path,
+    state_dir: Path,
+    message_id: str,
+    until: int,
+    event: SessionForked,
+    redact: Redact,
 ) -> Path:
-    """Write a session of all that the one in ``source`` recorded before the message, or of all
-    there is where it is empty, and of the event; its folder.
+    """Write a session of all that the one in ``source`` recorded before the message, or up to the
+    record ``until`` where it is empty, and of the event; its folder.
 
     Raises SessionFault or OSError, and then leaves nothing behind. Records that tell nothing are
     left out; large ones are kept in the new session's own folder.
@@ -118,6 +124,8 @@ def write_fork(
     count = 0
     try:
         for entry in entries:
+            if entry.seq > until:
+                break
             found = _event(entry)
             if found is None:
                 continue

@@ -38,6 +38,7 @@ class Standing(Frozen):
     active_plan_id: str | None = None
     vitals: Vitals = Field(default_factory=Vitals)
     compactions: tuple[Compaction, ...] = ()
+    undone_compactions: tuple[str, ...] = ()
     files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256
     last_context: Count = 0  # tokens of the newest main request
 
@@ -57,6 +58,7 @@ class Standing(Frozen):
             active_plan_id=state.active_plan_id,
             vitals=state.vitals,
             compactions=state.compactions,
+            undone_compactions=state.undone_compactions,
             files_read=dict(state.files_read),
             last_context=state.usage.last_context,
         )
@@ -74,6 +76,7 @@ class Standing(Frozen):
         state.active_plan_id = self.active_plan_id
         state.vitals = self.vitals
         state.compactions = self.compactions
+        state.undone_compactions = self.undone_compactions
         state.files_read = dict(self.files_read)
         update = {"last_context": self.last_context, "estimated": True}
         state.usage = state.usage.model_copy(update=update)

@@ -55,7 +55,9 @@ class RewindActions(ContextActions, inherit_bindings=False):
             self._refused(self.words(f"rewind.not.{problem}"))
             return
         self._leave_board()
-        self.bench.composer.write(engine.store.state.draft)
+        rewound = engine.store.state.rewound
+        if rewound is not None:  # the draft of the state may be what was written before, kept late
+            self.bench.composer.write(rewound.draft)
         if way == "files":
             await engine.rewind.put_files_back()
         self.say("rewind.how_to_undo")

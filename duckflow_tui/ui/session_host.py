@@ -140,6 +140,7 @@ class SessionHost(App[int], inherit_bindings=False):
         if self._sessions.unconfirmed_origin and not await self._confirm_origin():
             self.opening = False
             await self.bench.show_welcome()
+            self._give_back_unsent()
             return
         if self.options.choose:
             facts = await self.choose_session(choosing=True)
@@ -155,9 +156,16 @@ class SessionHost(App[int], inherit_bindings=False):
             return
         self.opening = False
         await self.bench.show_welcome()
-        for unsent in self.unsent:
-            self.bench.composer.add(unsent.text)
-        self.unsent.clear()
+        self._give_back_unsent()
+
+    def _give_back_unsent(self) -> None:
+        """No session comes: messages are the user's draft again, commands say what they need."""
+        waiting, self.unsent = self.unsent, []
+        for unsent in waiting:
+            if unsent.command:
+                self.run_typed(unsent.text)
+            else:
+                self.bench.composer.add(unsent.text)
 
     async def open_demo(self) -> None:
         """Start the session with scripted replies."""
@@ -259,6 +267,7 @@ class SessionHost(App[int], inherit_bindings=False):
         log.error("the worker %s failed", worker.name, exc_info=worker.error)
         if worker.group == "opening":
             self.opening = False
+            self._give_back_unsent()
         self.say("shell.worker_failed", name=worker.name, error=str(worker.error))
 
     # the draft

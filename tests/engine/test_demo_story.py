@@ -192,7 +192,10 @@ async def test_a_file_that_changes_under_an_open_gate_is_read_again(tmp_path: Pa
             await on.answer(GateChoice.ONCE)
         end = await on.end()
         assert on.text() == theirs
-        assert on.operations()[-2].result.outcome is Outcome.ERROR
+        names = [message.operation for message in on.operations()]
+        refused = names.index("file_ops.edit_file")
+        assert on.operations()[refused].result.outcome is Outcome.ERROR
+        assert names[refused + 1] == "file_ops.read_file"
         assert "already in it" in end.reply
 
 

@@ -12,14 +12,30 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.demo.endpoint import Reply, Script
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.journals import open_to_read
+from duckflow_tui.session.past import RecordedPast
+from duckflow_tui.session.recording import Recording, new_recording
+from duckflow_tui.session.session_files import session_path
 from duckflow_tui.session.state_image import capture
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import TurnFinished
+from duckflow_tui.state.agent import AgentState, SessionInfo
+from duckflow_tui.state.events import (
+    DraftSaved,
+    MessageQueued,
+    OperationFinished,
+    OperationRequested,
+    SessionForked,
+    SessionStarted,
+    TurnFinished,
+    UserMessageAdded,
+)
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import AssistantMessage, OperationMessage, UserMessage
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import ApprovalMode, OperationResult, Outcome
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.rewinding import Standing
+from duckflow_tui.state.store import Record
 from duckflow_tui.state.work import WorkStatus
+
+HELLO = UserMessage(message_id="msg_1", text="hello", at=2.0)
 
 
 def write(path: str, content: str) -> Reply:
@@ -165,6 +181,44 @@ async def test_while_work_runs_it_is_refused_and_nothing_changes(tmp_path: Path)
         s.server.release("rest")
 
 
+async def test_while_a_call_of_the_model_runs_or_a_message_begins_a_turn_it_is_refused(
+    tmp_path: Path,
+) -> None:
+    """An answer beside work outlives its turn, and what it brings must not fall into the void."""
+    async with session(tmp_path, script(done("Hello."), done("Later."))) as s:
+        await s.turn("first words")
+        first = id_of(s, "first words")
+        reads = OperationRequested(call_id="c1", operation="file_ops.read_file", args={}, at=1.0)
+        s.store.dispatch(reads)
+        assert await s.engine.rewind.back(first) == "busy"
+        wrote = OperationMessage(
+            call_id="c1",
+            operation="file_ops.read_file",
+            args={},
+            result=OperationResult(outcome=Outcome.OK, text=""),
+            at=2.0,
+        )
+        s.store.dispatch(OperationFinished(message=wrote))
+        found: list[object] = []
+
+        def look(state: AgentState, record: Record) -> None:
+            if isinstance(record.event, (MessageQueued, UserMessageAdded)):
+                asked = s.engine.rewind.back(first)
+                try:
+                    asked.send(None)  # as far as it comes before anything else happens
+                except StopIteration as end:
+                    found.append(end.value)
+                else:
+                    found.append("began")
+                    asked.close()
+
+        s.store.watch(look)
+        await s.turn("second words")
+        assert found == ["busy", "busy"]
+        s.store.dispatch(reads.model_copy(update={"call_id": "c2", "by_user": True}))
+        assert await s.engine.rewind.back(first) == ""  # a command of the user's own goes on
+
+
 async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) -> None:
     long = "one two three four " * 400
     answers = [decision(f"Answer {n}. {long}", next_step="pending_user") for n in range(4)]
@@ -182,6 +236,26 @@ async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) 
         assert f"Answer 0. {long.strip()}" in last
         assert "THE DIGEST" not in last
         assert "Answer 2." not in last
+
+
+async def test_a_compaction_that_was_undone_since_is_in_force_again(tmp_path: Path) -> None:
+    long = "one two three four " * 400
+    answers = [decision(f"Answer {n}. {long}", next_step="pending_user") for n in range(4)]
+    digest = Reply(data={"digest": "THE DIGEST"}, repeat=True)
+    replies = Script(replies={"main": (*answers, done("Short.")), "digest": (digest,)})
+    async with session(tmp_path, replies, window=40_000) as s:
+        for n in range(4):
+            await s.turn(f"question {n}")
+        assert await s.engine.context.compact() == ""
+        await s.turn("behind it")
+        made = s.state.compactions
+        assert (await s.engine.context.undo())[0] == ""
+        undone = s.state.undone_compactions
+        assert (len(made), len(undone)) == (1, 1)
+        assert await s.engine.rewind.back(id_of(s, "behind it")) == ""
+        assert (s.state.compactions, s.state.undone_compactions) == (made, ())
+        assert await s.engine.rewind.undo() == ""
+        assert (s.state.compactions, s.state.undone_compactions) == ((), undone)
 
 
 async def test_a_plan_made_after_it_goes_with_it_and_comes_back_with_it(tmp_path: Path) -> None:
@@ -324,3 +398,33 @@ async def test_a_fork_of_running_work_is_at_rest_and_the_work_goes_on(tmp_path: 
     async with session(tmp_path, script(done("Here.")), resume=forked.session_id) as s:
         assert s.state.turn is None
         assert (await s.turn("what is there?")).outcome == "done"
+
+
+class Meanwhile(Recording):
+    """Something more is recorded while a fork waits for what there was to be on the disk."""
+
+    async def flushed(self, seq: int) -> None:
+        await super().flushed(seq)
+        self.append(Record(seq=seq + 1, at=3.0, event=DraftSaved(text="later")))
+        await super().flushed(seq + 1)
+
+
+async def test_what_is_recorded_while_a_fork_is_written_is_no_part_of_it(tmp_path: Path) -> None:
+    """What stood in the middle of work when it was asked for would stand there twice."""
+    state_dir = tmp_path / "state"
+    made = new_recording(state_dir, tmp_path, 1.0, str)
+    recording = Meanwhile(made.session_id, made.recorder, made.path)
+    info = SessionInfo(session_id=made.session_id, workspace=str(tmp_path))
+    begun = SessionStarted(session=info, mode=ApprovalMode.STANDARD)
+    recording.append(Record(seq=1, at=1.0, event=begun))
+    recording.append(Record(seq=2, at=2.0, event=UserMessageAdded(message=HELLO)))
+    event = SessionForked(
+        session=info.model_copy(update={"session_id": "session_fork"}),
+        standing=Standing(),
+        at=2.0,
+    )
+    await RecordedPast(recording, state_dir, str).fork("", event)
+    await recording.close()
+    read = open_to_read(session_path(state_dir, tmp_path, "session_fork")).read
+    kinds = [entry.fields["kind"] for entry in read.entries]
+    assert kinds == ["session_started", "user_message", "session_forked"]

@@ -37,6 +37,8 @@ def start(
         stdout=out,
         stderr=subprocess.PIPE,
         text=True,
+        # A run of the tests in the background of a shell ignores it, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -100,7 +100,7 @@ def test_a_workspace_that_goes_is_said_and_nothing_is_lost(tmp_path: Path, repla
             else:
                 shutil.rmtree(work)
             terminal.type("write it\r")
-            terminal.sees("was deleted or", "Nothing is written any more", "It did not work.")
+            terminal.sees("deleted", "replaced.", "Nothing", "written", "It did not work.")
             said = left(terminal)
             [session_id] = sessions(tmp_path)
             assert f"duckflow-tui --resume {session_id}" in said

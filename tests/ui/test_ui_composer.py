@@ -277,3 +277,14 @@ async def test_keys_that_come_at_once_act_in_their_order() -> None:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await settled(pilot, lambda: fake.sent == ["one\n_two"])
         await settled(pilot, lambda: app.bench.composer.text == "n")
+
+
+async def test_enter_runs_the_command_that_is_written_not_one_of_a_list_that_is_behind() -> None:
+    app = app_with(engine())
+    async with standing(app) as pilot:
+        await pilot.press("/")
+        await settled(pilot, lambda: app.bench.completions.is_open)
+        for key in (*"vitals", "enter"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await settled(pilot, lambda: app.bench.composer.text == "")
+        await settled(pilot, lambda: app.bench.focused is app.bench.vitals)

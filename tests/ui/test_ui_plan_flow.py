@@ -138,6 +138,6 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
             *("main", "tasks"),  # yes → generate_list → list
             *("main", "report"),  # task_loop.run → report of step 1
             *("tasks", "report"),  # the user goes on: step 2
-            "main",
+            *("main", "satisfaction"),  # end → what was written is judged
         ]
         assert asked == 6  # between the report and the user's key nothing was asked for

@@ -13,8 +13,9 @@ from textual.pilot import Pilot
 
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.session_files import session_path
-from duckflow_tui.state.agent import TurnInfo
-from duckflow_tui.state.events import TurnStarted
+from duckflow_tui.state.agent import AgentState, TurnInfo
+from duckflow_tui.state.events import ConversationRewound, DraftSaved, TurnStarted
+from duckflow_tui.state.store import Record
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
@@ -73,6 +74,22 @@ async def test_enter_goes_back_the_text_returns_and_files_stay() -> None:
         await pilot.press(*"/rewind", "space", *"undo", "escape", "enter")
         await settled(pilot, lambda: LAST in chat(app), "what had left")
         assert "Changed since and not undone" not in chat(app)
+
+
+async def test_a_draft_that_is_kept_late_does_not_take_the_place_of_the_text() -> None:
+    engine = asked()
+    app = app_with(engine)
+
+    def keep(state: AgentState, record: Record) -> None:
+        if isinstance(record.event, ConversationRewound):
+            engine.store.dispatch(DraftSaved(text=""))
+
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        engine.store.watch(keep)
+        await pilot.press("down", "enter")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert app.bench.composer.draft == "Now rename cap to limit everywhere it is used"
 
 
 async def test_only_a_second_b_undoes_files() -> None:

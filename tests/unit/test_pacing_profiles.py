@@ -37,6 +37,8 @@ from duckflow_tui.state.decision import TaskProfile as T
         ("この命題を証明して", T.COMPLEX_REASONING),
         ("blue elephants", None),
         ("", None),
+        # Two megabytes pasted, in one word: looked at whole, it would take hours.
+        pytest.param("x" * 2_000_000 + "\nexplain this module", T.CODE_ANALYSIS, id="pasted"),
     ],
 )
 def test_a_request_is_guessed_in_both_languages(text: str, profile: T | None) -> None:

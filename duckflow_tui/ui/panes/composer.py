@@ -128,6 +128,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._completions = completions
         self._offer = offer
         self._completing: Worker[None] | None = None
+        self._asked: Token | None = None  # what the list is made for
         self._pastes = FoldedPastes()
         self._order = InOrder()
         self._recalled: int | None = None  # place in the history, None for the draft
@@ -290,7 +291,7 @@ class Composer(TextArea, inherit_bindings=False):
 
     def action_take_or_queue(self) -> None:
         if self._completions.is_open:
-            self.take(self._completions.chosen)
+            self.take(self._chosen())
         elif not self.text:
             self._write_suggested()
         elif self.work != "none":
@@ -325,6 +326,12 @@ class Composer(TextArea, inherit_bindings=False):
         self.move_cursor(result.end_location)
         self._completions.close()
 
+    def _chosen(self) -> Candidate | None:
+        """The chosen row, unless the list is still that of what stood there before."""
+        if self._completing is None or not self._completing.is_finished:
+            return None
+        return self._completions.chosen if self._token() == self._asked else None
+
     def _token(self) -> Token | None:
         row, column = self.cursor_location
         return token_at(self.document.get_line(row), column, first_line=row == 0)
@@ -338,6 +345,7 @@ class Composer(TextArea, inherit_bindings=False):
                 self._completing.cancel()
             return
         self._dismissed = ""
+        self._asked = token
         self._completing = self.run_worker(
             partial(self._offer, token), group="completion", exclusive=True, exit_on_error=False
         )
@@ -397,10 +405,9 @@ class Composer(TextArea, inherit_bindings=False):
             result = self.replace("\n", (row, column - 1), (row, column))
             self.move_cursor(result.end_location)
             return
-        chosen = self._completions.chosen
         token = self._token()
-        if chosen is not None and token is not None and token.kind == "command":
-            self.take(chosen)
+        if token is not None and token.kind == "command":
+            self.take(self._chosen())
         self.submit()
 
     def _delete_chip(self, key: str) -> bool:
