@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -139,15 +138,13 @@ async def test_escape_right_behind_y_takes_it_back() -> None:
         ("1", GateChoice.ALTERNATIVE),
     ],
 )
-async def test_an_answer_alone_is_taken_at_once(key: str, choice: GateChoice) -> None:
+async def test_an_answer_alone_needs_no_other_key(key: str, choice: GateChoice) -> None:
     app = GateApp(gate(step_id="step_1", can_grant_step=True))
     async with app.run_test(size=(120, 40)) as pilot:
         await at_gate(pilot)
-        pressed = time.monotonic()
         burst(app, key)
         await settled(pilot, lambda: bool(app.answers), "the answer")
         assert app.answers[0].choice is choice
-        assert time.monotonic() - pressed < 0.3  # HOLD, and what a busy machine adds
 
 
 async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it() -> None:
