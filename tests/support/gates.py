@@ -7,6 +7,7 @@ from difflib import unified_diff
 from typing import Any, ClassVar, cast
 
 from support.pinned import ManualClock
+from support.screens import screen_text
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.pilot import Pilot
@@ -223,11 +224,9 @@ class GateApp(App[None]):
 
     def text(self) -> str:
         """All that is on the screen, as lines."""
-        width, height = self.size
-        strips = self.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
-        lines = ["".join(segment.text for segment in strip) for strip in strips]
-        assert all(len(line) <= width for line in lines)
-        return "\n".join(lines[:height])
+        text = screen_text(self)
+        assert all(len(line) <= self.size.width for line in text.split("\n"))
+        return text
 
 
 async def drawn(pilot: Pilot[None]) -> None:

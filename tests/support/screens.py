@@ -1,7 +1,10 @@
-"""What a widget shows, as text."""
+"""What a widget or the whole screen shows, as text."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from textual.app import App
 from textual.widget import Widget
 
 
@@ -9,3 +12,9 @@ def shown(widget: Widget) -> str:
     """The rows of the widget that are in sight, without the spaces at their ends."""
     lines = widget.render_lines(widget.outer_size.region)
     return "\n".join(strip.text.rstrip() for strip in lines)
+
+
+def screen_text(app: App[Any]) -> str:
+    """The lines of the screen on top, as a terminal gets them."""
+    strips = app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
+    return "\n".join(strip.text for strip in strips)

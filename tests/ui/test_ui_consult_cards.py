@@ -18,6 +18,7 @@ from support.consults import (
     situation,
 )
 from support.pinned import ManualClock
+from support.screens import screen_text
 from textual import events
 from textual.pilot import Pilot
 
@@ -35,14 +36,6 @@ HOSTILE = "\x1b[2Jwipe [/] [bold]loud[/bold] \u202etxt"
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
 CARDS = [*(consultation(pattern) for pattern in Pattern), escalation(), budget()]
 CHOICES = [(card, option) for card in CARDS for option in card.options]
-
-
-def shown(app: DuckflowApp) -> str:
-    """Everything on the screen."""
-    return "\n".join(
-        "".join(segment.text for segment in strip)
-        for strip in app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
-    )
 
 
 def named(value: object) -> str:
@@ -136,7 +129,7 @@ async def test_a_card_asks_and_offers_numbers(card: Card) -> None:
     """Covers S0-38."""
     app = app_with(FakeEngine(at_work("en", card)))
     async with standing(app, 120, 50):
-        text = shown(app)
+        text = screen_text(app)
         words = Catalogue("en")
         about = card.situation.pattern if card.situation is not None else card.kind
         assert words(f"consult.question.{about}") in text
@@ -153,7 +146,7 @@ async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else() -> None:
     async with standing(app) as pilot:
         await at_card(pilot)
         await pilot.press("+")
-        await settled(pilot, lambda: "“+” is no choice here: 1 2 3 4 m" in shown(app))
+        await settled(pilot, lambda: "“+” is no choice here: 1 2 3 4 m" in screen_text(app))
         assert fake.card_answers == []
     fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
     async with standing(app_with(fake)) as pilot:
@@ -165,7 +158,7 @@ async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else() -> None:
 async def test_the_limit_says_what_was_reached() -> None:
     app = app_with(FakeEngine(at_work("en", consultation(Pattern.LIMIT))))
     async with standing(app):
-        text = shown(app)
+        text = screen_text(app)
         assert "reached  the failing test is found" in text
         assert "Two discounts are applied one after the other" in text
 
@@ -180,7 +173,7 @@ async def test_any_other_key_is_refused_with_a_hint(key: str, size: tuple[int, i
     async with standing(app, *size) as pilot:
         await at_card(pilot)
         await pilot.press(key)
-        await settled(pilot, lambda: "is no choice here: 1 2 3 4 m" in shown(app), "the hint")
+        await settled(pilot, lambda: "is no choice here: 1 2 3 4 m" in screen_text(app), "the hint")
         assert fake.card_answers == []
         assert app.bench.focused is app.bench.question
         wait(app)
@@ -207,13 +200,13 @@ async def test_escape_leaves_it_open_and_says_how_to_come_back() -> None:
         await at_card(pilot)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
-        await settled(pilot, lambda: "Left open" in shown(app), "the word")
+        await settled(pilot, lambda: "Left open" in screen_text(app), "the word")
         assert fake.card_answers == []
         assert fake.store.state.cards != ()
         await at_card(pilot)
         await pilot.press("3")
         assert await answered(fake, pilot) == ("keep_going", "")
-        assert "Left open" not in shown(app)
+        assert "Left open" not in screen_text(app)
 
 
 async def test_a_card_takes_no_focus_and_digits_stay_digits() -> None:
@@ -292,11 +285,11 @@ async def test_arrows_scroll_a_card_that_leads_nowhere() -> None:
     app = app_with(FakeEngine(at_work("en", escalation(collected=collected))))
     async with standing(app) as pilot:
         await at_card(pilot)
-        assert "file0.py" in shown(app)
+        assert "file0.py" in screen_text(app)
         await pilot.press(*["down"] * 12)
-        await settled(pilot, lambda: "file0.py" not in shown(app))
+        await settled(pilot, lambda: "file0.py" not in screen_text(app))
         await pilot.press(*["up"] * 12)
-        await settled(pilot, lambda: "file0.py" in shown(app))
+        await settled(pilot, lambda: "file0.py" in screen_text(app))
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -315,7 +308,7 @@ def test_causes_and_guesses_have_words(pattern: Pattern) -> None:
 async def test_the_model_is_told_apart_from_the_app() -> None:
     app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))))
     async with standing(app, 160):
-        text = shown(app)
+        text = screen_text(app)
         assert f"its view  {SAYS}  A fixture sets the price" in text
         assert "likely    It waits for another result" in text
 
@@ -323,7 +316,7 @@ async def test_the_model_is_told_apart_from_the_app() -> None:
 async def test_what_was_tried_says_how_it_went_and_how_often() -> None:
     app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))))
     async with standing(app, 160):
-        text = shown(app)
+        text = screen_text(app)
         assert "✗ 4× shell pytest -q tests/test_pricing.py: 1 failed" in text
         assert "✓ 2× read src/shop/pricing.py" in text
 
@@ -348,7 +341,7 @@ async def test_foreign_text_is_text(size: tuple[int, int]) -> None:
     for card in (stuck, over):
         app = app_with(FakeEngine(at_work("en", card)))
         async with standing(app, *size):
-            text = shown(app)
+            text = screen_text(app)
             assert "\x1b" not in text
             assert "\u202e" not in text
             if size[0] == 160:
@@ -360,7 +353,7 @@ async def test_the_report_says_what_was_collected_in_100_characters() -> None:
     card = escalation(collected=(("log", "x" * 300),))
     app = app_with(FakeEngine(at_work("en", card)))
     async with standing(app, 300, 60):
-        text = shown(app)
+        text = screen_text(app)
         assert f"log: {'x' * 100}…" in text
         assert "x" * 101 not in text
         assert "3 of 3 attempts made · 0.62 of 1 reached" in text
@@ -377,10 +370,12 @@ async def test_an_answered_card_stays_in_the_chat(language: str) -> None:
         words = Catalogue(language)
         heading = words("consult.heading.confusion")
         answer = words("card.answered.top_requirement_because", text="tests")
-        await settled(pilot, lambda: f"{heading}  " in shown(app) and answer in shown(app))
+        await settled(
+            pilot, lambda: f"{heading}  " in screen_text(app) and answer in screen_text(app)
+        )
         await pilot.press("ctrl+o")
         guess = words("consult.label.likely")
-        await settled(pilot, lambda: guess in shown(app), "what it said")
+        await settled(pilot, lambda: guess in screen_text(app), "what it said")
 
 
 # --- reviews --------------------------------------------------------------------------------------
@@ -451,5 +446,5 @@ async def test_foreign_text_of_a_review_is_text(width: int) -> None:
     async with standing(app, width, 40) as pilot:
         await pilot.press("ctrl+o")
         await pilot.pause()
-        assert "\x1b" not in shown(app)
-        assert "\u202e" not in shown(app)
+        assert "\x1b" not in screen_text(app)
+        assert "\u202e" not in screen_text(app)

@@ -24,6 +24,7 @@ from support.plans import (
     report_card,
     working,
 )
+from support.screens import screen_text
 from textual.pilot import Pilot
 
 from duckflow_tui.state.cards import Card
@@ -47,14 +48,6 @@ from duckflow_tui.ui.screens.board import Board
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (60, 20)], ids=["M", "S"])
 LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
-
-
-def screen(app: DuckflowApp) -> str:
-    """Everything on the screen."""
-    return "\n".join(
-        "".join(segment.text for segment in strip)
-        for strip in app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
-    )
 
 
 def chat(app: DuckflowApp) -> list[str]:
@@ -113,7 +106,7 @@ async def test_a_focused_card_takes_the_pane_beside_it_and_gives_it_back() -> No
         narrow = app.bench.question.size.width
         await at_question(pilot, app)
         await settled(pilot, lambda: app.bench.question.size.width > narrow + 20, "the room")
-        assert "…+" not in screen(app)
+        assert "…+" not in screen_text(app)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.question.size.width == narrow, "the pane")
 
@@ -156,7 +149,7 @@ async def test_every_key_that_only_pages_says_so(language: str) -> None:
         shows = app.words("gate.key.next", count=unseen)
         assert (hints[0].letter, hints[0].text) == ("y o", shows)
         assert app.words("card.plan.run_steps") not in [hint.text for hint in hints]
-        assert f" y o  {shows}" in screen(app)
+        assert f" y o  {shows}" in screen_text(app)
 
 
 async def test_to_skip_says_which_steps_need_the_step() -> None:
@@ -164,7 +157,7 @@ async def test_to_skip_says_which_steps_need_the_step() -> None:
     app = app_with(FakeEngine(store))
     async with standing(app, 120, 40) as pilot:
         await settled(pilot, lambda: app.bench.question.card is not None)
-        assert "skip it needed by 3" in screen(app)
+        assert "skip it needed by 3" in screen_text(app)
 
 
 # --- the plan ------------------------------------------------------------------------------------
@@ -177,7 +170,7 @@ async def test_s_in_the_plan_warns_of_steps_that_need_it_and_a_second_s_skips() 
     async with standing(app, 120, 40) as pilot:
         await in_plan(pilot, app)
         await pilot.press("s")
-        await settled(pilot, lambda: "Needed by 2" in screen(app), "the warning")
+        await settled(pilot, lambda: "Needed by 2" in screen_text(app), "the warning")
         assert fake.plan.asked == []
         await pilot.press("down", "up", "s")
         assert fake.plan.asked == []
@@ -212,12 +205,12 @@ async def test_the_focused_plan_unfolds_beside_a_gate_and_names_its_keys(languag
         await in_plan(pilot, app)
         await settled(pilot, lambda: app.bench.plan.size.height > 4, "the plan")
         assert app.bench.diff.view.size.height >= 4
-        shown = "".join(screen(app).split())
+        shown = "".join(screen_text(app).split())
         for part in app.words("plan.keys").split(" · "):
             assert "".join(part.split()) in shown
         app.bench.plan.problem = " ".join(["a long reason why it cannot be"] * 5)
         await pilot.pause()
-        assert screen(app).count("a long reason") >= 3
+        assert screen_text(app).count("a long reason") >= 3
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.plan.size.height == 1, "the fold again")
 
@@ -259,7 +252,7 @@ async def test_a_call_that_waits_for_the_user_does_not_spin(
         store.dispatch(TurnPaused())
         await settled(pilot, lambda: says(app, app.words("transcript.needs_you")), "the mark")
         assert not any(sign in line for line in chat(app) for sign in (*SPINNER, STILL))
-        assert "no output" not in screen(app)
+        assert "no output" not in screen_text(app)
 
 
 @LANGUAGES
@@ -299,7 +292,7 @@ async def test_an_own_command_is_listed_and_can_be_ended_alone() -> None:
         app.bench.composer.write("/ps")
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, Board), "the board")
-        assert "sleep 60" in screen(app)
+        assert "sleep 60" in screen_text(app)
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE)
         await pilot.press("e")
@@ -343,5 +336,5 @@ def answering(name: str, text: str) -> AssistantMessage:
 async def test_the_header_speaks_the_language(size: tuple[int, int]) -> None:
     app = app_with(FakeEngine(working("ja")), language="ja")
     async with standing(app, *size):
-        assert "EXECUTION" not in screen(app)
-        assert "実行段階" in screen(app)
+        assert "EXECUTION" not in screen_text(app)
+        assert "実行段階" in screen_text(app)

@@ -21,6 +21,7 @@ from support.plans import (
     report_card,
     working,
 )
+from support.screens import screen_text
 from textual import events
 from textual.pilot import Pilot
 
@@ -34,14 +35,6 @@ from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
 HOSTILE = "\x1b[2Jwipe \u202e[b]bold[/b]"
-
-
-def shown(app: DuckflowApp) -> str:
-    """Everything on the screen."""
-    return "\n".join(
-        "".join(segment.text for segment in strip)
-        for strip in app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
-    )
 
 
 async def at_card(pilot: Pilot[int]) -> DuckflowApp:
@@ -193,7 +186,7 @@ async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
         await at_card(pilot)
         pages = 0
         while app.bench.question.unseen():
-            assert f" y o  show {app.bench.question.unseen()} more" in shown(app)
+            assert f" y o  show {app.bench.question.unseen()} more" in screen_text(app)
             assert fake.card_answers == []
             await pilot.press(key)
             await pilot.pause()
@@ -201,7 +194,7 @@ async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
             pages += 1
             assert pages < 20
         assert pages > 1
-        assert "60 Step number 60" in shown(app)
+        assert "60 Step number 60" in screen_text(app)
         await pilot.press(key)
         assert await answered(fake, pilot) == ("run_all" if key == "y" else "run_steps", "")
 
@@ -215,7 +208,7 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved() -> None:
         other = draft(goal="something else")
         app.bench.question.ask(store.state.cards[0], other, 1)
         await pilot.press("y")
-        await settled(pilot, lambda: "the plan changed meanwhile" in shown(app))
+        await settled(pilot, lambda: "the plan changed meanwhile" in screen_text(app))
         assert fake.card_answers == []
 
 
@@ -279,7 +272,7 @@ async def test_typing_right_behind_an_answer_goes_to_the_composer() -> None:
 async def test_a_difference_says_what_becomes_of_each_step() -> None:
     app = app_with(FakeEngine(working(cards=(change_card(reason="the receipt is wrong too"),))))
     async with standing(app, 160):
-        text = shown(app)
+        text = screen_text(app)
         assert "1 added, 1 changed" in text
         assert "+ 3 Check the receipt too · needs 2" in text
         assert "~ 4 Test combinations of discounts · needs 3" in text
@@ -291,7 +284,7 @@ async def test_a_report_tells_figures_of_the_app_from_words_of_the_model() -> No
     """Covers S2-20."""
     app = app_with(FakeEngine(working(cards=(report_card(failed_report()),))))
     async with standing(app, 160):
-        text = shown(app)
+        text = screen_text(app)
         assert "failed · 2 done, 1 failed, 1 skipped · 3 calls · 1:03" in text
         assert f"{SAYS}  pytest could not import the package" in text
         assert f"{SAYS}  1 Set PYTHONPATH to src" in text
@@ -303,7 +296,7 @@ async def test_words_of_a_model_on_a_card_are_made_visible() -> None:
     store.state.plans, store.state.cards = (plan,), (plan_card(plan),)
     app = app_with(FakeEngine(store))
     async with standing(app, 160):
-        text = shown(app)
+        text = screen_text(app)
         assert "[b]bold[/b]" in text
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -351,7 +344,7 @@ async def test_t_does_nothing_where_no_step_runs() -> None:
         await pilot.press("t")
         await pilot.pause()
         assert fake.answers == []
-        assert "this step" not in shown(app)
+        assert "this step" not in screen_text(app)
 
 
 def command(**fields: Any) -> Any:
@@ -366,7 +359,7 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
     store.state.gates = (command(),)
     app = app_with(FakeEngine(store))
     async with standing(app):
-        text = shown(app)
+        text = screen_text(app)
         assert "runs       pytest -q" in text
         assert "&& ls" in text
         assert "NONE: nothing holds this command" in text
@@ -381,7 +374,7 @@ async def test_the_word_is_wanted_before_anything_is_allowed() -> None:
     async with standing(app, 120, 50) as pilot:
         await at_gate(pilot, app)
         await pilot.press("y", *"yes", "enter")
-        await settled(pilot, lambda: "that is not the word" in shown(app))
+        await settled(pilot, lambda: "that is not the word" in screen_text(app))
         assert fake.answers == []
         await pilot.press(*"unsandboxed", "enter")
         await settled(pilot, lambda: bool(fake.answers))
@@ -448,7 +441,7 @@ async def test_the_step_at_a_report_is_marked_in_the_plan() -> None:
     store.state.plans = (plan.with_step(step),)
     app = app_with(FakeEngine(store))
     async with standing(app) as pilot:
-        await settled(pilot, lambda: "◆ 2 Fix the calculation" in shown(app))
+        await settled(pilot, lambda: "◆ 2 Fix the calculation" in screen_text(app))
         assert store.state.plans[0].plan_id == PLAN
         assert step.step_id == FIX
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from support.app_states import settled
 from support.pinned import ManualClock
 from support.plan_talk import PROPOSE, plan_reply, report_reply, tasks_reply, write
+from support.seat import Seat
 from support.session import GOOD, action, decision, done
-from textual.pilot import Pilot
 
 from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
 from duckflow_tui.places import Places
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE_UNASKED
 from duckflow_tui.ui.session_host import AppOptions
 
 REPLIES = Script(
@@ -42,46 +40,13 @@ REPLIES = Script(
 )
 
 
-@dataclass
-class Seat:
-    """Someone at the keyboard, who sees the screen and nothing else."""
-
-    app: DuckflowApp
-    pilot: Pilot[int]
-    clock: ManualClock
-
-    @property
-    def screen(self) -> str:
-        strips = self.app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
-        return "\n".join("".join(part.text for part in strip) for strip in strips)
-
-    async def sees(self, *words: str) -> None:
-        """Wait until all of this is on the screen."""
-        try:
-            await settled(self.pilot, lambda: all(word in self.screen for word in words))
-        except AssertionError:
-            missing = [word for word in words if word not in self.screen]
-            raise AssertionError(f"{missing} did not come:\n{self.screen}") from None
-
-    async def says(self, text: str) -> None:
-        await self.pilot.press(*("space" if c == " " else c for c in text), "enter")
-
-    async def decides(self, key: str) -> None:
-        """Go to what waits, look at it for a moment, and press the key."""
-        bench = self.app.bench
-        if bench.focused is bench.composer:  # from a gate to the next one it stays there
-            await self.pilot.press("enter")
-        await settled(self.pilot, lambda: bench.focused in (bench.card, bench.question))
-        self.clock.advance(SETTLE_UNASKED)
-        await self.pilot.press(key)
-
-    async def unfolds(self) -> None:
-        """Look at the tasks of the first step in the plan, and come back."""
-        bench = self.app.bench
-        await self.pilot.press("f3")
-        await settled(self.pilot, lambda: bench.focused is bench.plan, "the plan")
-        await self.pilot.press("home", "right", "escape")
-        await settled(self.pilot, lambda: bench.focused is bench.composer, "the composer")
+async def unfolds(user: Seat) -> None:
+    """Look at the tasks of the first step in the plan, and come back."""
+    bench = user.app.bench
+    await user.pilot.press("f3")
+    await settled(user.pilot, lambda: bench.focused is bench.plan, "the plan")
+    await user.pilot.press("home", "right", "escape")
+    await settled(user.pilot, lambda: bench.focused is bench.composer, "the composer")
 
 
 @asynccontextmanager
@@ -105,7 +70,7 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
     """
     async with ScriptedEndpoint(REPLIES) as server, seat(tmp_path, server) as user:
         work = tmp_path / "work"
-        await user.says("two notes please")
+        await user.types("two notes please")
         await user.sees("› two notes please", "Plan  notes  0/2  draft", "○ 1 first note")
         await user.sees("Enter to decide", "2 second note · needs 1", "step by step")
         assert [r.purpose for r in server.requests] == ["main", "plan"]  # nothing goes on unasked
@@ -114,7 +79,7 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
         await server.reached("the run")
         await user.sees("approved: step by step", "I list the first step.")
         await user.sees("○ 1 first note", "2 tasks")
-        await user.unfolds()
+        await unfolds(user)
         await user.sees("○ write a.txt", "○ write index.txt", "0/2")
         assert list(work.iterdir()) == []
         server.release("the run")
