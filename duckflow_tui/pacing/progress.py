@@ -107,7 +107,7 @@ class ProgressWatch:
         """What the loop that ran these calls showed. ``steps_done``: of the plan, by now."""
         loop = _Loop()
         for message in messages:
-            if message.by_user or message.for_requirement or message.result.outcome not in _RAN:
+            if message.result.outcome not in _RAN:
                 continue
             loop.ran.append(message)
             self._judge(message, loop)

@@ -13,7 +13,6 @@ from duckflow_tui.state.events import (
     GateOpened,
     GateWithdrawn,
     GrantAdded,
-    SessionResumed,
     StateError,
 )
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice
@@ -127,8 +126,6 @@ class GateBroker:
                 if gate is not None and answer.choice in _LASTING:
                     grant = grant_for(gate, self._ids("grant"), answer.choice)
                     self._store.dispatch(GrantAdded(grant=grant))
-            case SessionResumed():
-                self._open.clear()
             case GateWithdrawn(gate_id=gate_id, reason=reason):
                 self._open.pop(gate_id, None)
                 waiting = self._waiting.get(gate_id)

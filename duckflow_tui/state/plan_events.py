@@ -393,18 +393,10 @@ def _with_progress(new: Step, old: Step | None) -> Step:
             description=new.description,
             depends_on=new.depends_on,
         )
-    same = (new.name, new.description, new.depends_on) == (
-        old.name,
-        old.description,
-        old.depends_on,
-    )
-    return old.model_copy(
-        update={
-            "name": new.name,
-            "description": new.description,
-            "depends_on": new.depends_on,
-            "task_list": old.task_list
-            if same
-            else tuple(t for t in old.task_list if not t.status.is_open),
-        }
-    )
+    words = {"name": new.name, "description": new.description, "depends_on": new.depends_on}
+    changed = old.model_copy(update=words)
+    if changed == old:
+        return old
+    # What was listed for the old meaning says nothing about the new one.
+    ended = tuple(t for t in old.task_list if not t.status.is_open)
+    return changed.model_copy(update={"task_list": ended})

@@ -189,11 +189,7 @@ def _changed(old: Step, edit: PlanEdit) -> Step:
         "description": edit.description,
         "depends_on": edit.depends_on,
     }
-    update: dict[str, object] = {key: value for key, value in said.items() if value is not None}
-    if any(getattr(old, key) != value for key, value in update.items()):
-        # What was listed for the old meaning says nothing about the new one.
-        update["task_list"] = tuple(t for t in old.task_list if not t.status.is_open)
-    return old.model_copy(update=update)
+    return old.model_copy(update={key: value for key, value in said.items() if value is not None})
 
 
 def _index(steps: Sequence[Step], step_id: str) -> int:

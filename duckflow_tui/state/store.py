@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen
 from duckflow_tui.state.clock import Clock
 from duckflow_tui.state.events import Event, StateError
-
-T = TypeVar("T")
 
 log = logging.getLogger("duckflow.store")
 
@@ -88,21 +86,6 @@ class Store:
                 self._watchers.remove(watcher)
 
         return forget
-
-    def select(
-        self, getter: Callable[[AgentState], T], callback: Callable[[T], None]
-    ) -> Unsubscribe:
-        """Call ``callback(new)`` whenever the slice is not the same object as before."""
-        last = getter(self.state)
-
-        def check(state: AgentState, record: Record) -> None:
-            nonlocal last
-            new = getter(state)
-            if new is not last:
-                last = new
-                callback(new)
-
-        return self.watch(check)
 
     def dispatch(self, event: Event) -> None:
         """Apply, record, tell the watchers. A dispatch from within a watcher waits its turn,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support.plan_talk import (
     PROPOSE,
     answer,
@@ -232,7 +233,7 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
         replies={
             "main": (PROPOSE, done("Run it."), done("It did not work.")),
             "plan": (plan_reply("first note", "second note"),),
-            "tasks": tuple(tasks_reply(read) for _ in range(3)),
+            "tasks": (*(tasks_reply(read) for _ in range(3)), tasks_reply(write("never.txt"))),
             "report": (report_reply("completed", cause="the file is missing"),),
         }
     )
@@ -244,6 +245,7 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
         environ={"DUCKFLOW_EXECUTION__MODE": "tasklist"},
     ) as running:
         end = await running.turn("two notes please")
+        assert len(running.server.of("tasks")) == 3
         report = running.events(ReportAdded)[0].message.report
         assert report.status == "failed"  # computed, whatever the model says
         assert report.cause == "the file is missing"
@@ -528,6 +530,9 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
         assert statuses(running.state) == [WorkStatus.PENDING]
         await answer(running, "go_on")
         assert (await running.ended()).outcome == "done"
+        plan = running.state.active_plan
+        assert plan is not None
+        assert not plan.steps[0].break_before  # passed once, it is off
 
 
 async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -> None:
@@ -622,6 +627,33 @@ async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: P
         for word in ("file_ops.fly", "previous_result", "later"):
             assert word in result.text
         assert len(running.results()) == 1
+
+
+@pytest.mark.parametrize("needs", [[], ["1"]])
+async def test_a_list_is_run_as_it_is_only_where_no_task_needs_another(
+    tmp_path: Path, needs: list[str]
+) -> None:
+    """``auto``: tasks that build on each other are decided one after the other. Covers C9."""
+    tasks = tasks_reply(write("a.txt"), write("b.txt", depends_on=needs))
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                decision("I list it.", action("task_tool.generate_list", step_id="1")),
+                done("Run it."),
+                done("All done."),
+            ),
+            "plan": (plan_reply("first note"),),
+            "tasks": (tasks,),
+            "task": (done("Nothing to do."),),
+            "report": (report_reply(),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
+        assert (await running.turn("two notes please")).outcome == "done"
+        (begun,) = [e for e in running.events(StepChanged) if e.status is WorkStatus.IN_PROGRESS]
+        assert begun.mode == ("adaptive" if needs else "tasklist")
+        assert (running.workspace / "b.txt").exists() is not bool(needs)
 
 
 async def test_a_plan_of_many_steps_gets_a_word(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from duckflow_tui.state.events import (
     PlanStatusChanged,
     StateError,
     StepChanged,
+    StepTasksSet,
     TaskChanged,
     WorkFinished,
     WorkStarted,
@@ -123,6 +124,30 @@ def test_a_step_is_found_by_id_number_or_name(given: str) -> None:
     found = find_step(made, given)
     assert found is not None
     assert found.step_id == "step_b"
+
+
+def test_a_name_that_two_steps_have_means_neither() -> None:
+    made = plan(Step(step_id="step_a", name="bake"), Step(step_id="step_b", name="Bake"))
+    assert find_step(made, "bake") is None
+
+
+@pytest.mark.parametrize("said", [{"name": "b2"}, {"description": "x"}, {"depends_on": ()}])
+def test_a_step_that_says_something_else_keeps_only_the_tasks_that_ended(
+    said: dict[str, object],
+) -> None:
+    """What was listed for the old meaning says nothing about the new one."""
+    state = AgentState()
+    PlanProposed(plan=plan(step("a"), step("b", "a"))).apply(state)
+    ended = Task(task_id="t1", operation="x", status=WorkStatus.FAILED)
+    left = Task(task_id="t2", operation="x")
+    for at in ("a", "b"):
+        tasks = tuple(t.model_copy(update={"task_id": f"{at}{t.task_id}"}) for t in (ended, left))
+        StepTasksSet(plan_id="plan_1", step_id=at, tasks=tasks).apply(state)
+    edit = PlanEdit.model_validate({"op": "change", "step_id": "b", **said})
+    PlanRevised(plan=edited(state.plans[0], (edit,)), by="user").apply(state)
+    same, changed = state.plans[0].steps
+    assert [t.task_id for t in same.task_list] == ["at1", "at2"]
+    assert [t.task_id for t in changed.task_list] == ["bt1"]
 
 
 def test_edits_keep_order_and_say_what_cannot_be() -> None:

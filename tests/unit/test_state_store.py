@@ -111,19 +111,18 @@ def test_a_refused_dispatch_from_a_watcher_does_not_reach_the_first_caller() -> 
     assert store.state.status is Status.ERROR
 
 
-def test_select_fires_only_when_its_slice_was_replaced() -> None:
-    """A watcher never sees a stale slice: Covers S4-34."""
+def test_a_watcher_sees_the_state_as_each_event_left_it_until_it_unsubscribes() -> None:
+    """Never a stale one: Covers S4-34."""
     store, _ = make_store()
     seen: list[int] = []
-    forget = store.select(lambda state: state.queue, lambda queue: seen.append(len(queue)))
+    forget = store.watch(lambda state, record: seen.append(len(state.queue)))
     store.dispatch(ModeChanged(mode=ApprovalMode.PLAN))
-    assert seen == []
     queued = QueuedMessage(message_id="m", text="later", at=0.0)
     store.dispatch(MessageQueued(message=queued))
-    assert seen == [1]
+    assert seen == [0, 1]
     forget()
     store.dispatch(QueueItemRemoved(message_id="m"))
-    assert seen == [1]
+    assert seen == [0, 1]
 
 
 async def test_commit_returns_only_after_the_recorder_has_flushed() -> None:
