@@ -10,12 +10,12 @@ from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply, s
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.endpoint import Reply, Script, When
-from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.cards import CardAnswer, CardKind
 from duckflow_tui.state.events import TurnFinished
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import NoticeMessage
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.work import PlanStatus, WorkStatus
+from duckflow_tui.state.work import PlanEdit, PlanStatus, WorkStatus
 
 PENDING, DONE = WorkStatus.PENDING, WorkStatus.COMPLETED
 
@@ -139,6 +139,90 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
         begun = running.server.of("task")[-1]
         assert ("the long second note" in begun.text) is yes
         assert statuses(running.state) == [DONE, DONE, DONE]
+
+
+LONGER = action(
+    "plan_tool.revise", changes=[{"op": "change", "step_id": "1", "name": "the long first note"}]
+)
+
+
+async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
+    tmp_path: Path,
+) -> None:
+    """The user changed the plan while the card was open: a yes to it shows the change anew."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, decision("I change it.", LONGER), done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (writes("a.txt"), writes("b.txt")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await change_card(running)
+        plan = running.state.active_plan
+        assert plan is not None
+        mine = PlanEdit(op="change", step_id=plan.steps[1].step_id, name="my second note")
+        assert await running.engine.plan.edit((mine,)) is None
+        first = await answer(running, "accept")
+        await running.until(lambda s: any(c.card_id != first.card_id for c in s.cards))
+        now = running.state.active_plan
+        assert now is not None
+        assert [step.name for step in now.steps] == ["first note", "my second note"]
+        (again,) = running.state.cards
+        assert again.change is not None
+        assert [s.name for s in again.change.result.steps] == [
+            "the long first note",
+            "my second note",
+        ]
+        await answer(running, "accept")
+        assert (await running.ended()).outcome == "done"
+        assert running.state.active_plan is not None
+        assert running.state.active_plan.steps[0].name == "the long first note"
+
+
+async def test_a_step_whose_change_waits_for_the_user_is_not_begun_by_the_model(
+    tmp_path: Path,
+) -> None:
+    """The turn in which the change was asked for has ended; its question is still open."""
+    begin = action("plan_tool.update_step", step_id="2", status="in_progress")
+    change = {"op": "change", "step_id": "2", "name": "the long second note"}
+    replies = Script(
+        replies={
+            "main": (
+                PROPOSE,
+                done("Run it."),
+                wish(change),
+                done("One is done."),
+                decision("I begin it.", begin),
+                done("As you like."),
+            ),
+            "plan": (plan_reply("first note", "second note", chain=False),),
+            "task": (writes("a.txt"),),
+            "report": (report_reply(),),
+        }
+    )
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(tmp_path, replies, environ=environ) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_steps")
+        await running.gate()
+        await running.engine.send("a longer second one", when="now")
+        await change_card(running)
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        report = next(c for c in running.state.cards if c.kind is CardKind.REPORT)
+        await running.engine.answer_card(
+            CardAnswer(card_id=report.card_id, subject=report.subject, action="stop")
+        )
+        await running.ended()
+        assert [c.kind for c in running.state.cards] == [CardKind.PLAN_CHANGE]
+        await running.turn("begin the second one")
+        (tried,) = [m for m in running.results() if m.operation == "plan_tool.update_step"]
+        assert tried.result.outcome is Outcome.ERROR
+        assert "waits for the user's answer" in tried.result.text
+        assert statuses(running.state) == [DONE, PENDING]
 
 
 async def test_a_step_that_is_dropped_while_it_is_held_back_never_begins(tmp_path: Path) -> None:
