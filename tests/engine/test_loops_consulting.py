@@ -8,6 +8,7 @@ import pytest
 from support.pace_talk import (
     ANALYSIS,
     DIGEST,
+    LONG,
     changes,
     consulted,
     files,
@@ -16,7 +17,8 @@ from support.pace_talk import (
     stuck,
 )
 from support.plan_talk import answer
-from support.session import Session, done, script, session
+from support.reviews import WORDS, judged, lacks, next_plan, story, write
+from support.session import Session, decision, done, script, session
 
 from duckflow_tui.demo.endpoint import Reply, Script
 from duckflow_tui.state.events import (
@@ -209,6 +211,28 @@ async def test_another_source_is_another_model_where_there_is_one(tmp_path: Path
         models = [r.json["model"] for r in s.server.of("main")]
         assert models == ["scripted", "scripted", "second", "second"]
         assert "another model goes on" in s.server.of("main")[2].new_text
+
+
+async def test_another_model_goes_on_only_until_the_attempt_ends(tmp_path: Path) -> None:
+    files(tmp_path / "work", 6)
+    begin = decision("I write.", write("half\n"), requirements=[WORDS], confidence=0.0)
+    unsure = reads("f01.py", confidence=0.0)
+    scripted = story(
+        begin,
+        unsure,
+        done("One."),
+        done("Two."),
+        satisfaction=(judged(0.4), judged(0.9)),
+        missing=(lacks("the reason"),),
+        continuation=(next_plan(),),
+    )
+    roles = {"evaluator": "cli/second"}
+    async with session(tmp_path, scripted, environ=LONG, roles=roles, mode="trusted") as s:
+        await stuck_session(s, Pattern.LOW_CONFIDENCE)
+        await answer(s, "other_source")
+        assert (await s.ended()).outcome == "done"
+        models = [r.json["model"] for r in s.server.of("main")]
+        assert models == ["scripted", "scripted", "second", "scripted"]
 
 
 async def test_the_top_requirement_comes_first_and_the_others_second(tmp_path: Path) -> None:

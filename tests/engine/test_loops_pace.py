@@ -176,6 +176,44 @@ async def test_no_card_comes_twice_within_three_loops(tmp_path: Path) -> None:
         assert [c.loop for c in consultations(s)] == [4, 7, 10]
 
 
+async def test_a_word_of_the_user_begins_the_row_of_low_moods_anew(tmp_path: Path) -> None:
+    """Two in a row would ask; between them the user said how to go on."""
+    files(tmp_path / "work", 3)
+    unsure = [reads(f"f0{n}.py", confidence=0.0) for n in range(3)]
+    held = Reply(decision=unsure[0].decision, hold="a")
+    async with session(tmp_path, script(held, *unsure[1:]), environ=LONG) as s:
+        await s.engine.send("go")
+        await s.server.reached("a")
+        s.engine.pause()
+        s.server.release("a")
+        await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        await s.engine.send("look at f02.py")
+        _, situation = await consulted(s)
+        assert (situation.pattern, situation.loop) == (Pattern.LOW_CONFIDENCE, 3)
+        await answer(s, "keep_approach")
+        s.engine.stop()
+        await s.ended()
+
+
+async def test_a_low_stamina_asks_again_after_it_was_better(tmp_path: Path) -> None:
+    """Covers S0-42."""
+    files(tmp_path / "work", 9)
+    gone = reads(*(f"gone{n}" for n in range(5)))
+    looks = [reads(f"f0{n}.py") for n in range(8)]
+    environ = {"DUCKFLOW_PACEMAKER__MIN": "6", "DUCKFLOW_PACEMAKER__MAX": "6"}
+    async with session(tmp_path, script(gone, *looks), environ=environ) as s:
+        await s.engine.send("go")
+        shown, situation = await consulted(s)
+        assert (situation.cause.code, situation.loop) == ("stamina_low", 3)
+        s.engine.pace.extend(10)
+        await answer(s, "different_approach")
+        await s.until(lambda state: any(c.card_id != shown.card_id for c in state.cards))
+        _, situation = await consulted(s)
+        assert (situation.cause.code, situation.loop) == ("stamina_low", 6)
+        s.engine.stop()
+        await s.ended()
+
+
 async def test_what_the_user_refuses_moves_nothing(tmp_path: Path) -> None:
     """R20."""
     folder = tmp_path / "work"

@@ -158,6 +158,21 @@ async def test_creating_with_directories(workspace: Workspace, root: Path) -> No
     assert stat.S_IMODE((root / "new/deep/b.py").stat().st_mode) == 0o666 & ~umask
 
 
+@pytest.mark.parametrize("bits", [0o4755, 0o2755, 0o6755, 0o1644])
+async def test_new_content_never_runs_as_somebody_else(
+    workspace: Workspace, root: Path, bits: int
+) -> None:
+    """Set-id bits and the sticky bit are not taken over, as where the system writes to a file."""
+    (root / "src" / "a.py").chmod(bits)
+    place = workspace.locate("src/a.py")
+    await workspace.replace(place, b"new", digest(b"a = 1\r\n"))
+    assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == bits & 0o777
+    await workspace.replace(workspace.locate("src/a.py"), b"old", digest(b"new"), mode=bits)
+    assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == bits & 0o777
+    await workspace.replace(workspace.locate("b.py"), b"b", "", mode=bits)
+    assert stat.S_IMODE((root / "b.py").stat().st_mode) == bits & 0o777
+
+
 async def test_creating_never_overwrites(workspace: Workspace, root: Path) -> None:
     """R15: a file that came meanwhile stays, and directories made for ours go again."""
     place = workspace.locate("b.py")

@@ -152,6 +152,20 @@ async def test_files_are_put_back_on_wish_newest_first_and_no_further_than_asked
         assert said(s.state)[-1] == "B."
 
 
+async def test_a_file_that_changed_since_has_to_be_read_again(tmp_path: Path) -> None:
+    """What was read of it stands in the conversation, and is no longer so."""
+    (tmp_path / "work").mkdir()
+    for name in ("a.txt", "same.txt"):
+        (tmp_path / "work" / name).write_text("one\n")
+    reads = (action("file_ops.read_file", path=name) for name in ("a.txt", "same.txt"))
+    replies = script(decision("I read.", *reads), done("Read."), write("a.txt", "two\n"), done())
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("first words")
+        await s.turn("second words")
+        assert await s.engine.rewind.back(id_of(s, "second words")) == ""
+        assert list(s.state.files_read) == ["same.txt"]
+
+
 async def test_a_file_that_the_user_changed_since_is_not_put_back(tmp_path: Path) -> None:
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
