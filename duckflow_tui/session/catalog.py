@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from duckflow_tui.safety.disk import Disk
 from duckflow_tui.session import trash
 from duckflow_tui.session.facts import (
     Piece,
@@ -52,11 +53,13 @@ class Catalog:
         clock: Clock | None = None,
         index: SessionIndex | None = None,
         measure: Callable[[Path], int] = size_of,
+        disk: Disk | None = None,
     ) -> None:
         self.state_dir = state_dir
         self.redact = redact
         self._clock = clock or SystemClock()
         self._measure = measure
+        self._disk = disk
         self._index = index or SessionIndex(state_dir / FILE_NAME)
         self._broken: dict[bytes, tuple[str, SessionFacts]] = {}  # what could not be read
 
@@ -229,14 +232,14 @@ class Catalog:
         path = self.path_of(facts)
         if facts.trashed_at is not None:
             raise NotASession("missing", path)
-        resumed = resume_journal(path, self._clock.now(), redact=self.redact)
+        resumed = resume_journal(path, self._clock.now(), redact=self.redact, disk=self._disk)
         try:
             restored = resumed.restored
             store = Store(restored.state, self._clock, resumed.journal, last_seq=restored.last_seq)
             store.dispatch(event)
         finally:
             health = resumed.journal.close_now()
-        if health.reason is not None or health.durable <= restored.last_seq:
+        if health.durable <= restored.last_seq:
             raise SessionUnreadable(path, OSError(health.detail))
         place = next(p for p in find(self.state_dir, path.name) if p.path == path)
         self._read(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from support.journal_disks import FaultyDisk
 from support.journal_events import said, started, turn
 from support.pinned import ManualClock
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf, whole
@@ -312,6 +314,18 @@ def test_a_name_and_a_pin_stand_in_the_journal(catalog: Catalog) -> None:
     catalog.pin(facts, False)
     again = by_id(catalog.list())["3"]
     assert (again.title[:5], again.pinned) == ("Print", False)
+
+
+def test_a_name_and_a_pin_that_the_disk_did_not_take_are_said_to_be_lost(
+    catalog: Catalog,
+) -> None:
+    facts = by_id(catalog.list())["3"]
+    full = Catalog(catalog.state_dir, disk=FaultyDisk(1, errno.ENOSPC, lasting=True))
+    for act in (lambda: full.rename(facts, "Tax"), lambda: full.pin(facts, True)):
+        with pytest.raises(SessionUnreadable):
+            act()
+    again = by_id(Catalog(catalog.state_dir).list())["3"]
+    assert (again.title, again.pinned) == (facts.title, False)
 
 
 def test_a_long_name_is_cut(catalog: Catalog) -> None:

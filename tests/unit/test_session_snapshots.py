@@ -13,8 +13,9 @@ from support.journal_disks import drive, read, seqs, until
 from support.journal_events import said, started, turn
 from support.pinned import ManualClock
 
-from duckflow_tui.session.framing import encode
+from duckflow_tui.session.framing import Frame, encode, scan
 from duckflow_tui.session.journals import resume_journal
+from duckflow_tui.session.payload import as_bytes
 from duckflow_tui.session.state_image import IN_FLIGHT, NotAnImage, capture, pieces, restored
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.events import (
@@ -184,6 +185,55 @@ async def test_a_snapshot_of_another_journal_is_passed_over(tmp_path: Path) -> N
     found = read(path)
     assert found.snapshot == 0
     assert found.read.lost() == 1
+
+
+async def test_a_snapshot_made_after_a_record_that_says_something_else_is_passed_over(
+    tmp_path: Path,
+) -> None:
+    """The record is where the snapshot says, has its number and is whole, but is another one."""
+    path = await session(tmp_path)
+    older, newer = sorted(int(p.stem.split("-")[1]) for p in path.glob("snapshot-*"))
+    journal = path / "journal-1.d1"
+    data = journal.read_bytes()
+    with journal.open("rb") as file:
+        frame = next(f for f in scan(file) if isinstance(f, Frame) and f.seq == newer)
+    at = frame.body.index(b'"at":') + len(b'"at":')
+    body = frame.body[:at] + (b"2" if frame.body[at : at + 1] != b"2" else b"3")
+    other = encode(newer, body + frame.body[at + 1 :])
+    assert len(other) == frame.end - frame.start
+    journal.write_bytes(data[: frame.start] + other + data[frame.end :])
+    assert read(path).snapshot == older
+
+
+@pytest.mark.parametrize("wrong", [{"app": "0.0.1"}, {"schema": 99}])
+async def test_a_snapshot_of_another_version_is_passed_over(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    path = await session(tmp_path)
+    older, newer = sorted(int(p.stem.split("-")[1]) for p in path.glob("snapshot-*"))
+    snapshot = path / f"snapshot-{newer}.d1"
+    head, rest = snapshot.read_bytes().split(b"\n", 1)
+    fields = json.loads(head[head.index(b"{") :])
+    snapshot.write_bytes(encode(0, as_bytes({**fields, **wrong})) + rest)
+    assert read(path).snapshot == older
+    snapshot.write_bytes(encode(0, as_bytes(fields)) + rest)
+    assert read(path).snapshot == newer
+
+
+@pytest.mark.parametrize("piece", [1, 2])
+async def test_a_piece_of_a_snapshot_whose_checksum_is_wrong_is_not_believed(
+    tmp_path: Path, piece: int
+) -> None:
+    """It would read as well as the right one."""
+    path = await session(tmp_path)
+    older, newer = sorted(int(p.stem.split("-")[1]) for p in path.glob("snapshot-*"))
+    snapshot = path / f"snapshot-{newer}.d1"
+    lines = snapshot.read_bytes().splitlines(keepends=True)
+    before = lines[piece].split(b" ", 4)
+    before[2] = b"%08x" % (int(before[2], 16) ^ 1)
+    lines[piece] = b" ".join(before)
+    snapshot.write_bytes(b"".join(lines))
+    assert read(path).snapshot == older
 
 
 async def test_stays_too_short_for_a_snapshot_make_one_together(tmp_path: Path) -> None:
