@@ -17,6 +17,7 @@ from typing import IO
 
 import pytest
 from support.journal_disks import gates, read
+from support.whole import rounds
 
 from duckflow_tui.session.folders import places
 from duckflow_tui.session.restore import Restored
@@ -25,9 +26,9 @@ from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome
 
-SHARES = 4  # of the kills, so that they spread over the processes of a run
-KILLS = 50  # of a share
-FOLDERS = 5  # each is taken up again after each of its kills
+SHARES = rounds(4, 1)  # of the kills, so that they spread over the processes of a run
+FOLDERS = rounds(5, 2)  # each is taken up again after each of its kills
+KILLS = 10 * FOLDERS  # of a share
 SEED = 20_251_122
 LONGEST = 0.8  # seconds that a worker works before it is killed
 DEADLINE = 30.0  # seconds that a worker may be silent
@@ -166,7 +167,10 @@ def check(folder: Path, told: Told) -> Restored | None:
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_no_kill_of_the_engine_loses_or_approves_anything(tmp_path: Path, share: int) -> None:
-    """Promise 4: 200 kills of engine, journal and files at random moments, resumed each time."""
+    """Promise 4: 200 kills of engine, journal and files at random moments, resumed each time.
+
+    20 kills unless ``DUCKFLOW_TEST_WHOLE=1``.
+    """
     chance = random.Random(SEED + share)
     folders = [tmp_path / f"s{number}" for number in range(FOLDERS)]
     told = {folder: Told() for folder in folders}
