@@ -5,45 +5,37 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from duckflow_tui.assets import asset_folder
+from duckflow_tui.agent.budget import BudgetLimits
+from duckflow_tui.agent.parts import Spawn, TurnLimits
 from duckflow_tui.compose import Choice, secrets_of
+from duckflow_tui.engine import Engine, EngineParts, counted
+from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
+from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.endpoints import Roles
-from duckflow_tui.llm.names import wire_name
 from duckflow_tui.llm.service import LLMService
-from duckflow_tui.loops.budget import BudgetLimits
-from duckflow_tui.loops.cards import ModeAnswers
-from duckflow_tui.loops.engine import Engine, EngineParts
-from duckflow_tui.loops.memory_keys import counted
-from duckflow_tui.loops.parts import TurnLimits
-from duckflow_tui.loops.spawning import Spawn
-from duckflow_tui.pacing.pacemaker import Pacemaker, PaceSettings
-from duckflow_tui.prompting.budget import Budgets
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.layers import ModeChoice
 from duckflow_tui.prompting.questions import QuestionPrompts
-from duckflow_tui.prompting.tokens import ScriptCounter
 from duckflow_tui.prompting.window import KEPT, Cut
-from duckflow_tui.safety.command_rules import NamedRules
-from duckflow_tui.safety.gates import GateBroker, NoConsent
+from duckflow_tui.safety.command_risk import NamedRules
+from duckflow_tui.safety.desk import GateBroker, ModeAnswers, NoConsent
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.branch import branch_of
-from duckflow_tui.session.memory_text import KINDS, MemoryWords
+from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
 from duckflow_tui.session.past import RecordedPast
-from duckflow_tui.session.project_memory import ProjectMemory
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.settings import PacemakerSettings
-from duckflow_tui.state.agent import SessionInfo
-from duckflow_tui.state.base import one_line
-from duckflow_tui.state.clock import SystemClock
+from duckflow_tui.state.base import SystemClock, one_line, random_id
 from duckflow_tui.state.decision import PromptPattern, TaskProfile
-from duckflow_tui.state.events import SessionStarted
-from duckflow_tui.state.ids import random_id
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
 from duckflow_tui.state.prompt import Prompt
+from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.usage import Role
 from duckflow_tui.tools.background import BackgroundCommands
@@ -57,7 +49,7 @@ from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.watch import FileWatcher
 from duckflow_tui.tools.watchdog import Watchdog
-from duckflow_tui.ui.i18n import LANGUAGES, Catalogue
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
 
 def build(

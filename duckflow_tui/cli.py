@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from duckflow_tui.ending import Ending
     from duckflow_tui.places import Places
     from duckflow_tui.session.faults import SessionFault
-    from duckflow_tui.setting_problems import SettingProblem
+    from duckflow_tui.settings import SettingProblem
     from duckflow_tui.ui.first_frame import FirstFrame
-    from duckflow_tui.ui.i18n import Catalogue
+    from duckflow_tui.words.catalogue import Catalogue
 
 USAGE_ERROR: Final = 2  # also wrong settings
 INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
@@ -165,7 +165,7 @@ def _help_words(arguments: Sequence[str], language: str) -> Callable[[str], str]
 
 
 def _words(language: str) -> Catalogue:
-    from duckflow_tui.ui.i18n import Catalogue
+    from duckflow_tui.words.catalogue import Catalogue
 
     return Catalogue(language)
 
@@ -198,11 +198,11 @@ def _say_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
 
 def _choose(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> Choice:
     from duckflow_tui.compose import Flags, choose, secrets_of
-    from duckflow_tui.session.log import open_log
+    from duckflow_tui.session.faults import open_log
 
     session_id = ""
     if args.resume is not None:
-        from duckflow_tui.choosing import session_named
+        from duckflow_tui.sessions_cli import session_named
 
         session_id = session_named(args.resume, workspace, places.state, _words(language))
     choice = choose(
@@ -240,7 +240,8 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
         return _refuse(say("cli.stream_needs_json"))
     import asyncio
 
-    from duckflow_tui.compose import Ending, Unusable, open_session
+    from duckflow_tui.compose import Unusable, open_session
+    from duckflow_tui.ending import Ending
     from duckflow_tui.headless import HeadlessOptions, run
     from duckflow_tui.session.faults import SessionFault
 
@@ -319,7 +320,7 @@ def _is_asked(args: argparse.Namespace, workspace: Path, places: Places) -> bool
     """Whether the user picks the session that goes on: none was named, and there are several."""
     if args.resume != "":
         return False
-    from duckflow_tui.choosing import several
+    from duckflow_tui.sessions_cli import several
 
     return several(workspace, places.state)
 

@@ -30,19 +30,18 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.session.confirmed import ConfirmedOrigins
-from duckflow_tui.setting_problems import SettingProblem, fault_of
-from duckflow_tui.settings import Loaded, McpSettings, Settings, load
+from duckflow_tui.session.drafts import ConfirmedOrigins
+from duckflow_tui.settings import Loaded, McpSettings, SettingProblem, Settings, fault_of, load
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase_machine import PhaseTable
 from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import Spawn
     from duckflow_tui.demo.stage import Stage
-    from duckflow_tui.loops.engine import Engine
-    from duckflow_tui.loops.spawning import Spawn
+    from duckflow_tui.engine import Engine
     from duckflow_tui.safety.workspace import Workspace
     from duckflow_tui.session.catalog import Catalog
     from duckflow_tui.session.recording import Recording
@@ -142,7 +141,7 @@ def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
     """The rules of this command line; one that would not say exactly what runs is refused."""
     if not flags.allow:
         return ()
-    from duckflow_tui.safety.command_rules import NamedRules, RuleRefused
+    from duckflow_tui.safety.command_risk import NamedRules, RuleRefused
 
     try:
         NamedRules.of(flags.allow)
@@ -301,7 +300,7 @@ def _rooms(*, demo: bool) -> _Rooms:
     if demo:
         import_module("duckflow_tui.demo.stage")
     from duckflow_tui.assembly import build
-    from duckflow_tui.safety.own_process import shield
+    from duckflow_tui.safety.secrets import shield
     from duckflow_tui.taking_up import attend, record
     from duckflow_tui.tools.watchdog import Watchdog
 

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckflow_tui.state.messages import NoticeMessage
+from duckflow_tui.state.conversation import NoticeMessage
 
 if TYPE_CHECKING:
     from duckflow_tui.demo.stage import Stage

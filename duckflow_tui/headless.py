@@ -13,27 +13,20 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
-from duckflow_tui.loops.engine import Engine
+from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.state.agent import AgentState, TurnOutcome, Waiting
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.events import (
-    AssistantReplied,
-    AttemptStarted,
-    LlmWaiting,
-    NoticeAdded,
-    ObjectiveReviewed,
-    OperationFinished,
-    ReportAdded,
-    StepChanged,
-    TurnFinished,
-)
-from duckflow_tui.state.messages import Level, OperationMessage
-from duckflow_tui.state.objective import RequirementState, Review
+from duckflow_tui.state.calls import OperationFinished, OperationMessage
+from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
+from duckflow_tui.state.goal import AttemptStarted, ObjectiveReviewed, RequirementState, Review
+from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.plan_events import ReportAdded, StepChanged
 from duckflow_tui.state.store import Record
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.state.turn import TurnFinished, TurnOutcome
+from duckflow_tui.state.usage import LlmWaiting, Waiting
 from duckflow_tui.ui.figures import figures_words
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "done": 0,

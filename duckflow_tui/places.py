@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from duckflow_tui.glance import MAX_SETTINGS
 
 APP: Final = "duckflow"
+
 FILE_NAME: Final = "settings.toml"
 
 
@@ -67,3 +68,23 @@ def peek_ui(places: Places) -> dict[str, str]:
         return {}
     entries = cast("dict[str, Any]", section)
     return {key: value for key, value in entries.items() if isinstance(value, str)}
+
+
+AssetFolder = Literal["styles", "prompts"]
+
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def asset_folder(name: AssetFolder) -> Path:
+    """The folder of that name; the checkout's comes first, so that edits act at once.
+
+    Raises FileNotFoundError, naming both places, when the installation is incomplete.
+    """
+    checkout = _PACKAGE.parent / name
+    if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.is_dir():
+        return checkout
+    packaged = _PACKAGE / name
+    if packaged.is_dir():
+        return packaged
+    raise FileNotFoundError(f"{name}/ is neither in {checkout} nor in {packaged}")

@@ -15,8 +15,8 @@ from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import find, places
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.state.base import one_line
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.session_words import fault_words, named_rows
+from duckflow_tui.words.catalogue import Catalogue
 
 USAGE_ERROR: Final = 2  # also what cannot be replayed
 SLOWEST: Final = 0.25

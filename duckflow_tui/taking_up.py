@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from duckflow_tui.agent.parts import Notices
 from duckflow_tui.compose import Choice, secrets_of
-from duckflow_tui.loops.engine import Engine
-from duckflow_tui.loops.notices import Notices
+from duckflow_tui.engine import Engine
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.faults import JournalHealth
-from duckflow_tui.session.laying_down import lay_down
 from duckflow_tui.session.recording import (
     NO_SESSION,
     Recording,
@@ -22,12 +21,12 @@ from duckflow_tui.session.recording import (
     resumed_recording,
     unrecorded,
 )
-from duckflow_tui.session.restore import Restored
-from duckflow_tui.state.agent import AgentState, SessionInfo
-from duckflow_tui.state.context import on_the_way
-from duckflow_tui.state.events import JournalChanged, SessionResumed
+from duckflow_tui.session.restore import Restored, lay_down
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.operations import Effect
+from duckflow_tui.state.session import JournalChanged, SessionInfo, SessionResumed
 from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.usage import on_the_way
 
 #: Why a session lives in memory, where the screen has words of its own for it.
 _NAMED = ("no_space", "read_only", "no_permission", "io_error")

@@ -33,8 +33,8 @@ from duckflow_tui.demo.replies import Reply
 from duckflow_tui.demo.story import Story, plan_request, savings_request, tax_request
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.gates import CardKind
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 

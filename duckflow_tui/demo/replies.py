@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from duckflow_tui.llm.names import DECIDE, wire_name
+from duckflow_tui.llm.codec import DECIDE, wire_name
 from duckflow_tui.state.base import JsonObject
 
 #: What the model is told of a gate's answer, in either protocol.

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from duckflow_tui.llm.names import DECIDE
+from duckflow_tui.llm.codec import DECIDE
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.messages import BESIDE_THE_WORK
+from duckflow_tui.state.conversation import BESIDE_THE_WORK
 
 #: The rationale of every answer beside the work. By it a later request knows such an answer, and
 #: the message it answers, from the conversation of the work itself.

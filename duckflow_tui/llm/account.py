@@ -9,8 +9,7 @@ from typing import Final
 from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.state.base import canonical_json
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.base import Clock, canonical_json
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role
 
 _MILLION: Final = 1_000_000

@@ -18,24 +18,21 @@ from openai import AsyncOpenAI, AsyncStream
 from pydantic import ValidationError
 
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Endpoint, is_loopback
-from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.failures import FailureTeller
-from duckflow_tui.llm.life import Life
-from duckflow_tui.llm.retry import Patience, WaitObserver
+from duckflow_tui.llm.endpoints import CREDENTIAL_HEADERS, Endpoint, is_loopback
+from duckflow_tui.llm.errors import FailureTeller, LlmError
+from duckflow_tui.llm.exchange import Patience, WaitObserver
 from duckflow_tui.llm.transport import (
-    CREDENTIAL_HEADERS,
     MAX_BODY,
     PURPOSE_HEADER,
     BodyTooLarge,
     ForeignOrigin,
     HttpRefusal,
+    Life,
     open_http,
     resolves_privately,
 )
 from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, WireModels, read_chunk
-from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.base import Clock, JsonObject
 
 _DONE: Final = b"[DONE]"
 _EVENT_STARTS: Final = (b"data:", b":", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")

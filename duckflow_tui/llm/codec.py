@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.halves import wire_text
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.llm.wire import wire_text
+from duckflow_tui.state.base import IdSource, JsonObject, digest
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message
 from duckflow_tui.state.decision import Action, TurnDecision
-from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
 from duckflow_tui.state.prompt import Prompt
 
 CUT_OFF: Final = " [cut off]"
+
 NO_TEXT: Final = "(no text)"
+
 CUT_BY_LIMIT: Final = (
     "your reply was cut at the output limit, so nothing of it was carried out; "
     "reply again in fewer words, and write large files in several smaller edits"
 )
+
 CUT_BY_CONNECTION: Final = (
     "the connection broke in the middle of your calls, so nothing of them was carried out; "
     "send them again"
 )
+
 CUT_BY_SERVER: Final = (
     "what came in the middle of your calls could not be read ({what}), so nothing of them was "
     "carried out; send them again"
@@ -172,3 +176,34 @@ def told(item: Message) -> str:
     """What a message that is neither a reply nor a result says to the model."""
     assert not isinstance(item, AssistantMessage | OperationMessage)
     return item.for_model
+
+
+LONGEST: Final = 64  # characters that providers take for a function's name
+
+_KEPT: Final = 55  # of a longer name, then "_" and 8 hex digits of its SHA-256
+
+
+DECIDE: Final = "decide"  # the function that carries the judgement
+
+
+def wire_name(operation: str) -> str:
+    """The name on the wire, at most 64 characters of ``A-Z a-z 0-9 _ -``."""
+    name = "".join(
+        char if char.isascii() and (char.isalnum() or char in "_-") else "_"
+        for char in operation.replace(".", "__")
+    )
+    if len(name) <= LONGEST:
+        return name
+    return f"{name[:_KEPT]}_{digest(operation)[:8]}"
+
+
+def wire_names(operations: Iterable[str]) -> dict[str, str]:
+    """Wire name → operation. Raises ValueError when two share a name, or one is ``decide``."""
+    found: dict[str, str] = {}
+    for operation in operations:
+        name = wire_name(operation)
+        if name == DECIDE:
+            raise ValueError(f"{operation} would hide the function {DECIDE}")
+        if found.setdefault(name, operation) != operation:
+            raise ValueError(f"{operation} and {found[name]} are both {name} on the wire")
+    return found

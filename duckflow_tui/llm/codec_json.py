@@ -21,15 +21,14 @@ from duckflow_tui.llm.codec import (
     user,
 )
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.halves import wire_text
-from duckflow_tui.llm.preview import ReplyPreview
 from duckflow_tui.llm.reading import DecisionReader
 from duckflow_tui.llm.schema import decision_schema
-from duckflow_tui.llm.strict_json import NotStrict, find_object
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.llm.strict_json import NotStrict, ReplyPreview, find_object
+from duckflow_tui.llm.wire import wire_text
+from duckflow_tui.state.base import IdSource, JsonObject
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message
 from duckflow_tui.state.decision import TurnDecision
-from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
 from duckflow_tui.state.prompt import Prompt
 
 JsonRung = Literal["json_schema", "json_object", "text"]

@@ -6,6 +6,7 @@ import json
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
+    DECIDE,
     Decoded,
     Show,
     WireRequest,
@@ -18,17 +19,18 @@ from duckflow_tui.llm.codec import (
     told,
     unread,
     user,
+    wire_name,
+    wire_names,
 )
 from duckflow_tui.llm.completion import Completion, NativeCall
-from duckflow_tui.llm.halves import wire_text
-from duckflow_tui.llm.names import DECIDE, wire_name, wire_names
 from duckflow_tui.llm.reading import DecisionReader
 from duckflow_tui.llm.schema import EXTRAS, decide_function, extra_name, operation_function
 from duckflow_tui.llm.strict_json import NotStrict, parse_object
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.llm.wire import wire_text
+from duckflow_tui.state.base import IdSource, JsonObject
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message
 from duckflow_tui.state.decision import Action, Judgement, TurnDecision
-from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 

@@ -7,10 +7,16 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from duckflow_tui.llm.halves import PieceJoiner, paired, wire_text
-from duckflow_tui.llm.wire import WireCall, WireChunk, WireMessage, WireUsage
-from duckflow_tui.state.base import canonical_json
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.llm.wire import (
+    PieceJoiner,
+    WireCall,
+    WireChunk,
+    WireMessage,
+    WireUsage,
+    paired,
+    wire_text,
+)
+from duckflow_tui.state.base import Clock, canonical_json
 
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"

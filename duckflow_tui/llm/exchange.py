@@ -7,30 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+import random
+import re
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from duckflow_tui.llm.account import Account
 from duckflow_tui.llm.codec import Decoder, WireRequest
+from duckflow_tui.llm.codec_json import JsonRung
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Endpoint, needs, resolve_key, setting_of
+from duckflow_tui.llm.endpoints import Endpoint, Protocol, needs, resolve_key, setting_of
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.ladder import Learned, Rung, refuses_tools
-from duckflow_tui.llm.retry import Patience, persist
-from duckflow_tui.state.agent import Waiting
-from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.clock import Clock
-from duckflow_tui.state.usage import CallOutcome
+from duckflow_tui.state.base import Clock, JsonObject
+from duckflow_tui.state.usage import CallOutcome, Waiting
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.client import ChatClient
 
+
 STEP_TEMPERATURE: Final = 0.1  # S3-11: the next action should follow from the results
+
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"
 
 
-class ReplyObserver(Protocol):
+class ReplyObserver(typing.Protocol):
     """Hears a reply arrive; plain calls on the loop, each text a new piece."""
 
     def reply(self, text: str) -> None:
@@ -282,3 +284,167 @@ def _check(endpoint: Endpoint, environ: Mapping[str, str]) -> None:
 def _error(account: Account, code: Literal["filtered", "empty"]) -> LlmError:
     endpoint = account.endpoint
     return LlmError(code, endpoint=endpoint.name, model=account.model, host=endpoint.host)
+
+
+Rung = Literal["tools", "json_schema", "json_object", "text"]
+
+
+_NAMED: Final = (400, 422)  # statuses whose message names what was refused
+
+_LATE: Final = (404, 500, 501)  # some servers answer so for native calls, in these very words
+
+_TOOLS: Final = re.compile(r"\btools?\b|tool[_ ]?(?:choice|use|call)|function[_ ]?call", re.I)
+
+_NO_TOOLS: Final = re.compile(
+    r"support(?:s|ed|ing)? (?:\w+ )?(?:tool|function)|tools? (?:param\w*|use|calling|are|is)\b"
+    r".{0,40}(?:support|requires|enabled|--jinja)",
+    re.I,
+)
+
+_FORMAT: Final = re.compile(
+    r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided", re.I
+)
+
+_DROPPABLE: Final = (
+    "stream_options",
+    "temperature",
+    "reasoning_effort",
+    "max_completion_tokens",
+    "max_tokens",
+)
+
+_SWAP: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+_STEPS: Final[dict[Rung, JsonRung]] = {
+    "tools": "json_schema",
+    "json_schema": "json_object",
+    "json_object": "text",
+}
+
+
+@dataclass(slots=True)
+class Learned:
+    """Starts with all it could be; only ever gets smaller."""
+
+    tools: bool = True
+    json: JsonRung = "json_schema"
+    dropped: set[str] = field(default_factory=set[str])
+    limit_name: str = "max_tokens"
+
+    def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
+        """Where the next request starts; ``calls`` is false for what is JSON anyway."""
+        if not calls or protocol == "json" or (protocol == "auto" and not self.tools):
+            return self.json
+        return "tools"
+
+    def learn(self, error: LlmError, body: JsonObject, rung: Rung, protocol: Protocol) -> bool:
+        """Whether the refusal taught something, so that asking again makes sense."""
+        if error.code not in ("bad_request", "not_found", "server_error"):
+            return False
+        if error.status in _NAMED and (name := self._parameter(error, body)):
+            self._drop(name)
+            return True
+        return self._step_down(error, rung, protocol)
+
+    def _parameter(self, error: LlmError, body: JsonObject) -> str:
+        """The parameter of this request that the message names."""
+        sent = [name for name in body if name in _DROPPABLE]
+        extra = [name for name in body if name not in _DROPPABLE and name not in _FIXED]
+        candidates = sent + extra
+        if (root := error.param.split(".")[0]) in candidates:
+            return root
+        for name in sorted(candidates, key=len, reverse=True):
+            if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", error.message):
+                return name
+        return ""
+
+    def _drop(self, name: str) -> None:
+        self.dropped.add(name)
+        swapped = _SWAP.get(name)
+        if swapped is not None and swapped not in self.dropped:
+            self.limit_name = swapped
+
+    def _step_down(self, error: LlmError, rung: Rung, protocol: Protocol) -> bool:
+        words = f"{error.param} {error.message}"
+        if rung == "tools":
+            pattern = _TOOLS if error.status in _NAMED else _NO_TOOLS
+            if protocol == "tools" or error.status not in (*_NAMED, *_LATE):
+                return False
+            if not pattern.search(words):
+                return False
+            self.tools = False
+            return True
+        if rung == "text" or error.status not in _NAMED or not _FORMAT.search(words):
+            return False
+        self.json = _STEPS[rung]
+        return True
+
+
+def refuses_tools(error: LlmError) -> bool:
+    """Whether a server error says that native calls are not to be had; retrying is no use."""
+    return error.status in _LATE and _NO_TOOLS.search(error.message) is not None
+
+
+_FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The figures of safety: times in seconds. Sleep and randomness can be handed in."""
+
+    retries: int = 5
+    total_s: float = 60.0  # of one call's retries in all, and the longest Retry-After
+    base_s: float = 1.0  # doubled at each retry; the wait is a random part of it
+    cap_s: float = 20.0
+    silent_s: float = 10.0  # of silence until it is shown
+    connect_s: float = 15.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    draw: Callable[[], float] = random.random  # 0.0 to 1.0
+
+
+class WaitObserver(typing.Protocol):
+    """Who shows that a call does not move."""
+
+    def waiting(self, waiting: Waiting | None) -> None:
+        """It waits, or (None) it moves again."""
+        ...
+
+
+async def persist(
+    attempt: Callable[[], Awaitable[_T]],
+    *,
+    may_retry: Callable[[], bool],
+    observer: WaitObserver,
+    clock: Clock,
+    patience: Patience,
+) -> _T:
+    """Call ``attempt`` until it succeeds, or raises an LlmError that is not to be retried.
+
+    A Retry-After is obeyed to the second; without one the wait is drawn from the whole range
+    (full jitter). What does not fit into ``total_s`` is raised, with the time in ``seconds``.
+    """
+    begun = clock.monotonic()
+    tries = 0
+    while True:
+        try:
+            return await attempt()
+        except LlmError as error:
+            tries += 1
+            if not error.retryable or tries > patience.retries or not may_retry():
+                raise
+            delay = error.retry_after or 0.0
+            if not delay:
+                delay = patience.draw() * min(patience.cap_s, patience.base_s * 2 ** (tries - 1))
+            if clock.monotonic() - begun + delay > patience.total_s:
+                error.seconds = delay
+                raise
+            reason = error.code
+        now = clock.now()
+        observer.waiting(Waiting(reason=reason, until=now + delay, since=now))
+        try:
+            await patience.sleep(delay)
+        finally:
+            observer.waiting(None)

@@ -10,9 +10,9 @@ import re
 from enum import StrEnum
 from typing import Any, Final, TypeVar, cast, get_args
 
-from duckflow_tui.llm.names import wire_name
+from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.schema import STEPS
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.decision import (
     MAX_ACTIONS,
     MAX_ALTERNATIVES,
@@ -28,7 +28,6 @@ from duckflow_tui.state.decision import (
     TaskProfile,
     TurnDecision,
 )
-from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
 

@@ -22,15 +22,18 @@ from duckflow_tui.llm.codec import (
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import Exchange, Exchanger, ReplyObserver, SilentObserver
-from duckflow_tui.llm.halves import wire_text
-from duckflow_tui.llm.ladder import Rung
-from duckflow_tui.llm.retry import Patience
+from duckflow_tui.llm.exchange import (
+    Exchange,
+    Exchanger,
+    Patience,
+    ReplyObserver,
+    Rung,
+    SilentObserver,
+)
 from duckflow_tui.llm.strict_json import NotStrict, find_object
-from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.llm.wire import wire_text
+from duckflow_tui.state.base import Clock, IdSource, JsonObject
 from duckflow_tui.state.decision import TurnDecision
-from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role
 

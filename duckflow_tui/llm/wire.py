@@ -12,10 +12,14 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
+
 _LINE_END: Final = re.compile(rb"[\r\n]")
+
 _MOST_TOKENS: Final = 100_000_000  # of one request; the largest windows take a tenth of it
+
 #: A half of a surrogate pair, escaped or as the bytes that UTF-8 forbids.
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+
 _MAX_WITH_HALVES: Final = 256 * 1024  # bytes; as Python objects JSON may take 40 times its size
 
 
@@ -206,3 +210,41 @@ class WireModels(_Wire):
     """The answer of ``/models``."""
 
     data: list[WireModel]
+
+
+HALF: Final = re.compile("[\ud800-\udfff]")
+
+_FIRST: Final = re.compile("[\ud800-\udbff]")
+
+
+def wire_text(text: str) -> str:
+    """The text as UTF-8 can carry it: pairs become their character, lone halves ``�``."""
+    return text if text.isascii() else _through_utf16(text, "replace")
+
+
+def paired(text: str) -> str:
+    """The text with pairs as their character; lone halves stay."""
+    return text if HALF.search(text) is None else _through_utf16(text, "surrogatepass")
+
+
+class PieceJoiner:
+    """Text in pieces for the eye: a pair that two pieces share comes out whole."""
+
+    def __init__(self) -> None:
+        self._first = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown by now."""
+        text, self._first = self._first + piece, ""
+        if text and _FIRST.match(text[-1]):
+            text, self._first = text[:-1], text[-1]
+        return wire_text(text)
+
+    def rest(self) -> str:
+        """What was held back for its second half, which does not come."""
+        first, self._first = self._first, ""
+        return wire_text(first)
+
+
+def _through_utf16(text: str, errors: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)

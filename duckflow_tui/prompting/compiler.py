@@ -9,27 +9,26 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.budget import Budgets, Layer, fit
-from duckflow_tui.prompting.frames import framed, inside
+from duckflow_tui.prompting.budget import Budgets, Layer, TokenCounter, fit
 from duckflow_tui.prompting.layers import (
     LongMemory,
     ModeChoice,
+    aside_values,
     execution_values,
     main_values,
     planning_values,
     review_values,
     session_values,
+    step_values,
 )
-from duckflow_tui.prompting.measuring import parts_of
+from duckflow_tui.prompting.lines import framed, inside
 from duckflow_tui.prompting.operations import argument_lines, operation_lines, schema_text, spoken
-from duckflow_tui.prompting.texts import PromptTexts
+from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Tally, Threads, find_thread, full_share
-from duckflow_tui.prompting.tokens import TokenCounter
-from duckflow_tui.prompting.window import KEPT, Cut, View
-from duckflow_tui.prompting.work_layers import aside_values, step_values
+from duckflow_tui.prompting.window import KEPT, Cut, View, parts_of
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen
-from duckflow_tui.state.context import Compaction
+from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, PromptPattern
 from duckflow_tui.state.memory import (
     ITEM,
@@ -37,12 +36,12 @@ from duckflow_tui.state.memory import (
     MAX_CONSTRAINTS,
     MAX_OPEN_QUESTIONS,
     MAX_PLAN_BRIEF,
+    Compaction,
 )
-from duckflow_tui.state.messages import NoticeMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.plan import Plan, Step
 from duckflow_tui.state.prompt import LayerUse, Prompt
-from duckflow_tui.state.work import Plan, Step
 
 ASSUMED_CONTEXT: Final = 32_768  # tokens of a window that no setting names
 REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of the estimate

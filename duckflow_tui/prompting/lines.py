@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC
 from typing import Any, Final
 
-from duckflow_tui.prompting.digests import target
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, one_line
-from duckflow_tui.state.clock import calendar
-from duckflow_tui.state.messages import OperationMessage, ReportMessage
-from duckflow_tui.state.objective import RequirementItem
-from duckflow_tui.state.work import Plan, Step, StepReport, Task, WorkStatus
+from duckflow_tui.state.base import ELLIPSIS, JsonObject, calendar, canonical_json, one_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
+from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.goal import RequirementItem
+from duckflow_tui.state.plan import Plan, ReportMessage, Step, StepReport, Task, WorkStatus
 
 LINE: Final = 200  # characters of a value on one line
+
 RESULT: Final = 200  # characters of a result in a list of results (S3-15)
+
 _ARGUMENT: Final = 100  # characters of one argument
+
 _ARGUMENTS: Final = 200  # of all arguments of a call
+
 _NAME: Final = 100
+
 _STEPS: Final = 12  # of a plan, around the first one that is not done
+
 _FILES: Final = 10  # that a report names
+
 _READ: Final = 4  # times as much of a long text is looked at as of it is shown
 
 
@@ -174,3 +182,113 @@ def _reported(report: StepReport | None, item: Step) -> str:
         return short(item.note)
     files = ", ".join(short(path, _NAME) for path in report.files_changed[:_FILES])
     return f"{short(report.summary, 2 * LINE)} {f'({files})' if files else ''}".strip()
+
+
+DIGEST: Final = 100  # characters (S4-11, S4-16)
+
+_ASKED: Final = 42  # of them for what the user wrote
+
+
+def exchange_digest(messages: Sequence[Message]) -> str:
+    """One exchange, a user message and all up to the next one: asked → answered.
+
+    What was said beside the work answers only what was asked beside it.
+    """
+    asked = next((m for m in messages if isinstance(m, UserMessage)), None)
+    aside = asked is not None and asked.aside
+    answers = (_said(m, aside) for m in reversed(messages))
+    words = one_line(asked.text, _ASKED) if asked else ""
+    return _joined(words, next((said for said in answers if said), ""))
+
+
+def recent_exchanges(messages: Sequence[Message], most: int) -> tuple[str, ...]:
+    """Digests of the newest exchanges of the conversation, oldest first, asides included."""
+    begin, users = len(messages), 0
+    while begin and users < most:
+        begin -= 1
+        users += isinstance(messages[begin], UserMessage) and not messages[begin].step_id
+    exchanges: list[list[Message]] = []
+    newest: dict[bool, list[Message]] = {}
+    for message in messages[begin:]:
+        if message.step_id:
+            continue
+        if isinstance(message, UserMessage):
+            newest[message.aside] = [message]
+            exchanges.append(newest[message.aside])
+        else:
+            aside = isinstance(message, AssistantMessage) and message.aside
+            newest.get(aside, []).append(message)
+    return tuple(line for line in map(exchange_digest, exchanges) if line)
+
+
+def loop_digest(messages: Sequence[Message]) -> str:
+    """One decision inside a turn and its results: why → what came of each call."""
+    said = next((m for m in messages if isinstance(m, AssistantMessage)), None)
+    why = said.decision.rationale if said and said.decision else (said.text if said else "")
+    calls = [
+        f"{m.operation} {target(m.args)} {m.result.outcome.value}".replace("  ", " ")
+        for m in messages
+        if isinstance(m, OperationMessage)
+    ]
+    told = [one_line(_told(m), _ASKED) for m in messages if _told(m)]
+    return _joined(one_line(why, _ASKED), "; ".join([*calls, *told]))
+
+
+def target(args: dict[str, object]) -> str:
+    """What a call is about: the first of its arguments that names a thing, on one line."""
+    for name in ("path", "source", "command", "pattern", "glob", "goal", "query"):
+        value = args.get(name)
+        if isinstance(value, str) and value:
+            return one_line(value, 60)
+    return ""
+
+
+def _said(message: Message, aside: bool) -> str:
+    if isinstance(message, AssistantMessage):
+        return message.text.strip() if message.aside is aside else ""
+    return "" if aside else _told(message)
+
+
+def _told(message: Message) -> str:
+    """What a card or a report says to the model."""
+    return message.for_model.strip() if isinstance(message, CardMessage | ReportMessage) else ""
+
+
+def _joined(left: str, right: str) -> str:
+    if left and right:
+        return one_line(f"{left} → {right}", DIGEST)
+    return one_line(left or right, DIGEST)
+
+
+def changed_lines(message: OperationMessage) -> list[tuple[str, list[str]]]:
+    """Path and marked lines (``+ …``, ``- …``) of each file that the call changed; the parts that
+    the user left out in the gate are not in it, and no lines of a file that was edited there.
+    """
+    if not message.result.changes:
+        return []
+    if message.answer is not None and message.answer.edited is not None:
+        return []
+    previews = message.gate.previews if message.gate is not None else message.previews
+    left_out = message.answer.left_out if message.answer is not None else ()
+    found: list[tuple[str, list[str]]] = []
+    for place, preview in enumerate(previews):
+        marked = [
+            f"{line.mark} {line.text}"
+            for number, hunk in enumerate(preview.hunks)
+            if (place, number) not in left_out
+            for line in hunk.lines
+            if line.mark.strip()
+        ]
+        if marked:
+            found.append((preview.target or preview.path, marked))
+    return found
+
+
+def inside(text: str, tag: str) -> str:
+    """The text without a mark that would end the frame ``<tag>…</tag>`` early."""
+    return re.sub(rf"<\s*/(?=\s*{re.escape(tag)})", r"<\\/", text, flags=re.IGNORECASE)
+
+
+def framed(tag: str, text: str) -> str:
+    """The text in its frame, on lines of its own; empty for an empty text."""
+    return f"<{tag}>\n{inside(text, tag)}\n</{tag}>" if text else ""

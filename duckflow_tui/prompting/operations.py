@@ -9,9 +9,13 @@ from duckflow_tui.state.base import JsonObject, canonical_json, one_line
 from duckflow_tui.state.operations import OperationSpec
 
 _SUMMARY: Final = 300  # characters; a server's own words may be of any length
+
 _DESCRIPTION: Final = 160
+
 _NAME: Final = 80
+
 _DEPTH: Final = 4  # levels of nested objects that are spelled out
+
 
 #: Operations that a prompt file may speak of, by the field that names them there.
 SPOKEN: Final = {

@@ -10,19 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from duckflow_tui.prompting.tokens import TokenCounter
+from duckflow_tui.prompting.budget import TokenCounter
 from duckflow_tui.prompting.window import FULL, Cut, Front, HistoryWindow, View, call_ids
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    CompactionMessage,
-    Message,
-    NoticeMessage,
-    OperationMessage,
-    UserMessage,
-)
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
+from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.work import Plan, Step, WorkStatus
+from duckflow_tui.state.plan import Plan, Step, WorkStatus
 
 
 def find_thread(state: AgentState, thread: str) -> tuple[Plan, Step] | None:

@@ -9,34 +9,38 @@ user wanted to start over, or compacted the conversation or took that back.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
-from duckflow_tui.prompting.digests import exchange_digest, loop_digest
-from duckflow_tui.prompting.tokens import TokenCounter
+from duckflow_tui.prompting.budget import Fitted, Layer, TokenCounter
+from duckflow_tui.prompting.lines import exchange_digest, loop_digest
 from duckflow_tui.state.base import canonical_json
-from duckflow_tui.state.context import Compaction
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    AttemptMessage,
-    CardMessage,
-    CompactionMessage,
-    Message,
-    NoticeMessage,
-    OperationMessage,
-    ReportMessage,
-    ReviewMessage,
-    UserMessage,
-)
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
+from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
+from duckflow_tui.state.memory import Compaction, CompactionMessage
+from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.plan import ReportMessage
+from duckflow_tui.state.prompt import LayerUse
+from duckflow_tui.state.usage import PromptFigures, PromptParts
 
 FULL: Final = 0.7  # share of the room above which a new turn moves the start
+
 KEPT: Final = 0.4  # share of the room that is kept then; the rest is for the turn to grow into
+
 RESULT_SHARE: Final = 4  # one result takes at most this part (1/4) of the room
+
 MOST_DIGESTS: Final = 8  # five of the base layer and three of the main one (S4-11, S4-16)
+
 SMALLEST_RESULT: Final = 200  # tokens; results are not cut below it
+
 _PER_MESSAGE: Final = 6  # tokens of role and separators
+
 _PER_DECISION: Final = 110  # tokens of the field names of an encoded decision
 
 
@@ -360,3 +364,83 @@ def shortened(
         update={"text": short, "truncated_chars": message.result.truncated_chars + cut}
     )
     return message.model_copy(update={"result": result})
+
+
+_PINNED: Final = (
+    *("goal", "constraints", "requirements", "gates"),
+    *("plan", "plan_brief", "plan_name", "plan_goal", "step", "criteria"),
+)
+
+_FILES: Final = "file_ops."
+
+_TURNS: Final = 5  # newest ones whose growth counts
+
+
+def parts_of(
+    view: View,
+    base: int,
+    uses: Sequence[LayerUse],
+    layers: Sequence[Layer],
+    fitted: Sequence[Fitted],
+    operations: Sequence[OperationSpec],
+    count: Callable[[str], int],
+    factor: float,
+) -> PromptParts:
+    """The parts of a request; ``base`` and the sizes of ``view`` are before the factor."""
+    sizes = {use.layer: use.tokens for use in uses}
+    base = math.ceil(base * factor)
+    changing = sum(fit.use.tokens for fit in fitted) - base
+    pinned = min(math.ceil(sum(count(text) for text in _pinned(layers)) * factor), changing)
+    reads = {o.name for o in operations if o.effect is Effect.READ and o.name.startswith(_FILES)}
+    files = results = 0
+    for message, size in zip(view.history, view.sizes, strict=True):
+        if isinstance(message, OperationMessage):
+            if message.operation in reads:
+                files += size
+            else:
+                results += size
+    files, results = math.ceil(files * factor), math.ceil(results * factor)
+    return PromptParts(
+        base=base,
+        operations=sizes["operations"] + sizes["format"],
+        project=sizes["project"],
+        pinned=pinned,
+        files=files,
+        results=results,
+        chat=max(math.ceil(view.tokens * factor) - files - results, 0),
+        tail=max(changing - pinned, 0),
+    )
+
+
+def _pinned(layers: Sequence[Layer]) -> list[str]:
+    found: list[str] = []
+    for layer in layers:
+        for name in _PINNED:
+            if name in layer.cuttable:
+                found.extend(layer.cuttable[name].items)
+            else:
+                found.append(layer.values.get(name, ""))
+    return [text for text in found if text]
+
+
+def turns_left(requests: Sequence[PromptFigures], room: int) -> int | None:
+    """About how many turns more until the conversation is compacted, at the growth of the newest
+    ones; None while it does not grow or nothing is known.
+
+    ``room``: tokens that a request may have, the reply's share taken off.
+    """
+    last: dict[str, PromptFigures] = {}
+    for request in requests:
+        if request.purpose == "main" and not request.aside and request.turn_id:
+            last.pop(request.turn_id, None)
+            last[request.turn_id] = request
+    newest = list(last.values())[-_TURNS - 1 :]
+    sizes = [request.parts.conversation for request in newest]
+    grown = [after - before for before, after in pairwise(sizes)]
+    grown = [step for step in grown if step > 0]  # a compaction is no growth
+    if not grown:
+        return None
+    now = newest[-1].parts
+    fixed = now.total - now.conversation
+    left = FULL * (room - fixed) - now.conversation
+    return max(int(left // (sum(grown) / len(grown))), 0)

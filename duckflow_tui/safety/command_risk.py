@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.commands import SHELLS, CommandLine, Found, read_command
+from duckflow_tui.safety.commands import SHELLS, CommandLine, Found, Part, read_command
 from duckflow_tui.safety.names import is_protected, is_secret
 from duckflow_tui.state.operations import Risk
 
@@ -55,7 +56,9 @@ _READERS: Final = frozenset(
         "whoami",
     ]
 )
+
 _PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
+
 #: Programs that run another one, which is named by their arguments.
 _WRAPPERS: Final = _PRIVILEGES | frozenset(
     [
@@ -74,7 +77,9 @@ _WRAPPERS: Final = _PRIVILEGES | frozenset(
         "watch",
     ]
 )
+
 _LOADERS: Final = frozenset(["curl", "wget", "fetch", "http", "https", "aria2c"])
+
 _CODE: Final = {
     **dict.fromkeys(SHELLS, ("-c",)),
     **dict.fromkeys(("perl", "ruby"), ("-e", "-E")),
@@ -82,12 +87,16 @@ _CODE: Final = {
     **dict.fromkeys(("python", "python2", "python3", "pypy3"), ("-c",)),
     "php": ("-r",),
 }
+
 _INTERPRETERS: Final = frozenset(_CODE) | {"eval", "source", "."}
+
 _EVALUATES: Final = frozenset({"eval", "source", "."})
+
 
 _DISK: Final = frozenset(
     ["fdisk", "parted", "sfdisk", "wipefs", "blkdiscard", "cryptsetup", "lvremove"]
 )
+
 _SYSTEM: Final = frozenset(
     [
         "shutdown",
@@ -114,17 +123,23 @@ _SYSTEM: Final = frozenset(
         "chroot",
     ]
 )
+
 _PERMISSIONS: Final = frozenset(["chmod", "chown", "chgrp", "setfacl"])
+
 _ENDS: Final = frozenset(["kill", "killall", "pkill"])
+
 _REMOTE: Final = frozenset(
     ["ssh", "scp", "sftp", "rsync", "ftp", "nc", "ncat", "netcat", "telnet", "socat"]
 )
+
 _DELETES: Final = frozenset(["rm", "rmdir", "unlink", "shred", "truncate"])
+
 _WRITES: Final = (
     _DELETES
     | _PERMISSIONS
     | frozenset(["tee", "cp", "mv", "ln", "install", "dd", "touch", "mkdir"])
 )
+
 
 #: Two words that together do what the code says, and its level.
 _PAIRS: Final[dict[tuple[str, str], tuple[str, Risk]]] = {
@@ -148,6 +163,7 @@ _PAIRS: Final[dict[tuple[str, str], tuple[str, Risk]]] = {
     ("terraform", "destroy"): ("publishes", Risk.CRITICAL),
     ("terraform", "apply"): ("publishes", Risk.HIGH),
 }
+
 _INSTALLERS: Final = frozenset(
     [
         "pip",
@@ -169,12 +185,18 @@ _INSTALLERS: Final = frozenset(
         "apk",
     ]
 )
+
 _INSTALL_WORDS: Final = frozenset({"install", "add", "i", "ci", "upgrade", "update", "remove"})
 
+
 _LARGE: Final = frozenset({"/", "/*", "~", "~/", "~/*", "*", ".", "./", "./*", "..", "../*"})
+
 _FUNCTION: Final = re.compile(r"\(\s*\)\s*[{(]|\bfunction\s")
+
 _NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
+
 _MAX_DEPTH: Final = 3  # shells within shells
+
 _MAX_COMMANDS: Final = 200
 
 
@@ -370,3 +392,88 @@ class _Assessment:
 
 def _program(words: tuple[str, ...]) -> str:
     return words[0].rsplit("/", 1)[-1] if words else ""
+
+
+#: An operation or a glob over operations of servers; everything else is a command line.
+_OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
+
+
+class RuleRefused(ValueError):
+    """A rule that would not say exactly what runs. ``code`` is one of ``read_command`` or
+    ``several`` for more than one command.
+    """
+
+    def __init__(self, rule: str, code: str) -> None:
+        super().__init__(f"{rule}: {code}")
+        self.rule = rule
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRules:
+    """Exact argument lists, and globs over operations."""
+
+    argvs: frozenset[tuple[str, ...]] = frozenset()
+    operations: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, rules: Iterable[str]) -> NamedRules:
+        """The rules as typed: a plain command each, or ``mcp.<server>.<tool>``, also as a glob.
+
+        Raises RuleRefused for anything else (R05: no prefixes).
+        """
+        argvs: set[tuple[str, ...]] = set()
+        operations: list[str] = []
+        for rule in rules:
+            if _OPERATION.fullmatch(rule.strip()):
+                operations.append(rule.strip())
+                continue
+            line = read_command(rule)
+            if line.reason:
+                raise RuleRefused(rule, line.reason)
+            if len(line.parts) != 1:
+                raise RuleRefused(rule, "several")
+            argvs.update(part.argv for part in line.parts)
+        return cls(frozenset(argvs), tuple(operations))
+
+    def __bool__(self) -> bool:
+        return bool(self.argvs or self.operations)
+
+    def names_operation(self, operation: str) -> bool:
+        """Whether an operation was named; a glob speaks about servers' tools only."""
+        return any(fnmatchcase(operation, glob) for glob in self.operations)
+
+    def why_not(self, line: CommandLine, inside: Callable[[str], bool]) -> str:
+        """Empty when every part of the line was named; else a code (R04, R06).
+
+        ``inside`` says whether a ``cd`` from where the line starts stays in the workspace. Codes:
+        those of ``read_command``, ``not_named``, ``cd``.
+        """
+        if line.reason:
+            return line.reason
+        if not self.argvs:
+            return "not_named"
+        moves = 0
+        for number, part in enumerate(line.parts):
+            if part.argv in self.argvs:
+                continue
+            if part.argv[0] != "cd":
+                return "not_named"
+            following = line.parts[number + 1 : number + 2]
+            moves += 1
+            if moves > 1 or _piped(part, following) or not _moves_inside(part, inside):
+                return "cd"
+        return "" if moves < len(line.parts) else "not_named"
+
+
+def _piped(part: Part, following: tuple[Part, ...]) -> bool:
+    return part.joiner == "|" or any(after.joiner == "|" for after in following)
+
+
+def _moves_inside(part: Part, inside: Callable[[str], bool]) -> bool:
+    if len(part.argv) != 2:
+        return False
+    target = part.argv[1]
+    if not target or target.startswith("-") or ".." in target.split("/"):
+        return False
+    return inside(target)

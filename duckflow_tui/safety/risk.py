@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,15 +17,23 @@ from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
     acts_by_itself,
+    fold,
+    holds_secrets,
     is_device_name,
+    is_protected,
+    is_secret,
+    is_secret_name,
+    lies_in_secrets,
     suffix,
 )
-from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.paths import Entry, Identity, Kind, Place, Spot
 from duckflow_tui.safety.secrets import holds_secret
 from duckflow_tui.state.operations import Effect, Risk, Zone
 
 WIDE_FILES: Final = 10  # files in one call from which on the impact counts as wide (S4-63)
+
 BULK_LINES: Final = 500  # lines that go away in one call: bulk data (S4-63)
+
 
 _OF_EFFECT: Final = {
     Effect.READ: Risk.LOW,
@@ -34,7 +45,9 @@ _OF_EFFECT: Final = {
     Effect.REMOTE: Risk.MEDIUM,
 }
 
+
 _CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
+
 
 _MAGIC: Final = (
     b"\x7fELF",
@@ -44,6 +57,7 @@ _MAGIC: Final = (
     b"\xcf\xfa\xed\xfe",
     b"\xca\xfe\xba\xbe",
 )
+
 
 # Text that shows an order of words other than the one a compiler reads, or hides some of them.
 _HIDING: Final = re.compile(
@@ -146,3 +160,244 @@ def _judge_content(found: Assessment, content: bytes) -> None:
 
 def _is_script(place: Place) -> bool:
     return suffix(place.real.name) in EXECUTABLE_SUFFIXES
+
+
+#: From what is free to what is never touched (R02: the stricter wins).
+STRICTNESS: Final = (Zone.NOWHERE, Zone.INSIDE, Zone.SECRET, Zone.OUTSIDE, Zone.PROTECTED)
+
+
+# Windows into the kernel: /proc/self/environ holds keys, /proc/self/root leads anywhere.
+_SYSTEM: Final = frozenset({"proc", "sys", "dev"})
+
+
+# Entries looked at when a file with several names is compared with the protected ones.
+_MAX_ENTRIES: Final = 100_000
+
+
+# Content-addressed: thousands of entries, and none that git obeys.
+_LEFT_OUT: Final = frozenset({"objects", "lfs"})
+
+
+def strictest(zones: Iterable[Zone]) -> Zone:
+    """The zone that decides when several places are touched; NOWHERE for none."""
+    return max(zones, key=STRICTNESS.index, default=Zone.NOWHERE)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One location's zone and why; ``inside`` are its names below the root, None outside."""
+
+    zone: Zone
+    inside: tuple[str, ...] | None
+    secret: bool
+    reason: str  # code, empty for a plain file inside
+
+
+class ZoneMap:
+    """Knows the root by identity and the protected directories by name and identity."""
+
+    def __init__(self, root: Path, identity: Identity, own_dirs: Iterable[Path]) -> None:
+        self.root = root
+        self.identity = identity
+        self._own = tuple(Path(os.path.realpath(path)) for path in own_dirs)
+        self._own_names = tuple(_folded(path.parts[1:]) for path in self._own)
+
+    def judge(self, spot: Spot) -> Judgement:
+        """The zone of a location whose path holds no link."""
+        inside = self.below_root(spot)
+        secret = is_secret(spot.names if inside is None else inside)
+        reason = self._protection(spot, inside)
+        if reason:
+            return Judgement(Zone.PROTECTED, inside, secret, reason)
+        if inside is None:
+            return Judgement(Zone.OUTSIDE, None, secret, "outside")
+        if secret:
+            return Judgement(Zone.SECRET, inside, True, "secret_name")
+        return Judgement(Zone.INSIDE, inside, False, "")
+
+    def below_root(self, spot: Spot) -> tuple[str, ...] | None:
+        """The names behind the root, which is found by its inode, not by its spelling."""
+        if len(self.root.parts) == 1:
+            return spot.names
+        for at in range(len(spot.ids) - 1, -1, -1):
+            if spot.ids[at] == self.identity:
+                return spot.names[at + 1 :]
+        return None
+
+    def is_own(self, path: str, outside: bool) -> bool:
+        """Whether a listed path is a directory of the app, or lies in one."""
+        names = Path(path).parts[1:] if outside else (*self.root.parts[1:], *path.split("/"))
+        return self._is_own(names)
+
+    def shares_protected_inode(self, identity: Identity) -> bool:
+        """Whether a file with several names is one of the protected ones by another name.
+
+        True as well when there are too many to tell (every limit fails closed, R06).
+        """
+        trees = [*(self.root / name for name in (".git", ".duckflow")), *self._own]
+        return any(
+            seen >= _MAX_ENTRIES or entry == identity
+            for seen, entry in enumerate(_files_below(trees))
+        )
+
+    def _protection(self, spot: Spot, inside: tuple[str, ...] | None) -> str:
+        names = spot.names if inside is None else inside
+        if any(is_protected(name) for name in names):
+            return "protected_name"
+        if inside is None and spot.names[:1] and spot.names[0] in _SYSTEM:
+            return "protected_system"
+        if self._is_own(spot.names):
+            return "protected_own"
+        guarded = self._guarded_ids()
+        if any(i in guarded for i in spot.ids if i is not None):
+            return "protected_inode"
+        return ""
+
+    def _is_own(self, names: Iterable[str]) -> bool:
+        if not self._own_names:
+            return False
+        folded = _folded(names)
+        return any(folded[: len(own)] == own for own in self._own_names)
+
+    def _guarded_ids(self) -> frozenset[Identity]:
+        """Identities of the protected directories that exist now: a bind mount has them too."""
+        found: set[Identity] = set()
+        for path in (self.root / ".git", self.root / ".duckflow", *self._own):
+            try:
+                info = os.stat(path)
+            except OSError:
+                continue
+            found.add((info.st_dev, info.st_ino))
+        return frozenset(found)
+
+
+def _folded(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(fold(name) for name in names)
+
+
+def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
+    for tree in trees:
+        for directory, below, files in os.walk(tree):
+            if ".git" in Path(directory).parts[-1:]:
+                below[:] = [name for name in below if name not in _LEFT_OUT]
+            for name in files:
+                try:
+                    info = os.lstat(os.path.join(directory, name))
+                except OSError:
+                    continue
+                yield info.st_dev, info.st_ino
+
+
+#: Our own unfinished files; never listed.
+TEMP_PREFIX = ".duckflow-"
+
+TEMP_SUFFIX = ".tmp"
+
+
+log = logging.getLogger("duckflow.safety")
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A directory that is being listed, and what of it is still to come."""
+
+    fd: int
+    name: str
+    prefix: str
+    secret: bool  # everything in it is
+    names: Iterator[os.DirEntry[str]]
+
+
+def scan_below(
+    directory: int,
+    place: Place,
+    *,
+    depth: int | None,
+    enter: Callable[[Entry], bool] | None,
+    sizes: bool,
+    zones: ZoneMap,
+) -> Generator[Entry]:
+    """The entries below an open directory, which is closed at the end."""
+    base = "" if place.resolved == "." else place.resolved.rstrip("/") + "/"
+    outside = place.zone is Zone.OUTSIDE
+    secret = lies_in_secrets(place.resolved.split("/"))
+    levels = [_level(directory, place.real.name, base, secret)]
+    try:
+        while levels:
+            here = levels[-1]
+            found = next(here.names, None)
+            if found is None:
+                os.close(levels.pop().fd)
+                continue
+            entry = _entry(found, here, len(levels), outside, sizes, zones)
+            if entry is None:
+                continue
+            yield entry
+            if entry.kind is not Kind.DIR or entry.zone is Zone.PROTECTED:
+                continue
+            if (depth is not None and len(levels) >= depth) or (enter and not enter(entry)):
+                continue
+            below = _open_below(here.fd, entry)
+            if below is not None:
+                secret = here.secret or holds_secrets(entry.name, here.name)
+                levels.append(_level(below, entry.name, entry.path + "/", secret))
+    finally:
+        for level in levels:
+            os.close(level.fd)
+
+
+def _level(fd: int, name: str, prefix: str, secret: bool) -> _Level:
+    try:
+        with os.scandir(fd) as found:
+            names = sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        log.warning("cannot list %s: %s", prefix or ".", error.strerror)
+        names = []
+    return _Level(fd, name, prefix, secret, iter(names))
+
+
+def _open_below(fd: int, entry: Entry) -> int | None:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(entry.name, flags, dir_fd=fd)
+    except OSError as error:
+        log.warning("cannot list %s: %s", entry.path, error.strerror)
+        return None
+
+
+def _entry(
+    found: os.DirEntry[str], here: _Level, depth: int, outside: bool, sizes: bool, zones: ZoneMap
+) -> Entry | None:
+    name = found.name
+    if name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX):
+        return None
+    path = here.prefix + name
+    size = 0
+    shared = False
+    if found.is_symlink():
+        kind = Kind.LINK
+    elif found.is_dir(follow_symlinks=False):
+        kind = Kind.DIR
+    elif not found.is_file(follow_symlinks=False):
+        kind = Kind.SPECIAL
+    else:
+        kind = Kind.FILE
+        if sizes:
+            try:
+                info = os.stat(name, dir_fd=here.fd, follow_symlinks=False)
+            except FileNotFoundError:
+                return None
+            if not stat.S_ISREG(info.st_mode):
+                return None
+            size = info.st_size
+            shared = info.st_nlink > 1 and zones.shares_protected_inode((info.st_dev, info.st_ino))
+    own = kind is Kind.DIR and zones.is_own(path, outside)
+    if is_protected(name) or shared or own:
+        zone = Zone.PROTECTED
+    elif outside:
+        zone = Zone.OUTSIDE
+    elif here.secret or is_secret_name(name, here.name):
+        zone = Zone.SECRET
+    else:
+        zone = Zone.INSIDE
+    return Entry(path, name, kind, zone, size, depth)

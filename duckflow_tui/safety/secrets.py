@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import logging
 import re
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -13,10 +15,14 @@ from urllib.parse import quote, unquote
 
 REDACTED: Final = "[redacted]"
 
+
 _SHORTEST: Final = 4  # characters of a secret
+
 _UNMISTAKABLE: Final = 8  # from here on it is replaced inside of words too
 
+
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@:]*:([^\s/@]+)(?=@)")
+
 
 # Shapes that are a key wherever they stand: how each begins, then the whole of it. The beginnings
 # are searched for as plain text, which is a hundred times faster on a long file.
@@ -47,7 +53,9 @@ _SHAPES: Final = tuple(
         ),
     )
 )
+
 _AUTHORIZATION: Final = re.compile(r"(?i)(\b(bearer|basic)\s+)([A-Za-z0-9+/=._~-]{12,})")
+
 _LONG_TOKEN: Final = 24  # characters from which on mixed case alone makes a token
 
 
@@ -166,3 +174,21 @@ def _spellings(secret: str) -> set[str]:
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     forms |= {repr(secret)[1:-1]}
     return {form for form in forms if len(form) >= _SHORTEST}
+
+
+_SET_DUMPABLE: Final = 4  # of prctl
+
+
+def shield() -> bool:
+    """Close this process to others of the same user; whether that was done. Linux only.
+
+    A command runs as the same user, and ``/proc/<pid>/environ`` or a debugger would give it the
+    keys that its own environment was rid of. Not dumpable, the app is closed to both, and writes
+    no core that holds them; its own ``/proc/self/fd`` stays open to it. What it starts is not
+    shielded: that ends with ``exec``. Root reads on.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None)
+    none = ctypes.c_ulong(0)
+    return libc.prctl(ctypes.c_int(_SET_DUMPABLE), none, none, none, none) == 0

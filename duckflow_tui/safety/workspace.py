@@ -15,25 +15,28 @@ from typing import Final
 
 import aiofiles
 
-from duckflow_tui.safety.beneath import WALK, Opener, best_opener
-from duckflow_tui.safety.changing import Changer
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Changer, Disk
+from duckflow_tui.safety.desk import Ticket, finish
 from duckflow_tui.safety.names import is_odd
-from duckflow_tui.safety.paths import MAX_PATH, Spot, Walk, walk
-from duckflow_tui.safety.place import (
+from duckflow_tui.safety.paths import (
+    MAX_PATH,
+    WALK,
     ContentChanged,
     Entry,
     FileFailed,
     Kind,
+    Opener,
     PathRefused,
     Place,
+    Spot,
+    Walk,
     WorkspaceError,
     WorkspaceGone,
+    best_opener,
     failure,
+    walk,
 )
-from duckflow_tui.safety.scanning import scan_below
-from duckflow_tui.safety.ticket import Ticket, finish
-from duckflow_tui.safety.zones import ZoneMap, strictest
+from duckflow_tui.safety.risk import ZoneMap, scan_below, strictest
 from duckflow_tui.state.operations import Zone
 
 __all__ = [

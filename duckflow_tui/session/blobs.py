@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.drafts import Draft, draft_in
 from duckflow_tui.state.base import digest
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.disk import Disk
-from duckflow_tui.session import trash
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.session import index
 from duckflow_tui.session.facts import (
     Piece,
     SessionFacts,
@@ -25,11 +25,10 @@ from duckflow_tui.session.folders import SessionPlace, find, is_written, places,
 from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
 from duckflow_tui.session.journals import open_to_read, resume_journal
 from duckflow_tui.session.payload import Redact
-from duckflow_tui.state.base import one_line
-from duckflow_tui.state.clock import Clock, SystemClock
+from duckflow_tui.state.base import Clock, SystemClock, one_line
 from duckflow_tui.state.events import Event
+from duckflow_tui.state.session import MAX_NAME, SessionPinned, SessionTitled
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.title_events import MAX_NAME, SessionPinned, SessionTitled
 
 AT_ONCE: Final = 0.2  # seconds of reading after which a list is worth showing
 
@@ -159,15 +158,15 @@ class Catalog:
 
     def delete(self, facts: SessionFacts) -> SessionFacts:
         """Move a session to the trash; raises SessionFault."""
-        return self._moved(facts, trash.put_away(self.state_dir, self._place(facts)))
+        return self._moved(facts, index.put_away(self.state_dir, self._place(facts)))
 
     def restore(self, facts: SessionFacts) -> SessionFacts:
         """Fetch a session back from the trash; raises SessionFault."""
-        return self._moved(facts, trash.fetch_back(self.state_dir, self._place(facts)))
+        return self._moved(facts, index.fetch_back(self.state_dir, self._place(facts)))
 
     def prune(self, facts: SessionFacts) -> None:
         """Remove a session of the trash for good; raises SessionFault."""
-        trash.prune(self._place(facts))
+        index.prune(self._place(facts))
         self._index.drop([_key(facts)])
 
     def close(self) -> None:
@@ -197,7 +196,7 @@ class Catalog:
             update={
                 "key": place.key.decode("utf-8", "surrogateescape"),
                 "in_use": is_written(place.path),
-                "trashed_at": trash.trashed_at(place) if place.in_trash else None,
+                "trashed_at": index.trashed_at(place) if place.in_trash else None,
             }
         )
 

@@ -7,11 +7,13 @@ import os
 import re
 import secrets
 from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Disk
 
 _SUFFIX: Final = ".draft"
+
 _DRAFT: Final = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 
 
@@ -79,3 +81,28 @@ def sweep(folder: int) -> None:
         for name in os.listdir(folder):
             if _DRAFT.fullmatch(name):
                 os.unlink(name, dir_fd=folder)
+
+
+MAX_LINES = 1000
+
+
+class ConfirmedOrigins:
+    """A text file in the app's data folder, one origin a line; the user may edit it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "confirmed_origins.txt"
+
+    def has(self, origin: str) -> bool:
+        """Whether the user confirmed exactly this origin; False when the file cannot be read."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()[:MAX_LINES]
+        except (OSError, UnicodeDecodeError):
+            return False
+        return origin in lines
+
+    def add(self, origin: str) -> None:
+        """Remember it; raises OSError when the file cannot be written."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(f"{origin}\n")

@@ -10,16 +10,11 @@ from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.restore import Restored
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    CardMessage,
-    Message,
-    OperationMessage,
-    ReportMessage,
-    ReviewMessage,
-    UserMessage,
-)
-from duckflow_tui.state.objective import RequirementState
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
+from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.goal import RequirementState, ReviewMessage
+from duckflow_tui.state.plan import ReportMessage
 
 LastState = Literal[
     "new",  # nothing was asked yet

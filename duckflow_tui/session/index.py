@@ -7,13 +7,16 @@ anew, and where it cannot be written it lives in memory.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
 import re
+import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,15 +25,21 @@ from pydantic import ValidationError
 
 from duckflow_tui import __version__
 from duckflow_tui.session.facts import Piece, SessionFacts
-from duckflow_tui.session.migrations import SCHEMA
-from duckflow_tui.session.payload import as_bytes
+from duckflow_tui.session.faults import NotASession, SessionUnreadable
+from duckflow_tui.session.folders import FOLDER, TRASH, SessionFolder, SessionLock, SessionPlace
+from duckflow_tui.session.payload import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
 
+
 _VERSION: Final = 1  # of the tables and of what is put in them
+
 _MADE_BY: Final = f"{__version__} {SCHEMA} {_VERSION}"
+
 _TRIGRAM: Final = 3  # characters of the shortest word that the index finds
+
 _BUSY_S: Final = 2.0  # seconds that another process may write
+
 
 _TABLES: Final = """
 CREATE TABLE made (program TEXT);
@@ -38,21 +47,27 @@ CREATE TABLE sessions (id INTEGER PRIMARY KEY, key BLOB UNIQUE, stamp TEXT, fact
 CREATE TABLE pieces (id INTEGER PRIMARY KEY, session INTEGER, who TEXT, at REAL, text TEXT);
 CREATE INDEX pieces_of ON pieces (session, id);
 """
+
 _WORDS: Final = """
 CREATE VIRTUAL TABLE words USING fts5(
     text, content='pieces', content_rowid='id', tokenize='trigram'
 );
 """
 
+
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
 
 #: Whether this SQLite knows the tokenizer; without it every search reads every text.
 TRIGRAMS: Final = sqlite3.sqlite_version_info >= (3, 34)
 
+
 #: The file is no database, not whole, or not ours.
 _BROKEN: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
+
 T = TypeVar("T")
+
 
 log = logging.getLogger("duckflow.sessions")
 
@@ -278,3 +293,83 @@ def _with_word(db: sqlite3.Connection, word: str, trigrams: bool) -> set[tuple[i
     plain = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     select = "SELECT id, session FROM pieces WHERE text LIKE ? ESCAPE '\\'"
     return set(db.execute(select, (f"%{plain}%",)).fetchall())
+
+
+def put_away(state_dir: Path, place: SessionPlace) -> Path:
+    """Move a session to the trash; where it lies now.
+
+    Raises SessionInUse, and SessionUnreadable where the system refuses; then it is as it was.
+    """
+    target = _move(state_dir, place, TRASH)
+    with contextlib.suppress(OSError):
+        os.utime(target)  # says when it was deleted
+    return target
+
+
+def fetch_back(state_dir: Path, place: SessionPlace) -> Path:
+    """The other way round; raises the same, and SessionUnreadable where its place is taken."""
+    return _move(state_dir, place, FOLDER)
+
+
+def trashed_at(place: SessionPlace) -> float:
+    """When it was deleted, in seconds since the epoch; now where that cannot be read."""
+    try:
+        return place.path.stat().st_mtime
+    except OSError:
+        return time.time()
+
+
+def prune(place: SessionPlace) -> None:
+    """Remove a session of the trash for good; raises SessionUnreadable."""
+    if not place.in_trash:
+        raise ValueError(f"{place.path} is not in the trash")
+    try:
+        if place.path.is_symlink() or not place.path.is_dir():
+            place.path.unlink()
+        else:
+            shutil.rmtree(place.path)
+    except OSError as error:
+        raise SessionUnreadable(place.path, error) from error
+    with contextlib.suppress(OSError):
+        place.path.parent.rmdir()
+
+
+def _move(state_dir: Path, place: SessionPlace, root: str) -> Path:
+    target = state_dir / root / place.path.parent.name / place.session_id
+    with _nobody_writes(place.path):
+        try:
+            for folder in (target.parent.parent, target.parent):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+            if os.path.lexists(target):
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+            os.rename(place.path, target)
+        except OSError as error:
+            raise SessionUnreadable(place.path, error) from error
+    with contextlib.suppress(OSError):
+        place.path.parent.rmdir()
+    return target
+
+
+@contextlib.contextmanager
+def _nobody_writes(path: Path) -> Generator[None]:
+    """Hold the session's lock meanwhile; what is no session has none."""
+    try:
+        folder = SessionFolder.open(path)
+    except NotASession as error:
+        if error.code == "missing":
+            raise
+        yield
+        return
+    try:
+        lock: SessionLock | None = None
+        if folder.segments():
+            with contextlib.suppress(OSError):  # where there can be no lock
+                lock = SessionLock.take(folder)
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+    finally:
+        folder.close()

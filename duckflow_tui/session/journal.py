@@ -1,10 +1,4 @@
-"""The journal: a Recorder that writes each event to disk in a thread of its own.
-
-The loop only hands records over. The thread writes what is there, then syncs once for all who
-wait (group commit); what nobody waits for is synced within ``LAZY`` seconds. A disk that fails
-ends the segment: everything since the last sync goes into a new one. Where that fails too the
-session lives in memory, which ``JournalHealth`` says, and the disk is tried again later.
-"""
+"""The journal: records go to the disk in order, in a thread of its own, and a fault is reported."""
 
 from __future__ import annotations
 
@@ -14,27 +8,185 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
-from duckflow_tui.session.backlog import FIRST_WAIT, Backlog, Pending
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.session.blobs import FileBlobs
+from duckflow_tui.session.drafts import sweep
 from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, reason
-from duckflow_tui.session.framing import encode
-from duckflow_tui.session.journal_disk import JournalDisk
-from duckflow_tui.session.payload import body_of, shelved, unwritable
-from duckflow_tui.session.snapshots import Place
-from duckflow_tui.session.state_image import Image, capture
+from duckflow_tui.session.folders import SessionFolder, SessionLock
+from duckflow_tui.session.framing import JournalHeader, Segments, encode
+from duckflow_tui.session.payload import Redact, body_of, shelved, unwritable
+from duckflow_tui.session.reader import BLOBS
+from duckflow_tui.session.snapshots import Image, Place, capture, write_steps
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 
+SYNC_FROM: Final = 4_000_000  # bytes written that are synced though nobody waits
+
+MOST: Final = 64_000_000  # bytes kept for a disk that cannot be written
+
+FIRST_WAIT: Final = 5.0  # seconds until the disk is tried again, doubled each time
+
+LONGEST_WAIT: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A record on its way: its JSON, and what its place in the file needs besides."""
+
+    seq: int
+    body: bytes
+    kind: str
+    at: float
+
+
+class Backlog:
+    """In the order of their numbers. Past ``MOST`` bytes it gives up and keeps none."""
+
+    def __init__(self, first_wait: float = FIRST_WAIT) -> None:
+        self._pending: list[Pending] = []
+        self._size = 0
+        self._given_up = False
+        self._first_wait = first_wait
+        self._wait = 0.0
+        self._not_before = 0.0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def __iter__(self) -> Iterator[Pending]:
+        return iter(self._pending)
+
+    def add(self, pending: Pending) -> None:
+        """Keep one more."""
+        if self._given_up:
+            return
+        self._pending.append(pending)
+        self._size += len(pending.body)
+        if self._size > MOST:
+            self.clear()
+            self._given_up = True
+
+    def clear(self) -> None:
+        """All of them are safe."""
+        self._pending.clear()
+        self._size = 0
+        self._wait = 0.0
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a sync is due for its size."""
+        return self._size > SYNC_FROM
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it still has all that is not safe, and there is something."""
+        return bool(self._pending) and not self._given_up
+
+    @property
+    def may_try(self) -> bool:
+        """Whether the disk should be tried again: never after records were given up."""
+        return not self._given_up and time.monotonic() >= self._not_before
+
+    def wait_longer(self) -> None:
+        """The disk failed once more."""
+        self._wait = min(self._wait * 2 or self._first_wait, LONGEST_WAIT)
+        self._not_before = time.monotonic() + self._wait
+
+
+class JournalDisk:
+    """Belongs to the journal's thread. Methods raise OSError, and SessionInUse for the lock."""
+
+    def __init__(
+        self,
+        path: Path,
+        header: JournalHeader,
+        *,
+        disk: Disk | None = None,
+        redact: Redact | None = None,
+        folder: SessionFolder | None = None,
+        lock: SessionLock | None = None,
+    ) -> None:
+        self.path = path
+        self.redact = redact
+        self._header = header
+        self._disk = disk or Disk()
+        self._folder = folder
+        self._lock = lock
+        self._segments: Segments | None = None
+        self.blobs = FileBlobs(path / BLOBS, self._disk)
+
+    @property
+    def segment(self) -> int:
+        """The number of the file that is written; 0 before there is one."""
+        return self._segments.number if self._segments else 0
+
+    @property
+    def segments(self) -> Segments:
+        """Where lines go, once ``begin`` was done."""
+        if self._segments is None:
+            raise FileNotFoundError(self.path)
+        return self._segments
+
+    def begin(self) -> None:
+        """Make what is not there, take the lock, go on behind what was written before."""
+        folder = self._locked()
+        sweep(folder.descriptor)
+        self._segments = Segments(folder, self._disk, lambda: self._header.as_body(self.redact))
+        try:
+            self._segments.go_on()
+        except OSError:
+            self._segments.next()
+
+    def next_segment(self) -> None:
+        """Leave the file that failed, or try to begin once more."""
+        if self._lock is None or self._segments is None:
+            self.begin()
+        else:
+            self._segments.next()
+
+    def snapshot(self, place: Place, image: Image) -> Generator[int, None, None]:
+        """Write one, piece by piece."""
+        return write_steps(self._locked(), self._disk, place, image, self.redact)
+
+    def close(self) -> None:
+        """Give everything back; once is enough."""
+        if self._segments is not None:
+            self._segments.close()
+        if self._folder is not None and self._lock is not None:
+            sweep(self._folder.descriptor)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+    def _locked(self) -> SessionFolder:
+        if self._folder is None:
+            self._folder = SessionFolder.create(self.path, self._disk)
+        if self._lock is None:
+            self._lock = SessionLock.take(self._folder)
+        return self._folder
+
+
 LAZY: Final = 1.0  # seconds until what nobody waits for is synced
+
 CLOSE_WITHIN: Final = 2.0  # seconds that the last sync may take
+
 SNAPSHOT_EVERY: Final = 1_000_000  # bytes of records, or a quarter of what the last one took
+
 BATCH: Final = 100  # records written between two looks at who waits
+
 AT_ONCE: Final = (0.005, 0.02)  # seconds, least and most, of work on a snapshot between batches
 
+
 log = logging.getLogger("duckflow.journal")
+
 
 OnHealth = Callable[[JournalHealth], None]
 
@@ -48,6 +200,7 @@ class _Draw:
 
 
 _Signal = Literal["sync", "stop"]
+
 _Item = Record | _Draw | _Signal
 
 

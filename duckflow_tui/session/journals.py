@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.faults import NotASession
-from duckflow_tui.session.header import JournalHeader
-from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, OnHealth
-from duckflow_tui.session.journal_disk import JournalDisk
-from duckflow_tui.session.lock import SessionLock
+from duckflow_tui.session.folders import SessionFolder, SessionLock, session_path
+from duckflow_tui.session.framing import JournalHeader
+from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
 from duckflow_tui.session.payload import Redact
 from duckflow_tui.session.restore import Restored, restore
-from duckflow_tui.session.session_files import SessionFolder, session_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,19 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.loops.rewind_keys import NotWritten
 from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.folders import SessionFolder, session_path
 from duckflow_tui.session.journals import start_journal
 from duckflow_tui.session.payload import Redact
 from duckflow_tui.session.reader import Entry, read_session
 from duckflow_tui.session.recording import Recording
-from duckflow_tui.session.session_files import SessionFolder, session_path
+from duckflow_tui.session.rewind import NotWritten
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    Event,
-    SessionForked,
-    StateError,
-    UserMessageAdded,
-    event_from_json,
-)
-from duckflow_tui.state.messages import UserMessage
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.events import Event, event_from_json
+from duckflow_tui.state.rewind import SessionForked
 from duckflow_tui.state.store import MemoryRecorder, Store
 
 WRITE_WITHIN: Final = 60.0  # seconds that the last sync of a copy may take

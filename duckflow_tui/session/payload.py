@@ -7,7 +7,8 @@ with that JSON under its hash; where an event has no JSON ``{"at": …, "kind": 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 from pydantic import ValidationError
@@ -19,8 +20,11 @@ from duckflow_tui.state.store import Record
 
 INLINE: Final = 64 * 1024  # bytes of JSON in a record; more goes to a blob first (safety.md)
 
+
 Redact = Callable[[str], str]
+
 _FILL: Final = "•"
+
 _SEPARATOR: Final = "\x1f"  # no part of a word, of a key or of a number
 
 
@@ -172,3 +176,33 @@ def _replaced(value: Any, changed: dict[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_replaced(inner, changed) for inner in cast("list[Any]", value)]
     return value
+
+
+#: What an event's fields of one version are in the next; None when it has no meaning any more.
+Step = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+SCHEMA: Final = 1
+
+STEPS: Final[Mapping[int, Step]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Migrations:
+    """Steps from each version before ``current`` to the one after it; versions count from 1."""
+
+    current: int = SCHEMA
+    steps: Mapping[int, Step] = field(default_factory=lambda: STEPS)
+
+    def __post_init__(self) -> None:
+        if missing := set(range(1, self.current)) - self.steps.keys():
+            raise ValueError(f"no step leads on from version {min(missing)}")
+
+    def bring_up(self, fields: dict[str, Any], version: int) -> dict[str, Any] | None:
+        """The fields as they are today; ``version`` in 1 to ``current``."""
+        now: dict[str, Any] | None = fields
+        for number in range(version, self.current):
+            if now is None:
+                return None
+            now = self.steps[number](now)
+        return now

@@ -12,14 +12,20 @@ from typing import Any, Final
 
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, opening
-from duckflow_tui.session.framing import Damage, Frame, encode, of_later_program, scan
-from duckflow_tui.session.header import JournalHeader, header_of
-from duckflow_tui.session.migrations import Migrations
-from duckflow_tui.session.payload import BlobShelf, Unreadable, event_fields, parsed
-from duckflow_tui.session.segments import HEADER_SEQ
-from duckflow_tui.session.session_files import SessionFolder, segment_name
+from duckflow_tui.session.folders import SessionFolder, segment_name
+from duckflow_tui.session.framing import (
+    HEADER_SEQ,
+    Damage,
+    Frame,
+    JournalHeader,
+    encode,
+    header_of,
+    of_later_program,
+    scan,
+)
+from duckflow_tui.session.payload import BlobShelf, Migrations, Unreadable, event_fields, parsed
 from duckflow_tui.session.snapshots import Place
-from duckflow_tui.state.clock import moment
+from duckflow_tui.state.base import moment
 
 MAX_SEQ: Final = 10**12  # of a record: above any session, far below the longest of a line
 BLOBS: Final = "blobs"  # of large records, in the session's folder

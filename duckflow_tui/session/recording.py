@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.session.faults import JournalHealth
+from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journal import Journal
 from duckflow_tui.session.journals import resume_journal, start_journal
 from duckflow_tui.session.payload import Redact
 from duckflow_tui.session.restore import Restored
-from duckflow_tui.session.session_files import session_path
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.ids import random_id
+from duckflow_tui.state.base import random_id
 from duckflow_tui.state.store import MemoryRecorder, Record, Recorder, Store
 
 NO_SESSION: Final = "no_session"  # as a reason: nobody wanted it kept

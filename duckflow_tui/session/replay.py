@@ -14,31 +14,22 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import ValidationError
 
-from duckflow_tui.session.export_files import json_of, read_bytes, read_export
+from duckflow_tui.session.export import json_of, read_bytes, read_export
 from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
-from duckflow_tui.session.session_files import SessionFolder
-from duckflow_tui.session.state_image import IN_FLIGHT, Image, capture
+from duckflow_tui.session.snapshots import IN_FLIGHT, Image, capture
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.clock import moment
-from duckflow_tui.state.events import (
-    AssistantReplied,
-    CardOpened,
-    Event,
-    GateOpened,
-    LlmCallFinished,
-    NoticeAdded,
-    ObjectiveReviewed,
-    OperationFinished,
-    ReportAdded,
-    StateError,
-    TurnFinished,
-    event_from_json,
-)
-from duckflow_tui.state.messages import AssistantMessage, Level
+from duckflow_tui.state.base import StateError, moment
+from duckflow_tui.state.calls import OperationFinished
+from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, Level, NoticeAdded
+from duckflow_tui.state.events import Event, event_from_json
+from duckflow_tui.state.gates import CardKind, CardOpened, GateOpened
+from duckflow_tui.state.goal import ObjectiveReviewed
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.usage import LlmCall
+from duckflow_tui.state.plan_events import ReportAdded
+from duckflow_tui.state.turn import TurnFinished
+from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 
 EVERY: Final = 250  # events between two states that are kept
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.session.migrations import Migrations
-from duckflow_tui.session.payload import BlobShelf
+from duckflow_tui.agent.dispatch import rest_of
+from duckflow_tui.safety.paths import WorkspaceError
+from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.session.folders import SessionFolder
+from duckflow_tui.session.payload import BlobShelf, Migrations
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, read_session
-from duckflow_tui.session.session_files import SessionFolder
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import StateError, event_from_json
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.calls import OperationMessage, RunningOperation
+from duckflow_tui.state.events import event_from_json
+from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome, Zone
+from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.session import ASKED_AGAIN, OPENED_AGAIN
+from duckflow_tui.tools.changes import told
+from duckflow_tui.tools.consent import refusal
+from duckflow_tui.tools.operation import ToolFault
+from duckflow_tui.tools.results import figures, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +96,193 @@ def apply_all(state: AgentState, entries: Iterable[Entry]) -> Applied:
         else:
             done += 1
     return Applied(done, unknown, refused)
+
+
+UNKNOWN: Final = (
+    "The app ended while this ran. What it did is not known: look before you rely on it."
+)
+
+NOT_BEGUN: Final = "The app ended before this ran; nothing was executed."
+
+
+_WORK: Final = "work"  # on a plan
+
+_CLOCKS: Final = 2.0  # seconds that a file's time may be off
+
+
+log = logging.getLogger("duckflow.session")
+
+
+#: Calls that only wait: with one of these there, the call is made again and finds it.
+_WAITS_FOR: Final[dict[str, frozenset[str]]] = {
+    "plan_tool.propose": frozenset({CardKind.PLAN}),
+    "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE}),
+    "task_loop.run": frozenset({_WORK}),
+}
+
+
+EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one
+
+
+@dataclass(frozen=True, slots=True)
+class LaidDown:
+    """Calls that ended with the app, what they did to files, and whether somebody is asked."""
+
+    ended: tuple[OperationMessage, ...] = ()
+    files_read: dict[str, str] | None = None
+    asks_again: bool = False
+
+
+async def lay_down(
+    state: AgentState, workspace: Workspace, effect: EffectOf, at: float, *, ends_turn: bool
+) -> LaidDown:
+    """Look at every call that has no result; ``ends_turn``: nothing is asked for again."""
+    again = set[str]() if ends_turn else _asked_again(state, effect)
+    ended: list[OperationMessage] = []
+    files: dict[str, str] = {}
+    for call in state.running:
+        if call.call_id in again:
+            continue
+        result, found = await _result(call, workspace, at)
+        files |= found
+        ended.append(_message(call, result, at))
+    asks = not ends_turn and state.turn is not None and _asks(state, again)
+    return LaidDown(tuple(ended), files, asks)
+
+
+def _asks(state: AgentState, again: set[str]) -> bool:
+    """Whether a gate or a card opens again before anything else happens."""
+    if any(gate.call_id in again for gate in state.gates):
+        return True
+    works = state.work is not None and bool(state.work.plan_id)
+    held = works or any(call.call_id in again for call in state.running)
+    if held and any(card.kind in OPENED_AGAIN for card in state.cards):
+        return True
+    return any(
+        card.kind in ASKED_AGAIN
+        and (works or not card.step_id)
+        and rest_of(state, card.step_id) is None  # else that would be run first
+        for card in state.cards
+    )
+
+
+def _asked_again(state: AgentState, effect: EffectOf) -> set[str]:
+    """Calls that whoever asked for them makes once more: nothing of them has happened yet, or
+    nothing that matters, or they wait for others that are asked again themselves.
+    """
+    steps = {"", state.work.step_id if state.work is not None else ""}
+    wanted = {a.call_id for step in steps if (rest := rest_of(state, step)) for a in rest.actions}
+    wanted |= {
+        task.call_id
+        for plan in state.plans
+        for step in plan.steps
+        for task in step.task_list
+        if task.status is WorkStatus.IN_PROGRESS and step.status is WorkStatus.IN_PROGRESS
+    }
+    waiting: set[str] = {card.kind for card in state.cards}
+    if state.work is not None and state.work.plan_id:
+        waiting.add(_WORK)
+
+    def once_more(call: RunningOperation) -> bool:
+        if call.by_user or call.call_id not in wanted or _refused(call) is not None:
+            return False
+        if not call.started or effect(call.operation) is Effect.READ:
+            return True
+        return not waiting.isdisjoint(_WAITS_FOR.get(call.operation, ()))
+
+    return {call.call_id for call in state.running if once_more(call)}
+
+
+def _refused(call: RunningOperation) -> ToolFault | None:
+    """The user's no, where the app ended before it was recorded as the call's result."""
+    if call.gate is None or call.answer is None:
+        return None
+    return refusal(call.answer, call.gate)
+
+
+async def _result(
+    call: RunningOperation, workspace: Workspace, at: float
+) -> tuple[OperationResult, dict[str, str]]:
+    if (no := _refused(call)) is not None:
+        return OperationResult(outcome=no.outcome, text=no.text), {}
+    if not call.started:
+        return OperationResult(outcome=Outcome.STOPPED, text=NOT_BEGUN), {}
+    if not call.expects:
+        return OperationResult(outcome=Outcome.STOPPED, text=UNKNOWN, unknown=True), {}
+    lines = ["The app ended while this ran."]
+    made: list[FileChange] = []
+    files: dict[str, str] = {}
+    for change in call.expects:
+        await _sweep(change, workspace, call.at - _CLOCKS, at + _CLOCKS)
+        match await _now(change, workspace):
+            case "after":
+                made.append(change)
+                lines.append(f"This was done: {told(change)}.")
+            case "before":
+                lines.append(f"{change.path} was not changed.")
+            case _:
+                files |= dict.fromkeys(known([change]), "")
+                lines.append(
+                    f"{change.path} is neither as it was before nor as it was to be: look before "
+                    "you rely on it."
+                )
+    files |= known(made)
+    result = OperationResult(
+        outcome=Outcome.STOPPED,
+        text="\n".join(lines),
+        summary=figures(made),
+        changes=tuple(made),
+    )
+    return result, files
+
+
+async def _sweep(change: FileChange, workspace: Workspace, since: float, until: float) -> None:
+    """Take away what the change had not finished writing; never what another process writes."""
+    try:
+        folder = workspace.locate(change.target or change.path).real.parent
+        for name in os.listdir(folder):
+            if not (name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX)):
+                continue
+            if not since <= os.lstat(folder / name).st_mtime <= until:
+                continue
+            place = workspace.locate(str(folder / name))
+            if place.zone is Zone.INSIDE:
+                await workspace.remove(place, await workspace.digest(place))
+    except (WorkspaceError, OSError) as error:
+        log.warning("an unfinished file was left: %s", error)
+
+
+async def _now(change: FileChange, workspace: Workspace) -> str:
+    """How the file is: as ``before`` the change, as ``after`` it, or ``other``."""
+    path = await _sha(change.path, workspace)
+    if change.kind == "move":
+        target = await _sha(change.target, workspace)
+        ways = {("", change.after): "after", (change.before, ""): "before"}
+        return ways.get((path, target), "other")
+    if path == change.after:
+        return "after"
+    return "before" if path == change.before else "other"
+
+
+async def _sha(path: str, workspace: Workspace) -> str:
+    try:
+        place = workspace.locate(path)
+        return await workspace.digest(place) if place.exists else ""
+    except WorkspaceError:
+        return "unreadable"
+
+
+def _message(call: RunningOperation, result: OperationResult, at: float) -> OperationMessage:
+    return OperationMessage(
+        call_id=call.call_id,
+        operation=call.operation,
+        args=call.args,
+        reasoning=call.reasoning,
+        intent=call.intent,
+        gate=call.gate,
+        answer=call.answer,
+        result=result,
+        step_id=call.step_id,
+        by_user=call.by_user,
+        at=at,
+    )

@@ -8,23 +8,32 @@ say the same.
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import Enum
+from functools import cache
+from typing import Any, Final, cast
 
 from duckflow_tui import __version__
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.drafts import draft_in
 from duckflow_tui.session.faults import NotASession
-from duckflow_tui.session.framing import Frame, encode, scan
-from duckflow_tui.session.migrations import SCHEMA
-from duckflow_tui.session.payload import Redact, Unreadable, as_bytes, parsed, without_secrets
-from duckflow_tui.session.segments import Position
-from duckflow_tui.session.session_files import SessionFolder, snapshot_name
-from duckflow_tui.session.state_image import Image, NotAnImage, fits, pieces, restored
+from duckflow_tui.session.folders import SessionFolder, snapshot_name
+from duckflow_tui.session.framing import Frame, Position, encode, scan
+from duckflow_tui.session.payload import (
+    SCHEMA,
+    Redact,
+    Unreadable,
+    as_bytes,
+    parsed,
+    without_secrets,
+)
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Frozen
 
 KEPT: Final = 2  # an older one stays until the next but one is there
+
 MAX_PIECE: Final = 256_000_000  # bytes of one line
 
 
@@ -116,3 +125,134 @@ def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             return
         yield piece
     raise Unreadable("snapshot")
+
+
+#: Changed by transient events only, and therefore not the same after a replay.
+IN_FLIGHT: Final = frozenset({"live", "outputs", "servers", "unkept"})
+
+
+PIECE: Final = 4  # items of a list in one piece: few enough that they die young
+
+
+_SEQUENCES: Final[dict[str, Any]] = {
+    "tuple": tuple,
+    "list": list,
+    "set": set,
+    "frozenset": frozenset,
+    "deque": deque,
+}
+
+
+Image = dict[str, Any]  # name of a field → its value, containers copied one level deep
+
+
+class NotAnImage(ValueError):
+    """A piece that does not fit the state of this program."""
+
+
+def capture(state: AgentState) -> Image:
+    """What is true now; cheap, because the values in it are never changed."""
+    image: Image = {}
+    for name, value in vars(state).items():
+        if name in IN_FLIGHT:
+            continue
+        image[name] = value.copy() if isinstance(value, (list, dict, set, deque)) else value
+    image["running"] = tuple(r.model_copy(update={"progress": ""}) for r in state.running)
+    return image
+
+
+def pieces(image: Image) -> Iterator[dict[str, Any]]:
+    """The image as JSON objects, each small; raises TypeError for a value that has no JSON."""
+    for name, value in image.items():
+        if not isinstance(value, list):
+            yield {"field": name, "value": _plain(value)}
+            continue
+        items = cast("list[Any]", value)
+        yield {"field": name, "value": _plain([])}
+        for at in range(0, len(items), PIECE):
+            yield {"field": name, "items": [_plain(item) for item in items[at : at + PIECE]]}
+
+
+def restored(found: Iterable[dict[str, Any]]) -> AgentState:
+    """The state of these pieces; raises NotAnImage unless they are all of this program's fields."""
+    state = AgentState()
+    wanted = vars(state).keys() - IN_FLIGHT
+    seen: set[str] = set()
+    for piece in found:
+        name = piece.get("field")
+        if name not in wanted:
+            raise NotAnImage(f"there is no field {name}")
+        try:
+            if "items" in piece:
+                held = getattr(state, name)
+                held.extend(_value(item) for item in piece["items"])
+            else:
+                setattr(state, name, _value(piece["value"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NotAnImage(f"{name}: {error}") from error
+        seen.add(name)
+    if missing := wanted - seen:
+        raise NotAnImage(f"no field {min(missing)}")
+    return state
+
+
+def fits(piece: dict[str, Any]) -> bool:
+    """Whether the piece could be read back."""
+    try:
+        values = piece["items"] if "items" in piece else [piece["value"]]
+        for value in values:
+            _value(value)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+    return piece["field"] in vars(AgentState())
+
+
+def _plain(value: Any) -> Any:
+    """Text, numbers, truth and None as they are, everything else as ``{"$": type, "v": …}``."""
+    match value:
+        case Enum():
+            return {"$": f"enum {type(value).__name__}", "v": value.value}
+        case None | bool() | int() | float() | str():
+            return value
+        case Frozen():
+            return {"$": type(value).__name__, "v": value.model_dump()}
+        case dict():
+            entries = cast("dict[Any, Any]", value)
+            return {"$": "dict", "v": [[_plain(k), _plain(v)] for k, v in entries.items()]}
+        case tuple() | list() | set() | frozenset() | deque():
+            kind = type(cast("object", value)).__name__
+            plain: Image = {"$": kind, "v": [_plain(v) for v in cast("Iterable[Any]", value)]}
+            if isinstance(value, deque):
+                plain["most"] = cast("deque[Any]", value).maxlen
+            return plain
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+def _value(plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        return plain
+    tagged = cast("dict[str, Any]", plain)
+    kind, inner = tagged["$"], tagged["v"]
+    if kind == "dict":
+        return {_value(key): _value(value) for key, value in inner}
+    if kind == "deque":
+        return deque((_value(item) for item in inner), tagged["most"])
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind](_value(item) for item in inner)
+    if kind.startswith("enum "):
+        return _named(Enum)[kind.removeprefix("enum ")](inner)
+    return _named(Frozen)[kind].model_validate(inner)
+
+
+@cache
+def _named(base: type) -> dict[str, Any]:
+    """The state room's subclasses by name."""
+    found: dict[str, Any] = {}
+    waiting: list[type] = [base]
+    while waiting:
+        for cls in waiting.pop().__subclasses__():
+            waiting.append(cls)
+            if cls.__module__.startswith("duckflow_tui.state."):
+                found[cls.__name__] = cls
+    return found

@@ -2,125 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from duckflow_tui.state.base import Count, Frozen
-from duckflow_tui.state.cards import Card
-from duckflow_tui.state.context import Compaction, PromptFigures
+from duckflow_tui.state.calls import LiveOutput, OperationMessage, RunningOperation
+from duckflow_tui.state.conversation import Message, QueuedMessage
 from duckflow_tui.state.decision import TaskProfile
-from duckflow_tui.state.gates import Gate, Grant
-from duckflow_tui.state.interrupted import Interrupted
-from duckflow_tui.state.memory import WorkingMemory
-from duckflow_tui.state.messages import (
-    Message,
-    OperationMessage,
-    QueuedMessage,
-    RunningOperation,
-)
-from duckflow_tui.state.objective import Review, TaskObjective
+from duckflow_tui.state.gates import Card, Gate, Grant
+from duckflow_tui.state.goal import Review, TaskObjective
+from duckflow_tui.state.memory import Compaction, WorkingMemory
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.state.pace import Pace
+from duckflow_tui.state.pace import Pace, Vitals
 from duckflow_tui.state.phase import Phase, Refusal, Status, Transition
-from duckflow_tui.state.processes import BackgroundProcess, LiveOutput, McpServer
-from duckflow_tui.state.usage import Purpose, UsageTotals
-from duckflow_tui.state.vitals import Vitals
-from duckflow_tui.state.work import Plan, WorkInfo
+from duckflow_tui.state.plan import Plan, WorkInfo
+from duckflow_tui.state.processes import BackgroundProcess, McpServer
+from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.state.turn import Interrupted, TurnInfo, TurnSummary
+from duckflow_tui.state.usage import LiveReply, PromptFigures, UsageTotals
 
 if TYPE_CHECKING:
-    from duckflow_tui.state.rewinding import Rewound
-
-TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
-#: What a turn's message is to the request before it: another one, the same, or open until the
-#: model's first decision says it; until then what is guessed holds.
-Belongs = Literal["new", "same", "guessed_new", "guessed_same"]
-PauseState = Literal["running", "pausing", "paused"]
-SandboxLevel = Literal["full", "partial", "seatbelt", "external", "none"]
-
-
-class SessionInfo(Frozen):
-    """Facts about the session as a whole."""
-
-    session_id: str = ""
-    workspace: str = ""  # absolute path
-    title: str = ""  # name of the workspace folder
-    demo: bool = False
-    headless: bool = False
-    started_at: float = 0.0
-    model: str = ""  # of the main role
-    endpoint: str = ""
-    sandbox: SandboxLevel = "none"  # what holds commands of the model
-    branch: str = ""  # of git when it began; empty where there is none
-    name: str = ""  # the user's, empty for none
-    pinned: bool = False  # at the top of the list
-    forked_from: str = ""  # id of the session that it goes on from a message of
-    forked_title: str = ""  # what that one was called
-
-
-class TurnInfo(Frozen):
-    """The turn that is running."""
-
-    turn_id: str
-    message_id: str
-    attempt: int = Field(default=1, ge=1)
-    max_attempts: int = Field(default=3, ge=1)
-    loop: int = Field(default=0, ge=0)
-    limit: int = Field(default=10, ge=1)
-    request: Belongs = "new"
-    pause: PauseState = "running"
-    started_at: float
-    calls_before: int = 0  # usage.calls when the turn began
-    tokens_before: Count = 0  # in and out
-    cost_before: float | None = None
-    away_s: float = 0.0  # seconds that the app was not running meanwhile
-
-
-class TurnSummary(Frozen):
-    """How the last turn ended."""
-
-    turn_id: str
-    outcome: TurnOutcome
-    reply: str = ""
-    satisfaction: float | None = None
-    llm_calls: int = 0
-    tokens: Count = 0
-    cost: float | None = None
-    files_changed: tuple[str, ...] = ()
-    duration_s: float = 0.0
-    messages: int = 0  # that there were in the conversation when it ended
-
-
-class Waiting(Frozen):
-    """Why a model call does not move: a retry after a time, or a stream that fell silent."""
-
-    reason: str  # code of llm.errors: rate_limited, server_error, connect, silent
-    until: float | None = None  # seconds since the epoch; None: no end known
-    since: float = 0.0
-
-
-class LiveReply:
-    """A reply that is arriving. Mutable, because it grows many times a second."""
-
-    def __init__(
-        self,
-        llm_id: str,
-        purpose: Purpose,
-        started_at: float,
-        *,
-        step_id: str = "",
-        aside: bool = False,
-    ) -> None:
-        self.llm_id = llm_id
-        self.purpose: Purpose = purpose
-        self.started_at = started_at
-        self.step_id = step_id
-        self.aside = aside
-        self.text: list[str] = []
-        self.reasoning: list[str] = []
-        self.reasoning_started: float | None = None
-        self.first_text_at: float | None = None
-        self.waiting: Waiting | None = None
+    from duckflow_tui.state.rewind import Rewound
 
 
 class AgentState:

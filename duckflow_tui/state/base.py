@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Final
+import secrets
+import time
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
 
 #: JSON object as it came from a model or goes to a tool; values are JSON values only.
 JsonObject = dict[str, Any]
 
+
 ELLIPSIS = "…"
+
 MAX_BRIEF = 300  # characters of a value from outside that a sentence repeats
 
+
 MOST_COUNTED: Final = 10**12
+
 
 #: How many of something; a larger number, which only a journal or an export that lies holds, is
 #: read as ``MOST_COUNTED``, so that it can be added, divided and shown.
@@ -67,3 +78,102 @@ def digest(data: bytes | str) -> str:
     """SHA-256 in hex (64 characters); text is hashed as UTF-8, lone surrogates kept."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return hashlib.sha256(raw).hexdigest()
+
+
+IdKind = Literal[
+    "session",
+    "msg",
+    "turn",
+    "call",
+    "llm",
+    "gate",
+    "grant",
+    "plan",
+    "step",
+    "task",
+    "obj",
+    "req",
+    "check",
+    "review",
+    "work",
+    "card",
+    "report",
+    "change",
+    "proc",
+    "compact",
+]
+
+
+class IdSource(Protocol):
+    """Gives a new identifier at each call."""
+
+    def __call__(self, kind: IdKind) -> str:
+        """``<kind>_<8 hex digits>``, not given before in this session."""
+        ...
+
+
+def random_id(kind: IdKind) -> str:
+    """An identifier from the system's random source."""
+    return f"{kind}_{secrets.token_hex(4)}"
+
+
+_LAST: Final = 1e11  # some three thousand years
+
+
+class Clock(Protocol):
+    """Both in seconds."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+        ...
+
+
+def moment(value: object) -> float:
+    """A time out of a file, in seconds since the epoch; raises ValueError for what is none, or
+    over three thousand years away.
+    """
+    if not isinstance(value, int | float | str):
+        raise ValueError("no time")
+    try:
+        at = float(value)
+    except OverflowError as error:
+        raise ValueError("no time") from error
+    if not abs(at) <= _LAST:
+        raise ValueError("no time")
+    return at
+
+
+def calendar(at: float, zone: tzinfo | None = None) -> datetime | None:
+    """Date and time of day there, or on this machine; None for 0 and where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(at, zone) if at else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class StateError(ValueError):
+    """An event that does not fit the state; nothing was changed."""
+
+
+class BaseEvent(Frozen):
+    """What all events share. A transient event is shown but never journalled."""
+
+    transient: ClassVar[bool] = False
+
+    def apply(self, state: AgentState) -> None:
+        """Change the state, or raise StateError and leave it as it was."""
+        raise NotImplementedError

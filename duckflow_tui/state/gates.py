@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen, JsonObject
-from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.state.base import BaseEvent, Frozen, JsonObject, StateError
+from duckflow_tui.state.goal import (
+    SituationReport,
+)
+from duckflow_tui.state.operations import (
+    Effect,
+    Risk,
+    Zone,
+    change_running,
+)
+from duckflow_tui.state.pace import (
+    Pattern,
+    Situation,
+)
+from duckflow_tui.state.plan import (
+    Plan,
+    PlanChange,
+    StepReport,
+)
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
 
 #: A line of the context, a new one, or one that goes.
 DiffMark = Literal[" ", "+", "-"]
@@ -134,3 +154,284 @@ class Grant(Frozen):
 def before_hashes(gate: Gate) -> tuple[str, ...]:
     """The hashes an answer must carry: one for each previewed file."""
     return tuple(preview.before_hash for preview in gate.previews)
+
+
+class CardKind(StrEnum):
+    """What a card is about."""
+
+    PLAN = "plan"  # a plan waits for approval
+    PLAN_CHANGE = "plan_change"  # the model would change an approved plan
+    REPORT = "report"  # a step ended and the user chooses how to go on
+    BREAKPOINT = "breakpoint"  # the user wanted to be asked before this step
+    CONSULTATION = "consultation"  # the work is stuck, or at its limit
+    ESCALATION = "escalation"  # the attempts are used up and something is still missing
+    BUDGET = "budget"  # the next call would go past a hard limit
+
+
+class CardOption(Frozen):
+    """One way to answer. The words are the screen's, by kind and action, unless ``label`` has
+    words of the model, which are labelled as such.
+    """
+
+    key: str  # the letter or digit that takes it; the same action has the same key everywhere
+    action: str
+    label: str = ""
+    takes_text: bool = False  # a reason or an instruction may go with it
+
+
+class Card(Frozen):
+    """A question to the user. ``subject`` is what the answer is bound to, as shown."""
+
+    card_id: str
+    kind: CardKind
+    subject: str  # a plan's fingerprint, the id of a change, a report, a step or the card itself
+    options: tuple[CardOption, ...]
+    plan_id: str = ""
+    step_id: str = ""
+    change: PlanChange | None = None  # of PLAN_CHANGE
+    before: Plan | None = None  # of PLAN: the plan as the last card showed it
+    report: StepReport | None = None
+    situation: Situation | None = None  # of CONSULTATION
+    escalation: SituationReport | None = None  # of ESCALATION
+    facts: dict[str, str] = Field(default_factory=dict)  # figures the words need
+    opened_at: float  # seconds since the epoch
+
+
+class CardAnswer(Frozen):
+    """The user's key, bound to the card and to what it showed."""
+
+    card_id: str
+    subject: str
+    action: str
+    text: str = ""
+
+
+#: Options by card. Digits and letters keep their meaning over all cards.
+RUN_ALL = CardOption(key="y", action="run_all")
+
+RUN_STEPS = CardOption(key="o", action="run_steps")
+
+EDIT_PLAN = CardOption(key="e", action="edit")
+
+REJECT = CardOption(key="n", action="reject", takes_text=True)
+
+ACCEPT = CardOption(key="y", action="accept")
+
+GO_ON = CardOption(key="y", action="go_on")
+
+RETRY = CardOption(key="r", action="retry", takes_text=True)
+
+SKIP = CardOption(key="k", action="skip")
+
+STOP = CardOption(key="n", action="stop")
+
+SUGGESTED = CardOption(key="1", action="suggested")  # what the model would do next
+
+TELL = CardOption(key="m", action="tell", takes_text=True)  # the user's own words
+
+
+def _numbered(*actions: str, text: frozenset[str] = frozenset()) -> tuple[CardOption, ...]:
+    """Options on the digits, in this order, and the user's own words behind them."""
+    digits = tuple(
+        CardOption(key=str(number), action=action, takes_text=action in text)
+        for number, action in enumerate(actions, start=1)
+    )
+    return (*digits, TELL)
+
+
+#: What the user may answer to a consultation; each has another effect (S0-39…42).
+CONSULTATION_OPTIONS: Final[dict[Pattern, tuple[CardOption, ...]]] = {
+    Pattern.STAGNATION: _numbered(
+        "stop_work", "more_info", "keep_going", "other_approach", text=frozenset({"more_info"})
+    ),
+    Pattern.LOW_CONFIDENCE: _numbered(
+        "detailed_requirements",
+        "split",
+        "other_source",
+        "keep_approach",
+        text=frozenset({"detailed_requirements"}),
+    ),
+    Pattern.CONFUSION: _numbered(
+        "top_requirement",
+        "start_over",
+        "tidy_results",
+        "other_angle",
+        text=frozenset({"top_requirement"}),
+    ),
+    Pattern.TOO_MANY_TRIES: _numbered(
+        "accept_result",
+        "analyse",
+        "simplify",
+        "different_approach",
+        text=frozenset({"simplify"}),
+    ),
+    Pattern.LIMIT: _numbered("more_loops", "accept_result", "analyse", "stop_work"),
+}
+
+
+#: What the user may answer when the attempts are used up (S1-34…39).
+ESCALATION_OPTIONS: Final = _numbered(
+    "instructions",
+    "alternative",
+    "accept_partial",
+    "assistance",
+    "cancel",
+    text=frozenset({"instructions"}),
+)
+
+
+#: What the user may answer when a hard limit refused a call.
+BUDGET_OPTIONS: Final = _numbered("raise_budget", "accept_result", "stop_work")
+
+
+class CardMessage(Frozen):
+    """A card and its answer, in the place where the user gave it."""
+
+    kind: Literal["card"] = "card"
+    message_id: str
+    card: Card
+    plan: Plan | None = None  # as it was then
+    answer: CardAnswer
+    for_model: str = ""  # what the model is told, empty where a call's result says it
+    step_id: str = ""
+    at: float
+
+
+# --- gates -----------------------------------------------------------------------------------
+
+
+class GateOpened(BaseEvent):
+    """A proposal waits for the user. The same gate id again: the preview was renewed."""
+
+    kind: Literal["gate_opened"] = "gate_opened"
+    gate: Gate
+
+    def apply(self, state: AgentState) -> None:
+        if any(g.gate_id == self.gate.gate_id for g in state.gates):
+            raise StateError(f"gate {self.gate.gate_id} is open already")
+        state.gates = (*state.gates, self.gate)
+
+
+class GateAnswered(BaseEvent):
+    """The user's key. Refused unless it is bound to exactly what an open gate shows."""
+
+    kind: Literal["gate_answered"] = "gate_answered"
+    answer: GateAnswer
+
+    def apply(self, state: AgentState) -> None:
+        gate = next((g for g in state.gates if g.gate_id == self.answer.gate_id), None)
+        if gate is None:
+            raise StateError(f"gate {self.answer.gate_id} is not open")
+        same = (
+            self.answer.call_id == gate.call_id
+            and self.answer.args_hash == gate.args_hash
+            and self.answer.before_hashes == before_hashes(gate)
+        )
+        if not same:
+            raise StateError("the answer is for something other than what the gate shows")
+        if self.answer.choice is GateChoice.ALTERNATIVE and (
+            self.answer.alternative is None or self.answer.alternative > len(gate.alternatives)
+        ):
+            raise StateError("there is no such alternative")
+        if self.answer.choice is GateChoice.SESSION and not gate.can_grant_session:
+            raise StateError("this call can only be allowed once")
+        if self.answer.choice is GateChoice.STEP and not gate.can_grant_step:
+            raise StateError("this call can only be allowed once")
+        if gate.needs_word and self.answer.approves:
+            if self.answer.word.strip() != gate.needs_word:
+                raise StateError(f"the word {gate.needs_word!r} is wanted first")
+            state.accepted_words = (*state.accepted_words, gate.needs_word)
+        state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
+        change_running(state, gate.call_id, {"gate": gate, "answer": self.answer})
+
+
+class GateWithdrawn(BaseEvent):
+    """A gate closed without an answer: the turn stopped, or the preview was renewed."""
+
+    kind: Literal["gate_withdrawn"] = "gate_withdrawn"
+    gate_id: str
+    reason: Literal["stopped", "renewed", "edited"]
+
+    def apply(self, state: AgentState) -> None:
+        if all(g.gate_id != self.gate_id for g in state.gates):
+            raise StateError(f"gate {self.gate_id} is not open")
+        state.gates = tuple(g for g in state.gates if g.gate_id != self.gate_id)
+
+
+class GrantAdded(BaseEvent):
+    """The user allowed the same for the rest of the session."""
+
+    kind: Literal["grant_added"] = "grant_added"
+    grant: Grant
+
+    def apply(self, state: AgentState) -> None:
+        state.grants = (*state.grants, self.grant)
+
+
+# --- cards -----------------------------------------------------------------------------------
+
+
+class CardOpened(BaseEvent):
+    """A question waits for the user."""
+
+    kind: Literal["card_opened"] = "card_opened"
+    card: Card
+
+    def apply(self, state: AgentState) -> None:
+        if any(c.card_id == self.card.card_id for c in state.cards):
+            raise StateError(f"card {self.card.card_id} is open already")
+        state.cards = (*state.cards, self.card)
+        before = state.interrupted
+        again = before is not None and before.waiting(self.card.kind, self.card.step_id) is not None
+        if before is not None:
+            state.interrupted = before.without(self.card)
+        situation = self.card.situation
+        if situation is not None and state.pace is not None and not again:
+            seen = (*state.pace.consultations, situation.pattern)
+            state.pace = state.pace.model_copy(update={"consultations": seen})
+
+
+class CardAnswered(BaseEvent):
+    """The user's key on a card; the card with its answer enters the conversation.
+
+    Refused unless it is bound to what an open card shows.
+    """
+
+    kind: Literal["card_answered"] = "card_answered"
+    answer: CardAnswer
+    message_id: str
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        card = _card(state, self.answer.card_id)
+        if card.subject != self.answer.subject:
+            raise StateError("the answer is for something other than what the card shows")
+        option = next((o for o in card.options if o.action == self.answer.action), None)
+        if option is None:
+            raise StateError(f"the card has no answer {self.answer.action!r}")
+        plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
+        state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
+        state.messages.append(
+            CardMessage(
+                message_id=self.message_id, card=card, plan=plan, answer=self.answer, at=self.at
+            )
+        )
+
+
+class CardWithdrawn(BaseEvent):
+    """A card closed without an answer: the work stopped, or what it showed is no longer so."""
+
+    kind: Literal["card_withdrawn"] = "card_withdrawn"
+    card_id: str
+    reason: Literal["stopped", "renewed"]
+
+    def apply(self, state: AgentState) -> None:
+        card = _card(state, self.card_id)
+        state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
+
+
+def _card(state: AgentState, card_id: str) -> Card:
+    found = next((c for c in state.cards if c.card_id == card_id), None)
+    if found is None:
+        raise StateError(f"card {card_id} is not open")
+    return found

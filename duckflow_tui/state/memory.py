@@ -1,19 +1,35 @@
-"""The working memory: the five fixed items and their companions (S4-35…44), limits enforced."""
+"""What the model carries: the working memory with its limits (S4-35…44), and compactions."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Literal
 
-from duckflow_tui.state.base import Frozen, one_line
+from pydantic import Field
+
+from duckflow_tui.state.base import BaseEvent, Count, Frozen, StateError, one_line
 from duckflow_tui.state.decision import StateDelta
+from duckflow_tui.state.usage import (
+    CompactedBy,
+)
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
 
 LINE = 200  # characters of goal, why_now, last_delta (S4-35, 36, 43)
+
 ITEM = 100  # characters of a list item (S4-37…39, 41)
+
 MAX_CONSTRAINTS = 2
+
 MAX_PLAN_BRIEF = 3
+
 MAX_OPEN_QUESTIONS = 2
+
 MAX_CONTEXT_REFS = 20
+
 MAX_DECISIONS = 50
+
 
 _REF = re.compile(r"(file|conversation|plan):\S.*")
 
@@ -117,3 +133,105 @@ def problems(memory: WorkingMemory) -> tuple[str, ...]:
     if any(not _REF.fullmatch(ref) for ref in memory.context_refs):
         found.append("context_refs has a reference that is not file:, conversation: or plan:")
     return tuple(found)
+
+
+class Kept(Frozen):
+    """What no compaction takes away, as it was then."""
+
+    goal: str = ""
+    requirements: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    plan: str = ""
+    gates: tuple[str, ...] = ()
+
+
+class Compaction(Frozen):
+    """The conversation up to a place no longer travels in full; a digest travels for it."""
+
+    compaction_id: str
+    by: CompactedBy
+    hint: str = ""  # what the user wanted kept above all
+    begins_at: str  # id of the first message that travels in full
+    digest: str = ""  # empty where there is none
+    failure: str = ""  # why there is no new one: of ``llm.errors``, ``unreadable``, ``budget``
+    kept: Kept = Kept()
+    exchanges: Count = Field(default=0, ge=0)  # that were digested
+    messages: Count = Field(default=0, ge=0)  # that no longer travel in full
+    results: Count = Field(default=0, ge=0)  # of them results of operations, dropped but for a line
+    tokens_before: Count = Field(default=0, ge=0)  # of the conversation, estimated
+    tokens_after: Count = Field(default=0, ge=0)
+    at: float
+
+
+class CompactionMessage(Frozen):
+    """The conversation before was compacted. The model reads the digest at the head of what
+    travels, not here.
+    """
+
+    kind: Literal["compaction"] = "compaction"
+    message_id: str
+    compaction: Compaction
+    for_model: Literal[""] = ""
+    step_id: str = ""
+    at: float
+
+
+# --- memory, phase, vitals, objective --------------------------------------------------------
+
+
+class WorkingMemoryChanged(BaseEvent):
+    """A decision changed the working memory; ``cuts`` name what its limits took away."""
+
+    kind: Literal["working_memory"] = "working_memory"
+    memory: WorkingMemory
+    cuts: tuple[str, ...] = ()
+
+    def apply(self, state: AgentState) -> None:
+        broken = problems(self.memory)
+        if broken:
+            raise StateError("; ".join(broken))
+        state.memory = self.memory
+
+
+class ContextCompacted(BaseEvent):
+    """From here on a digest travels in place of the older messages, which stay in the session."""
+
+    kind: Literal["context_compacted"] = "context_compacted"
+    compaction: Compaction
+    message_id: str
+
+    def apply(self, state: AgentState) -> None:
+        new = self.compaction.compaction_id
+        if any(c.compaction_id == new for c in state.compactions):
+            raise StateError(f"compaction {new} is there already")
+        state.compactions = (*state.compactions, self.compaction)
+        _fill_by(state, self.compaction, by=-1)
+        state.messages.append(
+            CompactionMessage(
+                message_id=self.message_id, compaction=self.compaction, at=self.compaction.at
+            )
+        )
+
+
+class CompactionUndone(BaseEvent):
+    """The user wants the newest compaction away: the full messages travel again."""
+
+    kind: Literal["compaction_undone"] = "compaction_undone"
+    compaction_id: str
+
+    def apply(self, state: AgentState) -> None:
+        newest = state.compaction
+        if newest is None or newest.compaction_id != self.compaction_id:
+            raise StateError(f"{self.compaction_id} is not the newest compaction")
+        state.compactions = state.compactions[:-1]
+        _fill_by(state, newest, by=1)
+        state.undone_compactions = (*state.undone_compactions, self.compaction_id)
+
+
+def _fill_by(state: AgentState, compaction: Compaction, *, by: int) -> None:
+    """The next request will be so much shorter (-1) or longer (1): an estimate until it is sent."""
+    if state.usage.last_context:
+        change = by * (compaction.tokens_before - compaction.tokens_after)
+        filled = max(state.usage.last_context + change, compaction.tokens_after)
+        state.usage = state.usage.model_copy(update={"last_context": filled, "estimated": True})

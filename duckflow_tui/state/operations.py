@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen, JsonObject
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
 
 
 class Effect(StrEnum):
@@ -130,3 +134,9 @@ class OperationResult(Frozen):
     def went_well(self) -> bool:
         """Whether it ran and, where it was a command, ended with exit code 0."""
         return self.outcome is Outcome.OK and self.exit_code in (None, 0)
+
+
+def change_running(state: AgentState, call_id: str, update: dict[str, Any]) -> None:
+    state.running = tuple(
+        r.model_copy(update=update) if r.call_id == call_id else r for r in state.running
+    )

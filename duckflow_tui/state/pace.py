@@ -1,14 +1,17 @@
-"""How long the work may go on, and what the user is asked when it is stuck (S0)."""
+"""How long the work may go on, the vitals, and what the user is asked when it is stuck (S0)."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.base import BaseEvent, Frozen, StateError
 from duckflow_tui.state.decision import TaskProfile
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
 
 
 class Reason(Frozen):
@@ -95,3 +98,116 @@ class Pace(Frozen):
     used: int = Field(default=0, ge=0)  # loops
     consultations: tuple[Pattern, ...] = ()  # of this turn, oldest first
     failed_operations: int = Field(default=0, ge=0)  # that could not run, of this objective
+
+
+NEUTRAL_MOOD = 0.70  # C30: the factor of the limit is 1.0 until there is evidence
+
+NEUTRAL_FOCUS = 0.75
+
+FRESH_STAMINA = 1.00
+
+HISTORY = 16  # points kept for the sparkline of each gauge
+
+
+Vital = Literal["mood", "focus", "stamina"]
+
+
+class VitalChange(Frozen):
+    """One move of one vital: from, to, the signal behind it, and what the formula was given.
+
+    ``new`` can be recomputed from ``inputs`` by the vital's formula. ``cause`` is a key of the
+    catalogue below ``vitals.cause``, ``params`` are its words and figures.
+    """
+
+    vital: Vital
+    old: float = Field(ge=0.0, le=1.0)
+    new: float = Field(ge=0.0, le=1.0)
+    cause: str
+    params: dict[str, str] = Field(default_factory=dict)
+    inputs: dict[str, float] = Field(default_factory=dict)  # by name, in the formula's order
+    refs: tuple[str, ...] = ()  # message ids and call ids of the events behind it
+    at: float  # seconds since the epoch
+
+
+class Vitals(Frozen):
+    """The three values in 0.0 to 1.0 (S0-12): confidence in the plan, consistency of thought,
+    and what is left to try (1.0 is fresh; S0-11, C28).
+    """
+
+    mood: float = Field(default=NEUTRAL_MOOD, ge=0.0, le=1.0)
+    focus: float = Field(default=NEUTRAL_FOCUS, ge=0.0, le=1.0)
+    stamina: float = Field(default=FRESH_STAMINA, ge=0.0, le=1.0)
+    history: tuple[VitalChange, ...] = ()
+
+
+class ProfileChosen(BaseEvent):
+    """The user named the kind of request, or with None leaves it to the model again."""
+
+    kind: Literal["profile_chosen"] = "profile_chosen"
+    profile: TaskProfile | None
+
+    def apply(self, state: AgentState) -> None:
+        state.profile_choice = self.profile
+
+
+class LimitSet(BaseEvent):
+    """How many loops the attempt may take (S0-31). ``fresh`` begins new books: a new objective."""
+
+    kind: Literal["limit_set"] = "limit_set"
+    limit: LoopLimit
+    fresh: bool = False
+
+    def apply(self, state: AgentState) -> None:
+        old = state.pace
+        if self.fresh or old is None:
+            state.pace = Pace(limit=self.limit)
+        else:
+            state.pace = old.model_copy(update={"limit": self.limit})
+        if state.turn is not None:
+            state.turn = state.turn.model_copy(update={"limit": self.limit.max_loops})
+
+
+class LimitExtended(BaseEvent):
+    """The work may go on for more loops: the user lets it, or the pacemaker, since it moves."""
+
+    kind: Literal["limit_extended"] = "limit_extended"
+    by: int = Field(ge=1, le=20)
+    who: Literal["user", "pacemaker"] = "user"
+
+    def apply(self, state: AgentState) -> None:
+        if state.pace is None:
+            raise StateError("no limit was set")
+        limit = state.pace.limit
+        more = limit.model_copy(
+            update={
+                "max_loops": limit.max_loops + self.by,
+                "extended": limit.extended + self.by,
+                "grown": limit.grown + (self.by if self.who == "pacemaker" else 0),
+            }
+        )
+        state.pace = state.pace.model_copy(update={"limit": more})
+        if state.turn is not None:
+            state.turn = state.turn.model_copy(update={"limit": more.max_loops})
+
+
+class VitalsChanged(BaseEvent):
+    """One vital moved, with its cause."""
+
+    kind: Literal["vitals"] = "vitals"
+    change: VitalChange
+
+    def apply(self, state: AgentState) -> None:
+        if self.change.old != getattr(state.vitals, self.change.vital):
+            raise StateError(f"{self.change.vital} is not {self.change.old}")
+        kept: list[VitalChange] = []
+        for vital in ("mood", "focus", "stamina"):
+            mine = [c for c in (*state.vitals.history, self.change) if c.vital == vital]
+            kept.extend(mine[-HISTORY:])
+        values: dict[str, Any] = {
+            "mood": state.vitals.mood,
+            "focus": state.vitals.focus,
+            "stamina": state.vitals.stamina,
+            self.change.vital: self.change.new,
+        }
+        kept.sort(key=lambda c: c.at)
+        state.vitals = Vitals(**values, history=tuple(kept))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
 
-from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
 
 
 class Phase(StrEnum):
@@ -61,3 +65,50 @@ class Refusal(Frozen):
     trigger: Trigger
     reason: str
     at: float
+
+
+TRANSITION_HISTORY = 50  # S4-55
+
+
+class PhaseChanged(BaseEvent):
+    """The phase machine made a move, with the status that goes with it."""
+
+    kind: Literal["phase_changed"] = "phase_changed"
+    transition: Transition
+    status: Status
+
+    def apply(self, state: AgentState) -> None:
+        if self.transition.old is not state.phase:
+            raise StateError(f"the phase is {state.phase}, not {self.transition.old}")
+        state.phase = self.transition.new
+        state.status = self.status
+        state.status_detail = ""
+        state.transitions = (*state.transitions, self.transition)[-TRANSITION_HISTORY:]
+
+
+class TransitionRefused(BaseEvent):
+    """The phase machine did not make a move (S4-51)."""
+
+    kind: Literal["transition_refused"] = "transition_refused"
+    refusal: Refusal
+
+    def apply(self, state: AgentState) -> None:
+        state.refusals = (*state.refusals, self.refusal)[-TRANSITION_HISTORY:]
+
+
+class StatusChanged(BaseEvent):
+    """The status changed within the phase (S4-28); ``detail`` says why (S4-29, S4-53).
+
+    ``recovery`` marks the start of an error recovery, which are counted in a turn.
+    """
+
+    kind: Literal["status_changed"] = "status_changed"
+    status: Status
+    detail: str = ""
+    recovery: bool = False
+
+    def apply(self, state: AgentState) -> None:
+        if self.recovery:
+            state.recoveries += 1
+        state.status = self.status
+        state.status_detail = self.detail

@@ -9,8 +9,16 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from duckflow_tui.state.events import PhaseChanged, StatusChanged, TransitionRefused
-from duckflow_tui.state.phase import Phase, Refusal, Status, Transition, Trigger
+from duckflow_tui.state.phase import (
+    Phase,
+    PhaseChanged,
+    Refusal,
+    Status,
+    StatusChanged,
+    Transition,
+    TransitionRefused,
+    Trigger,
+)
 from duckflow_tui.state.store import Store, Unsubscribe
 
 DEFAULT_TABLE = Path(__file__).with_name("phases.toml")

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import Card, CardAnswer
-from duckflow_tui.state.event_base import BaseEvent, StateError
-from duckflow_tui.state.messages import CardMessage, ReportMessage
-from duckflow_tui.state.plans import PlanProblem, check_steps, waits_for
-from duckflow_tui.state.work import (
+from duckflow_tui.state.base import BaseEvent, StateError
+from duckflow_tui.state.plan import (
     ExecutionMode,
     Plan,
+    PlanProblem,
     PlanStatus,
+    ReportMessage,
     RunMode,
     Step,
     Task,
     WorkInfo,
     WorkStatus,
+    check_steps,
+    waits_for,
 )
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
 
 # --- plans -----------------------------------------------------------------------------------
 
@@ -227,68 +230,6 @@ class StepBreakSet(BaseEvent):
         _replace(state, plan.with_step(step.model_copy(update={"break_before": self.on})))
 
 
-# --- cards -----------------------------------------------------------------------------------
-
-
-class CardOpened(BaseEvent):
-    """A question waits for the user."""
-
-    kind: Literal["card_opened"] = "card_opened"
-    card: Card
-
-    def apply(self, state: AgentState) -> None:
-        if any(c.card_id == self.card.card_id for c in state.cards):
-            raise StateError(f"card {self.card.card_id} is open already")
-        state.cards = (*state.cards, self.card)
-        before = state.interrupted
-        again = before is not None and before.waiting(self.card.kind, self.card.step_id) is not None
-        if before is not None:
-            state.interrupted = before.without(self.card)
-        situation = self.card.situation
-        if situation is not None and state.pace is not None and not again:
-            seen = (*state.pace.consultations, situation.pattern)
-            state.pace = state.pace.model_copy(update={"consultations": seen})
-
-
-class CardAnswered(BaseEvent):
-    """The user's key on a card; the card with its answer enters the conversation.
-
-    Refused unless it is bound to what an open card shows.
-    """
-
-    kind: Literal["card_answered"] = "card_answered"
-    answer: CardAnswer
-    message_id: str
-    at: float
-
-    def apply(self, state: AgentState) -> None:
-        card = _card(state, self.answer.card_id)
-        if card.subject != self.answer.subject:
-            raise StateError("the answer is for something other than what the card shows")
-        option = next((o for o in card.options if o.action == self.answer.action), None)
-        if option is None:
-            raise StateError(f"the card has no answer {self.answer.action!r}")
-        plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
-        state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
-        state.messages.append(
-            CardMessage(
-                message_id=self.message_id, card=card, plan=plan, answer=self.answer, at=self.at
-            )
-        )
-
-
-class CardWithdrawn(BaseEvent):
-    """A card closed without an answer: the work stopped, or what it showed is no longer so."""
-
-    kind: Literal["card_withdrawn"] = "card_withdrawn"
-    card_id: str
-    reason: Literal["stopped", "renewed"]
-
-    def apply(self, state: AgentState) -> None:
-        card = _card(state, self.card_id)
-        state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
-
-
 class ReportAdded(BaseEvent):
     """How a step ended."""
 
@@ -363,13 +304,6 @@ def _step(plan: Plan, step_id: str) -> Step:
     found = plan.step(step_id)
     if found is None:
         raise StateError(f"plan {plan.plan_id} has no step {step_id}")
-    return found
-
-
-def _card(state: AgentState, card_id: str) -> Card:
-    found = next((c for c in state.cards if c.card_id == card_id), None)
-    if found is None:
-        raise StateError(f"card {card_id} is not open")
     return found
 
 

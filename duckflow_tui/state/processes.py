@@ -2,80 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.calls import LiveOutput
 
-TAIL: Final = 64_000  # characters kept of output that is still arriving; the whole goes to a blob
-
-
-def overprinted(text: str) -> str:
-    """What a terminal would leave of each line: what follows its last carriage return.
-
-    CR LF is a line end. A carriage return at the very end stays: what it does depends on what
-    comes next.
-    """
-    if "\r" not in text:
-        return text
-    lines = text.replace("\r\n", "\n").split("\n")
-    last = len(lines) - 1
-    for number, line in enumerate(lines):
-        if "\r" in line:
-            body = line.rstrip("\r")
-            rest = "\r" if number == last and body != line else ""
-            lines[number] = body.rpartition("\r")[2] + rest
-    return "\n".join(lines)
-
-
-class LiveOutput:
-    """Output that is arriving: its newest part, and how much there was. Mutable, it grows often.
-
-    A carriage return begins the line anew, so that a progress bar stays one line.
-    """
-
-    def __init__(self) -> None:
-        self.total = 0  # characters so far
-        self.at = 0.0  # when the newest piece came, seconds since the epoch; 0: not known
-        self._parts: list[str] = []  # whole lines, and pieces of a line that is very long
-        self._kept = 0
-        self._line = ""  # the last line, as long as it may be printed over
-
-    def add(self, text: str, at: float = 0.0) -> None:
-        """Take a piece in; what is older than the newest ``TAIL`` characters goes."""
-        self.total += len(text)
-        self.at = at or self.at
-        text = overprinted(self._line + text)
-        whole = text.rfind("\n") + 1
-        if len(text) - whole > TAIL:
-            whole = len(text)
-        self._line = text[whole:]
-        self._parts.append(text[:whole])
-        self._kept += whole
-        if self._kept > 2 * TAIL:
-            joined = "".join(self._parts)[-TAIL:]
-            self._parts, self._kept = [joined], len(joined)
-
-    @property
-    def text(self) -> str:
-        """The newest ``TAIL`` characters."""
-        return ("".join(self._parts) + self._line.rstrip("\r"))[-TAIL:]
-
-    def newest(self, count: int) -> list[str]:
-        """The newest ``count`` lines, the unfinished one included; asked for at every frame."""
-        pieces = [self._line.rstrip("\r")]
-        ends = size = 0
-        for part in reversed(self._parts):
-            if ends > count or size > TAIL:
-                break
-            pieces.append(part)
-            ends += part.count("\n")
-            size += len(part)
-        lines = "".join(reversed(pieces))[-TAIL:].rsplit("\n", count + 1)
-        if not lines[-1]:
-            lines.pop()
-        return lines[-count:]
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
 
 
 class BackgroundProcess(Frozen):
@@ -116,3 +51,73 @@ class McpServer(Frozen):
     error: str = ""  # what the server or the system said, untrusted text
     log: str = ""  # path of the file that takes its stderr
     calls: int = Field(default=0, ge=0)
+
+
+class ProcessStarted(BaseEvent):
+    """A command runs in the background from now on."""
+
+    kind: Literal["process_started"] = "process_started"
+    process: BackgroundProcess
+
+    def apply(self, state: AgentState) -> None:
+        if any(p.process_id == self.process.process_id for p in state.processes):
+            raise StateError(f"process {self.process.process_id} is there already")
+        state.processes = (*state.processes, self.process)
+
+
+class ProcessOutput(BaseEvent):
+    """A piece of what a background command prints."""
+
+    kind: Literal["process_output"] = "process_output"
+    transient: ClassVar[bool] = True
+    process_id: str
+    text: str
+    at: float = 0.0  # 0: not known
+
+    def apply(self, state: AgentState) -> None:
+        if all(p.process_id != self.process_id for p in state.processes):
+            return
+        state.outputs.setdefault(self.process_id, LiveOutput()).add(self.text, self.at)
+
+
+class ProcessEnded(BaseEvent):
+    """A background command ended; its newest output stays readable in this session."""
+
+    kind: Literal["process_ended"] = "process_ended"
+    process_id: str
+    exit_code: int | None  # None: it could not be told
+    ended_by: Literal["itself", "user", "model", "app"]
+    output_blob: str = ""
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        old = next((p for p in state.processes if p.process_id == self.process_id), None)
+        if old is None or not old.runs:
+            raise StateError(f"process {self.process_id} does not run")
+        ended = old.model_copy(
+            update={
+                "ended_at": self.at,
+                "exit_code": self.exit_code,
+                "ended_by": self.ended_by,
+                "output_blob": self.output_blob,
+            }
+        )
+        state.processes = tuple(ended if p is old else p for p in state.processes)
+
+
+class McpServerChanged(BaseEvent):
+    """A server came to another status or has other tools. Never journalled: a session that is
+    taken up again starts its servers anew.
+    """
+
+    kind: Literal["mcp_server"] = "mcp_server"
+    transient: ClassVar[bool] = True
+    server: McpServer
+
+    def apply(self, state: AgentState) -> None:
+        if any(s.name == self.server.name for s in state.servers):
+            state.servers = tuple(
+                self.server if s.name == self.server.name else s for s in state.servers
+            )
+        else:
+            state.servers = (*state.servers, self.server)

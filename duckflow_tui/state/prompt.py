@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen
-from duckflow_tui.state.context import PromptParts
+from duckflow_tui.state.conversation import Message
 from duckflow_tui.state.decision import PromptPattern
-from duckflow_tui.state.messages import Message
 from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.usage import PromptParts
 
 
 class ChatMessage(NamedTuple):

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Frozen
-from duckflow_tui.state.clock import Clock
-from duckflow_tui.state.events import Event, StateError
+from duckflow_tui.state.base import Clock, Frozen, StateError
+from duckflow_tui.state.events import Event
 
 log = logging.getLogger("duckflow.store")
 

@@ -1,14 +1,117 @@
-"""What model calls cost."""
+"""Calls to models: replies that arrive, what each request was made of, and what it cost."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Count, Frozen
+from duckflow_tui.state.base import MOST_COUNTED, BaseEvent, Count, Frozen
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
+KEPT_REQUESTS: Final = 100  # newest requests whose figures are kept
+
+
+PartName = Literal["base", "operations", "project", "pinned", "files", "results", "chat", "tail"]
+
+#: The parts of a request, in the order in which the meter shows them.
+PARTS: Final[tuple[PartName, ...]] = (
+    "base",
+    "operations",
+    "project",
+    "pinned",
+    "files",
+    "results",
+    "chat",
+    "tail",
+)
+
+
+CompactedBy = Literal["user", "auto", "overflow"]
+
+
+class PromptParts(Frozen):
+    """What takes how many tokens of a request (C22)."""
+
+    base: Count = Field(default=0, ge=0)  # the app's own instructions
+    operations: Count = Field(default=0, ge=0)  # and the output format
+    project: Count = Field(default=0, ge=0)  # AGENTS.md
+    pinned: Count = Field(default=0, ge=0)  # goal, requirements, constraints, plan, gates
+    files: Count = Field(default=0, ge=0)  # results of reads
+    results: Count = Field(default=0, ge=0)  # other results
+    chat: Count = Field(default=0, ge=0)  # what was said, and digests of it
+    tail: Count = Field(default=0, ge=0)  # the rest of the working memory and where things stand
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(getattr(self, name) for name in PARTS)
+
+    @property
+    def conversation(self) -> int:
+        """What grows with the conversation, and what a compaction makes smaller."""
+        return self.files + self.results + self.chat
+
+    def scaled(self, total: int) -> PromptParts:
+        """The same shares of another total; the largest part takes what rounding leaves."""
+        old = self.total
+        if not old:
+            return self.model_copy(update={"tail": total})
+        sizes: dict[str, int] = {name: getattr(self, name) * total // old for name in PARTS}
+        largest = max(PARTS, key=lambda name: sizes[name])
+        sizes[largest] += total - sum(sizes.values())
+        return PromptParts(**sizes)
+
+
+class PromptFigures(Frozen):
+    """One request to a model, in figures. Tokens are estimates until the endpoint counted."""
+
+    llm_id: str
+    purpose: Purpose
+    step_id: str = ""
+    aside: bool = False
+    turn_id: str = ""
+    parts: PromptParts
+    window: Count = Field(default=0, ge=0)  # tokens of the model; 0 when unknown
+    shared: Count = Field(default=0, ge=0)  # tokens that the request of its kind before began with
+    estimated: bool = True
+    ended: bool = False  # however the call did
+    at: float
+
+    @property
+    def tokens(self) -> int:
+        """All of the request."""
+        return self.parts.total
+
+    @property
+    def shared_part(self) -> float:
+        """How much of it the one before had too, 0 to 1; what a cache of prompts can answer."""
+        return min(self.shared / self.tokens, 1.0) if self.tokens else 0.0
+
+    def counted(self, call: LlmCall) -> PromptFigures:
+        """Ended, with what the endpoint reported; it may have reported nothing."""
+        if call.estimated or call.tokens_in <= 0 or not self.tokens:
+            return self.model_copy(update={"ended": True})
+        shared = self.shared * call.tokens_in // self.tokens
+        parts = self.parts.scaled(call.tokens_in)
+        update = {"parts": parts, "shared": shared, "estimated": False, "ended": True}
+        return self.model_copy(update=update)
+
+
+def on_the_way(requests: Sequence[PromptFigures], turn_id: str) -> tuple[PromptFigures, ...]:
+    """The requests of a turn whose replies never came: of each conversation only the newest can."""
+    newest: dict[tuple[bool, str], PromptFigures] = {}
+    for figures in requests:
+        if figures.turn_id == turn_id:
+            newest[figures.aside, figures.step_id] = figures
+    return tuple(figures for figures in newest.values() if not figures.ended)
+
 
 Role = Literal["main", "creative", "fast", "evaluator", "strong"]
+
 Purpose = Literal[
     "main",
     "plan",
@@ -22,6 +125,7 @@ Purpose = Literal[
     "failure",
     "digest",
 ]
+
 CallOutcome = Literal["ok", "malformed", "error", "cancelled", "incomplete"]
 
 
@@ -76,3 +180,180 @@ class UsageTotals(Frozen):
                 "estimated": call.estimated if is_main else self.estimated,
             }
         )
+
+
+class Waiting(Frozen):
+    """Why a model call does not move: a retry after a time, or a stream that fell silent."""
+
+    reason: str  # code of llm.errors: rate_limited, server_error, connect, silent
+    until: float | None = None  # seconds since the epoch; None: no end known
+    since: float = 0.0
+
+
+class LiveReply:
+    """A reply that is arriving. Mutable, because it grows many times a second."""
+
+    def __init__(
+        self,
+        llm_id: str,
+        purpose: Purpose,
+        started_at: float,
+        *,
+        step_id: str = "",
+        aside: bool = False,
+    ) -> None:
+        self.llm_id = llm_id
+        self.purpose: Purpose = purpose
+        self.started_at = started_at
+        self.step_id = step_id
+        self.aside = aside
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self.reasoning_started: float | None = None
+        self.first_text_at: float | None = None
+        self.waiting: Waiting | None = None
+
+
+_DECISIONS = ("main", "task")  # requests that fill the window of the main model
+
+
+class PromptMeasured(BaseEvent):
+    """A request is about to be sent, and this is what it is made of."""
+
+    kind: Literal["prompt_measured"] = "prompt_measured"
+    figures: PromptFigures
+
+    def apply(self, state: AgentState) -> None:
+        state.requests = (*state.requests, self.figures)[-KEPT_REQUESTS:]
+        if self.figures.purpose in _DECISIONS:
+            update = {"last_context": self.figures.tokens, "estimated": True}
+            state.usage = state.usage.model_copy(update=update)
+
+
+def count_request(state: AgentState, call: LlmCall) -> None:
+    """What the endpoint counted takes the place of the estimate."""
+    if not any(f.llm_id == call.llm_id for f in state.requests):
+        return
+    state.requests = tuple(
+        f.counted(call) if f.llm_id == call.llm_id else f for f in state.requests
+    )
+
+
+# --- model calls -----------------------------------------------------------------------------
+
+
+class LlmCallStarted(BaseEvent):
+    """A request is on its way."""
+
+    kind: Literal["llm_call_started"] = "llm_call_started"
+    transient: ClassVar[bool] = True
+    llm_id: str
+    purpose: Purpose
+    at: float
+    step_id: str = ""
+    aside: bool = False
+
+    def apply(self, state: AgentState) -> None:
+        state.live[self.llm_id] = LiveReply(
+            self.llm_id, self.purpose, self.at, step_id=self.step_id, aside=self.aside
+        )
+
+
+class ReplyDelta(BaseEvent):
+    """A piece of the reply, as soon as it can be read."""
+
+    kind: Literal["reply_delta"] = "reply_delta"
+    transient: ClassVar[bool] = True
+    llm_id: str
+    text: str
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        live = state.live.get(self.llm_id)
+        if live is None:
+            return
+        live.waiting = None
+        if live.first_text_at is None:
+            live.first_text_at = self.at
+        live.text.append(self.text)
+
+
+class ReasoningDelta(BaseEvent):
+    """A piece of the model's reasoning."""
+
+    kind: Literal["reasoning_delta"] = "reasoning_delta"
+    transient: ClassVar[bool] = True
+    llm_id: str
+    text: str
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        live = state.live.get(self.llm_id)
+        if live is None:
+            return
+        live.waiting = None
+        if live.reasoning_started is None:
+            live.reasoning_started = self.at
+        live.reasoning.append(self.text)
+
+
+class LlmWaiting(BaseEvent):
+    """A call waits: for a retry, or for a stream that fell silent. None: it moves again."""
+
+    kind: Literal["llm_waiting"] = "llm_waiting"
+    transient: ClassVar[bool] = True
+    llm_id: str
+    waiting: Waiting | None
+
+    def apply(self, state: AgentState) -> None:
+        live = state.live.get(self.llm_id)
+        if live is not None:
+            live.waiting = self.waiting
+
+
+class LlmCallFinished(BaseEvent):
+    """What a call cost and how it ended."""
+
+    kind: Literal["llm_call"] = "llm_call"
+    call: LlmCall
+
+    def apply(self, state: AgentState) -> None:
+        decides = self.call.purpose in ("main", "task")  # whose reply ends it
+        if self.call.outcome in ("error", "cancelled") or not decides:
+            state.live.pop(self.call.llm_id, None)
+        state.usage = state.usage.plus(self.call)
+        count_request(state, self.call)
+        if self.call.step_id:
+            _account(state, self.call)
+
+
+def _account(state: AgentState, call: LlmCall) -> None:
+    """Add a call to what its step took; a step that was dropped meanwhile takes nothing."""
+    for plan in state.plans:
+        step = plan.step(call.step_id)
+        if step is None:
+            continue
+        cost = step.cost if call.cost is None else (step.cost or 0.0) + call.cost
+        changed = plan.with_step(step.model_copy(update={"calls": step.calls + 1, "cost": cost}))
+        state.plans = tuple(changed if p.plan_id == plan.plan_id else p for p in state.plans)
+
+
+#: What a limit counts: tokens and US dollars of a session.
+SessionBudget = Literal["tokens", "cost"]
+
+
+class BudgetRaised(BaseEvent):
+    """The user lets the session take so many tokens or US dollars more than the settings say."""
+
+    kind: Literal["budget_raised"] = "budget_raised"
+    what: SessionBudget
+    by: float = Field(gt=0.0, allow_inf_nan=False)
+
+    def apply(self, state: AgentState) -> None:
+        usage = state.usage
+        if self.what == "tokens":
+            more = usage.more_tokens + int(self.by)
+            update = {"more_tokens": min(more, MOST_COUNTED)}
+        else:
+            update = {"more_cost": usage.more_cost + self.by}
+        state.usage = usage.model_copy(update=update)

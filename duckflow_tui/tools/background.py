@@ -7,11 +7,14 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from duckflow_tui.state.base import brief, one_line
-from duckflow_tui.state.events import NoticeAdded, ProcessEnded, ProcessOutput, ProcessStarted
-from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import Level, NoticeMessage
-from duckflow_tui.state.processes import BackgroundProcess
+from duckflow_tui.state.base import IdSource, brief, one_line
+from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+from duckflow_tui.state.processes import (
+    BackgroundProcess,
+    ProcessEnded,
+    ProcessOutput,
+    ProcessStarted,
+)
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.commands import CommandRunner, RunningCommand, how_it_ended
 from duckflow_tui.tools.operation import ToolFault

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, Fact, Verdict
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import JsonObject, canonical_json, one_line
+from duckflow_tui.state.calls import TAIL
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import FilePreview, GateAnswer
 from duckflow_tui.state.operations import ApprovalMode, Effect, FileChange, Outcome, Zone
-from duckflow_tui.state.processes import TAIL
 from duckflow_tui.tools.changes import PlannedChange, plan_change
 from duckflow_tui.tools.consent import Asked, left_out
 from duckflow_tui.tools.operation import (

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final, Literal, Protocol
 
-from duckflow_tui.safety.workspace import Place, Workspace
+from duckflow_tui.safety.paths import Place
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.gates import FilePreview, Hunk
 from duckflow_tui.state.operations import FileChange
-from duckflow_tui.tools.diffs import FileDiff, compare
-from duckflow_tui.tools.textfile import NotText, TextFile, decode, size_words
+from duckflow_tui.tools.diffs import FileDiff, NotText, TextFile, compare, decode, size_words
 
 ChangeKind = Literal["create", "modify", "delete", "move"]
 

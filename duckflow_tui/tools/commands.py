@@ -5,27 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.tools.command_env import scrubbed, secret_values, users_own
-from duckflow_tui.tools.command_output import Capture
+from duckflow_tui.tools.command_output import Capture, OutputPump
+from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
-from duckflow_tui.tools.output_pump import OutputPump
 from duckflow_tui.tools.process_group import ProcessGroup
-from duckflow_tui.tools.processes import find_program
 from duckflow_tui.tools.results import read_on
-from duckflow_tui.tools.textfile import size_words
 from duckflow_tui.tools.watchdog import Watchdog
 
 _DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its command has ended
+
 _REDACTED: Final = "[redacted]"
+
 _WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
 
 
@@ -244,3 +245,169 @@ class CommandRunner:
                 running.group.kill()
                 running.group.release()
             self._live.clear()
+
+
+#: Names of variables that hold secrets, or lead to them.
+_SECRET_NAME: Final = re.compile(
+    r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|COOKIE|PRIVATE|_DSN$|^DATABASE_URL$|^PG(PASS|SERVICE)"
+    r"|^KUBECONFIG$|^NETRC$",
+    re.IGNORECASE,
+)
+
+_USERINFO: Final = re.compile(r"://[^\s/@:]*:[^\s/@]+@")
+
+_SHORTEST_SECRET: Final = 8  # characters; a shorter value is a word like any other
+
+
+#: Variables that make bash, the loader or an interpreter run something else than was shown.
+_ACTING: Final = frozenset(
+    {
+        "BASH_ENV",
+        "BASHOPTS",
+        "CDPATH",
+        "ENV",
+        "GLOBIGNORE",
+        "IFS",
+        "POSIXLY_CORRECT",
+        "PROMPT_COMMAND",
+        "PS4",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "SHELLOPTS",
+    }
+)
+
+_ACTING_STARTS: Final = ("BASH_FUNC_", "DYLD_", "LD_", "DUCKFLOW_")
+
+
+#: Ways to the user's desktop, terminal and agents.
+_SOCKETS: Final = frozenset(
+    {
+        "DBUS_SESSION_BUS_ADDRESS",
+        "DISPLAY",
+        "GPG_AGENT_INFO",
+        "SSH_AGENT_PID",
+        "SSH_CLIENT",
+        "SSH_CONNECTION",
+        "SSH_TTY",
+        "STY",
+        "TMUX",
+        "TMUX_PANE",
+        "WAYLAND_DISPLAY",
+        "XDG_RUNTIME_DIR",
+    }
+)
+
+
+#: What every command gets: no colours, no pager, no question on a terminal that is not there.
+_PLAIN: Final = {
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a model's command.
+
+    Out of it are secrets by name and by shape, what would make bash or the loader run something
+    else, and the ways to desktop and agents. PATH keeps its absolute folders; VIRTUAL_ENV stays
+    where its programs are the ones that PATH finds.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not (_is_secret(name, value) or _acts(name) or name in _SOCKETS)
+    }
+    return {**_own(kept), **_PLAIN}
+
+
+def users_own(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a command that the user runs: theirs, but for a terminal."""
+    return {**environ, "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+
+
+def secret_values(environ: Mapping[str, str]) -> frozenset[str]:
+    """Values that no result may repeat, should a command get hold of them all the same."""
+    return frozenset(
+        value
+        for name, value in environ.items()
+        if len(value) >= _SHORTEST_SECRET
+        and _is_secret(name, value)
+        and not os.path.isabs(value)
+        and " " not in value
+    )
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return _SECRET_NAME.search(name) is not None or _USERINFO.search(value) is not None
+
+
+def _acts(name: str) -> bool:
+    return name in _ACTING or name.startswith(_ACTING_STARTS)
+
+
+def _own(kept: dict[str, str]) -> dict[str, str]:
+    folders = [path for path in kept.get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
+    kept["PATH"] = os.pathsep.join(folders) or os.defpath
+    venv = kept.get("VIRTUAL_ENV")
+    if venv is not None and os.path.join(venv, "bin") not in folders:
+        del kept["VIRTUAL_ENV"]
+    return kept
+
+
+_PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "SYSTEMROOT")
+
+
+def find_program(name: str, workspace: Path) -> str | None:
+    """The absolute path of a program on PATH; one that lies in the workspace does not count."""
+    found = shutil.which(name)
+    if found is None:
+        return None
+    real = Path(os.path.realpath(found))
+    inside = real.is_relative_to(workspace) or Path(found).absolute().is_relative_to(workspace)
+    return None if inside or not os.path.isabs(found) else found
+
+
+@asynccontextmanager
+async def running(
+    argv: Sequence[str], cwd: Path, *, with_input: bool = False
+) -> AsyncGenerator[asyncio.subprocess.Process, None]:
+    """A program in its own process group with both outputs piped; killed when the block ends.
+
+    Raises OSError when it cannot be started, ValueError for a NUL in an argument.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        cwd=cwd,
+        env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        stdin=asyncio.subprocess.PIPE if with_input else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=os.name != "nt",
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            _kill(process)
+        # What is left in the pipes must be taken out, or asyncio never sees the end.
+        await asyncio.gather(_drain(process.stdout), _drain(process.stderr))
+        await process.wait()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        if os.name == "nt":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _drain(pipe: asyncio.StreamReader | None) -> None:
+    while pipe is not None and await pipe.read(65_536):
+        pass

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from duckflow_tui.safety.gates import Consent, ConsentMissing, GateClosed
-from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.desk import Consent, ConsentMissing, GateClosed
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Verdict
-from duckflow_tui.state.base import JsonObject, brief, canonical_json, digest, one_line
+from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
+from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
-from duckflow_tui.state.events import FileChangedOutside
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Impact
-from duckflow_tui.state.ids import IdSource
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.tools.changes import PlannedChange

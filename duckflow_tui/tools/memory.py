@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol
 
 from pydantic import Field
 
-from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.operation import (

@@ -7,11 +7,10 @@ from typing import Final, Literal, Protocol
 
 from pydantic import Field
 
-from duckflow_tui.safety.place import Place
-from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.events import StateError
+from duckflow_tui.safety.paths import Place
+from duckflow_tui.state.base import JsonObject, StateError
 from duckflow_tui.state.operations import Effect, Weight
-from duckflow_tui.state.plans import MAX_STEPS
+from duckflow_tui.state.plan import MAX_STEPS
 from duckflow_tui.tools.operation import (
     A,
     AnyOperation,

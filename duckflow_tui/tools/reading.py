@@ -8,13 +8,13 @@ from typing import Final
 
 from pydantic import Field
 
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
-from duckflow_tui.safety.workspace import Place
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.tools.diffs import NotText, decode, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.results import HANDLE
-from duckflow_tui.tools.textfile import NotText, decode, size_words
 
 DEFAULT_LINES: Final = 2_000  # of a read without a range
 DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range

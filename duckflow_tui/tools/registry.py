@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.operations import OperationSpec
-from duckflow_tui.tools.operation import AnyOperation, Operation
-from duckflow_tui.tools.schema import argument_problems, references
+from duckflow_tui.tools.operation import AnyOperation, Operation, argument_problems, references
 
 
 class DuplicateOperation(ValueError):

@@ -7,8 +7,8 @@ from typing import Final
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import brief
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.tools.changes import PlannedChange, difference, in_words, sizes, told
 from duckflow_tui.tools.consent import left_out

@@ -10,8 +10,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.safety.gates import Consent
-from duckflow_tui.safety.place import ContentChanged, Place, WorkspaceError
+from duckflow_tui.safety.desk import Consent
+from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.policy import (
     MAX_WRITE,
     Access,
@@ -22,18 +22,17 @@ from duckflow_tui.safety.policy import (
     judge,
 )
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.decision import Action
-from duckflow_tui.state.events import (
+from duckflow_tui.state.base import IdSource, StateError
+from duckflow_tui.state.calls import (
     OperationFinished,
+    OperationMessage,
     OperationOutput,
     OperationProgress,
     OperationRequested,
     OperationStarted,
-    StateError,
 )
+from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import GateAnswer, GateChoice
-from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import (
     Effect,
     OperationResult,
@@ -74,11 +73,12 @@ from duckflow_tui.tools.operation import (
     ToolContext,
     ToolFault,
     Work,
+    argument_problems,
+    references,
 )
 from duckflow_tui.tools.reading import own_result
 from duckflow_tui.tools.registry import Registry
 from duckflow_tui.tools.results import bounded, by_the_user, earlier_result, figures, known
-from duckflow_tui.tools.schema import argument_problems, references
 from duckflow_tui.tools.undo import UndoReport, undo_last
 from duckflow_tui.tools.watch import OwnWrites
 

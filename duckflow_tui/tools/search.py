@@ -16,13 +16,13 @@ from typing import Final
 from pydantic import Field
 
 from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
-from duckflow_tui.safety.workspace import Kind, Place, Workspace, WorkspaceError
+from duckflow_tui.safety.paths import Kind, Place, WorkspaceError
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Outcome, Zone
-from duckflow_tui.tools.ignore import HEAVY
-from duckflow_tui.tools.listing import name_filter, quoted, walk
+from duckflow_tui.tools.commands import find_program, running
+from duckflow_tui.tools.listing import HEAVY, name_filter, quoted, walk
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
-from duckflow_tui.tools.processes import find_program, running
 
 TIME_LIMIT: Final = 20.0  # seconds; R18
 MAX_MATCHES: Final = 200

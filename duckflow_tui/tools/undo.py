@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from duckflow_tui.safety.place import ContentChanged, Place, WorkspaceError
+from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.events import ChangesUndone
-from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.calls import ChangesUndone, OperationMessage
 from duckflow_tui.state.operations import FileChange
-from duckflow_tui.state.rewinding import all_calls
+from duckflow_tui.state.rewind import all_calls
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.operation import RUN, Blobs
 from duckflow_tui.tools.watch import OwnWrites

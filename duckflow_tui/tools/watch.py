@@ -9,17 +9,11 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.place import Place, WorkspaceError
+from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    ChangesUndone,
-    FileChangedOutside,
-    GateAnswered,
-    GateOpened,
-    GateWithdrawn,
-    OperationFinished,
-)
+from duckflow_tui.state.calls import ChangesUndone, FileChangedOutside, OperationFinished
+from duckflow_tui.state.gates import GateAnswered, GateOpened, GateWithdrawn
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.tools.changes import PlannedChange
 

@@ -12,9 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.filter import Monochrome, NoColor
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.events import StateError
-from duckflow_tui.state.gates import GateAnswer
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.gates import CardKind, GateAnswer
 from duckflow_tui.ui import commands
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.line_filter import SafeLineFilter

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.cards import CardAnswer
-from duckflow_tui.state.gates import GateAnswer
+from duckflow_tui.state.gates import CardAnswer, GateAnswer
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.plan import PlanEdit
 from duckflow_tui.state.store import Record, Store, Unsubscribe
-from duckflow_tui.state.work import PlanEdit
 from duckflow_tui.ui.context_facade import ContextFacade, RewindFacade
 from duckflow_tui.ui.goal_facades import LedgerFacade, MemoryFacade, PaceFacade, TitleFacade
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from duckflow_tui.loops.compacting import Undo
-    from duckflow_tui.loops.request_log import SentPart
-    from duckflow_tui.loops.rewind_keys import Forked, Hindrance, PutBack
+    from duckflow_tui.agent.compaction import Undo
+    from duckflow_tui.agent.requests import SentPart
+    from duckflow_tui.session.rewind import Forked, Hindrance, PutBack
 
 
 class ContextFacade(Protocol):

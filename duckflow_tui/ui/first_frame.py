@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENTER: Final = "\x1b[?1049h\x1b[?2004h\x1b[?7l\x1b[?25l"
 LEAVE: Final = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?1049l"
 
-_STRINGS = os.path.join(os.path.dirname(__file__), "strings")
+_STRINGS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "words")
 
 
 class FirstFrame:

@@ -6,7 +6,7 @@ from typing import Final
 
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.decision import TaskProfile
-from duckflow_tui.state.objective import RequirementItem
+from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.ui.commands import AUTO, CHOICES
 from duckflow_tui.ui.panes.goal import LedgerPane
 from duckflow_tui.ui.panes.limit_words import profile_words

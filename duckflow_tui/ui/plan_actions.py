@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from duckflow_tui.state.cards import CardAnswer
-from duckflow_tui.state.events import StateError
-from duckflow_tui.state.work import PlanEdit
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.gates import CardAnswer
+from duckflow_tui.state.plan import PlanEdit
 from duckflow_tui.ui.actions import Actions
 from duckflow_tui.ui.panes.card import QuestionCard
 from duckflow_tui.ui.panes.plan import PlanPane

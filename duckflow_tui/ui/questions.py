@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import Card
-from duckflow_tui.state.gates import Gate
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    OperationMessage,
-    ReportMessage,
-    UserMessage,
-)
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, UserMessage
+from duckflow_tui.state.gates import Card, Gate
+from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.ui.panes.card_rows import step_number
+from duckflow_tui.words.catalogue import Catalogue
 
 _TALK: Final = (AssistantMessage, ReportMessage, UserMessage)
 

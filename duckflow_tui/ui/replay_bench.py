@@ -10,8 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.plan_events import CardOpened
+from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.bridge import Bridge

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.cards import CardAnswer
 from duckflow_tui.state.decision import Check, TaskProfile
-from duckflow_tui.state.gates import GateAnswer
+from duckflow_tui.state.gates import CardAnswer, GateAnswer
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.plan import PlanEdit
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.work import PlanEdit
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 from duckflow_tui.ui.bridge import Spawn
 from duckflow_tui.ui.replay_player import Player
 
 if TYPE_CHECKING:
-    from duckflow_tui.loops.compacting import Undo
-    from duckflow_tui.loops.request_log import SentPart
-    from duckflow_tui.loops.rewind_keys import Forked, Hindrance, PutBack
+    from duckflow_tui.agent.compaction import Undo
+    from duckflow_tui.agent.requests import SentPart
+    from duckflow_tui.session.rewind import Forked, Hindrance, PutBack
 
 #: Says that this is a replay, and gives the words back for who has a place of its own for them.
 Refuse = Callable[[], str]
@@ -156,13 +155,13 @@ class _Rewind:
         return "replay"
 
     async def put_files_back(self) -> PutBack:
-        from duckflow_tui.loops.rewind_keys import PutBack
+        from duckflow_tui.session.rewind import PutBack
 
         self._refuse()
         return PutBack()
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
-        from duckflow_tui.loops.rewind_keys import Forked
+        from duckflow_tui.session.rewind import Forked
 
         self._refuse()
         return Forked(problem="replay")

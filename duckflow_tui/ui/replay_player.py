@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from duckflow_tui.session.replay import Mark, Tape
-from duckflow_tui.state.events import LlmCallStarted, ReplyDelta
 from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta
 
 SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 LONGEST: Final = 1.5  # seconds that a pause of the session takes at most, at speed 1

@@ -176,8 +176,7 @@ class SessionActions(WorkActions, inherit_bindings=False):
         return Path(os.path.abspath(os.path.join(workspace, os.path.expanduser(name))))
 
     async def _write_export(self, folder: Path, path: Path, kind: Format, *, replace: bool) -> None:
-        from duckflow_tui.session.export import export_lines
-        from duckflow_tui.session.export_files import write_file
+        from duckflow_tui.session.export import export_lines, write_file
 
         words, redact = self.words, self._sessions.catalog.redact or str
 

@@ -19,17 +19,16 @@ from textual.timer import Timer
 from textual.widgets import TextArea
 from textual.worker import Worker, WorkerState
 
-from duckflow_tui.assets import asset_folder
+from duckflow_tui.places import asset_folder
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.state.clock import Clock, SystemClock
+from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.ui.bridge import Bridge, EngineFacade, SessionSource
 from duckflow_tui.ui.commands import starting_with
 from duckflow_tui.ui.driver import driver_for
 from duckflow_tui.ui.file_names import FileNames
 from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.history import MessageHistory
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.completion import SHOWN, Candidate, Token
 from duckflow_tui.ui.panes.welcome import Trouble
 from duckflow_tui.ui.screens.confirm import Confirm
@@ -37,6 +36,7 @@ from duckflow_tui.ui.session_words import fault_words
 from duckflow_tui.ui.terminal import TerminalGuard
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.ui.workbench import BenchParts, Workbench
+from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.session.facts import SessionFacts

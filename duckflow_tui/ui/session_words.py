@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.faults import SessionFault, SessionInUse
-from duckflow_tui.state.base import one_line
-from duckflow_tui.state.clock import calendar
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.base import calendar, one_line
+from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.session.facts import SessionFacts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duckflow_tui.state.messages import QueuedMessage
+from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.screens.processes import ProcessBoard
 from duckflow_tui.ui.screens.servers import ServerBoard, Wish
 from duckflow_tui.ui.screens.waiting import EditMessage, WaitingBoard

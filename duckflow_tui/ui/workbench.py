@@ -17,13 +17,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import Card, CardKind
-from duckflow_tui.state.clock import Clock
-from duckflow_tui.state.gates import Gate
+from duckflow_tui.state.base import Clock
+from duckflow_tui.state.gates import Card, CardKind, Gate
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.compositor import LeanCompositor
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for, right_column
 from duckflow_tui.ui.panes.card import QuestionCard
 from duckflow_tui.ui.panes.completion import CompletionList, Token
@@ -42,6 +40,7 @@ from duckflow_tui.ui.panes.tabs import PaneName, PaneTitle, Tabs
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.panes.welcome import Trouble, Welcome
 from duckflow_tui.ui.questions import Unheard, may_ask_again, oldest, step_words
+from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.layout import Layout

@@ -9,9 +9,9 @@ from time import process_time
 from benchmarks.rows import Row, row
 from support.app_states import FakeEngine, app_with, standing, store_with, turn_started
 
-from duckflow_tui.state.events import TaskChanged
+from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkStatus
+from duckflow_tui.state.plan_events import TaskChanged
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.work import Plan, PlanStatus, Step, Task, WorkStatus
 from duckflow_tui.ui.app import DuckflowApp
 
 STEPS = 300

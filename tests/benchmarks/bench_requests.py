@@ -19,17 +19,26 @@ from benchmarks.request_cases import CASES, After, Case, author, files_of
 from benchmarks.rows import Row, aligned, rounded
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Script
 from duckflow_tui.demo.stage import open_stage
+from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import Card, CardAnswer, CardKind
-from duckflow_tui.state.events import AttemptStarted, LimitExtended, LimitSet, LoopStarted
-from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
-from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.gates import (
+    Card,
+    CardAnswer,
+    CardKind,
+    Gate,
+    GateAnswer,
+    GateChoice,
+    before_hashes,
+)
+from duckflow_tui.state.goal import AttemptStarted
+from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern
 from duckflow_tui.state.store import Record
+from duckflow_tui.state.turn import LoopStarted
 
 MODEL: Final = "scripted"
 LONGEST_S: Final = 900.0  # of one request; then it is stopped

@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.messages import Message
+from duckflow_tui.state.conversation import Message
 from duckflow_tui.ui.palette import DUCK_DARK
 from duckflow_tui.ui.panes.markdown import MarkdownDocument
 

@@ -18,22 +18,17 @@ from benchmarks.programs.filled_app import LAST
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.places import Places
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.secrets import Redactor
+from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journal import Journal
 from duckflow_tui.session.journals import start_journal
-from duckflow_tui.session.session_files import session_path
-from duckflow_tui.state.agent import AgentState, SessionInfo
-from duckflow_tui.state.clock import SystemClock
-from duckflow_tui.state.events import (
-    AssistantReplied,
-    Event,
-    SessionStarted,
-    UserMessageAdded,
-    event_from_json,
-)
-from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import SystemClock
+from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, UserMessageAdded
+from duckflow_tui.state.events import Event, event_from_json
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Record, Store
 
 MESSAGES: Final = 5  # of a turn: the request, two replies, two calls

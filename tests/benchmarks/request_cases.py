@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from duckflow_tui.demo.endpoint import Author, Reply, Request
+from duckflow_tui.demo.endpoint import Author, Request
+from duckflow_tui.demo.replies import Reply
 from duckflow_tui.demo.stage import suite_command
 from duckflow_tui.demo.story import (
     Story,

@@ -11,7 +11,8 @@ from typing import Any
 
 from benchmarks.request_cases import CASES, author
 
-from duckflow_tui.demo.endpoint import Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Script
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DEADLINE_S = 120.0

@@ -14,10 +14,10 @@ from duckflow_tui.demo.answers import kind_of, words
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import TurnFinished
-from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.store import Record
+from duckflow_tui.state.turn import TurnFinished
 
 DEADLINE_S = 30.0
 MODES = ("adaptive", "tasklist")

@@ -14,11 +14,9 @@ from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.story import plan_request, savings_request
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import AttemptMessage, ReviewMessage
-from duckflow_tui.state.objective import RequirementState, Review
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.gates import CardKind, GateChoice
+from duckflow_tui.state.goal import AttemptMessage, RequirementState, Review, ReviewMessage
+from duckflow_tui.words.catalogue import Catalogue
 
 BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
 LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])

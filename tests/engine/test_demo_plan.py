@@ -15,13 +15,17 @@ from duckflow_tui.demo.story import plan_request
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import ReportMessage
+from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.plans import difference
-from duckflow_tui.state.work import Plan, PlanEdit, PlanStatus, WorkStatus
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.plan import (
+    Plan,
+    PlanEdit,
+    PlanStatus,
+    ReportMessage,
+    WorkStatus,
+    difference,
+)
+from duckflow_tui.words.catalogue import Catalogue
 
 RED = "test_two_discounts_apply_one_after_the_other"
 HALF = "test_half_a_cent_of_theirs_rounds_up_too"

@@ -15,11 +15,10 @@ from duckflow_tui.demo.story import request_text, tax_request
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import Card, CardKind
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.gates import Card, CardKind, GateChoice
 from duckflow_tui.state.pace import Pattern
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
 LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])

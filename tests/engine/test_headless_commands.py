@@ -18,14 +18,15 @@ from support.shell import running_with
 
 from duckflow_tui.cli import main
 from duckflow_tui.compose import Flags, Unusable, choose, open_session
-from duckflow_tui.demo.endpoint import Reply, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Reply
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
-from duckflow_tui.state.events import ProcessEnded
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.processes import ProcessEnded
+from duckflow_tui.words.catalogue import Catalogue
 
 TEST = f"{sys.executable} -c 'print(6 * 7)'"
 

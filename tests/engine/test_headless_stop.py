@@ -13,11 +13,11 @@ from typing import cast
 import pytest
 from support.pinned import ManualClock
 
+from duckflow_tui.engine import Engine
 from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run
-from duckflow_tui.loops.engine import Engine
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 
 class SlowEngine:

@@ -12,20 +12,13 @@ import pytest
 from support.endpoint import Bench, action, bench, decision, prompt
 from support.pinned import CountingIds
 
-from duckflow_tui.demo.endpoint import (
-    Fault,
-    Refusal,
-    Reply,
-    Script,
-    ScriptedCall,
-    ScriptedEndpoint,
-    Usage,
-)
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Fault, Refusal, Reply, Script, ScriptedCall, Usage
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.purposes import DigestReply, SatisfactionReply
+from duckflow_tui.llm.schema import DigestReply, SatisfactionReply
 from duckflow_tui.llm.service import LLMService
-from duckflow_tui.state.clock import SystemClock
+from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.prompt import ChatMessage
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from support.endpoint import bench, decision, prompt
 
-from duckflow_tui.demo.endpoint import Reply, Script, When
+from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, TurnDecision
-from duckflow_tui.state.messages import AssistantMessage, Message, OperationMessage, UserMessage
 from duckflow_tui.state.operations import OperationResult, Outcome
 
 ASKED = TurnDecision(

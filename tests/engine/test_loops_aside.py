@@ -7,10 +7,10 @@ from pathlib import Path
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Request, Script, When
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import BESIDE_THE_WORK, AssistantMessage, UserMessage
+from duckflow_tui.demo.endpoint import Request
+from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.state.conversation import BESIDE_THE_WORK, AssistantMessage, UserMessage
+from duckflow_tui.state.gates import CardKind, GateChoice
 
 WRITES = decision(
     "Written.", action("file_ops.write_file", path="a.txt", content="a\n"), next_step="done"

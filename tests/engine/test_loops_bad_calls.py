@@ -9,7 +9,7 @@ import pytest
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.state.base import MAX_BRIEF, brief
-from duckflow_tui.state.messages import NoticeMessage
+from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.operations import Outcome
 
 WRITE = "file_ops.write_file"

@@ -8,8 +8,8 @@ import pytest
 from support.reviews import WORDS, claim, judged, story, works
 from support.session import Session, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply
-from duckflow_tui.state.objective import RequirementState, TaskObjective
+from duckflow_tui.demo.replies import Reply
+from duckflow_tui.state.goal import RequirementState, TaskObjective
 
 HELD = Reply(decision=done("Too late.").decision, hold="a")
 OTHER = claim("the log is there", kind="file_exists", value="log.txt")

@@ -12,21 +12,22 @@ from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.reviews import WORDS, judged, story, works
 from support.session import Session, action, decision, done, script, session
 
+from duckflow_tui.agent.budget import BudgetEnd, BudgetLimits, CallBudget
+from duckflow_tui.agent.parts import Notices
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.headless import HeadlessOptions, run
-from duckflow_tui.loops.budget import BudgetLimits, CallBudget
-from duckflow_tui.loops.cards import CardDesk
-from duckflow_tui.loops.endings import BudgetEnd
-from duckflow_tui.loops.notices import Notices
 from duckflow_tui.places import Places
-from duckflow_tui.state.agent import AgentState, TurnInfo
-from duckflow_tui.state.cards import Card, CardAnswer, CardKind
-from duckflow_tui.state.events import BudgetRaised, CardOpened, TurnStarted
-from duckflow_tui.state.messages import ReportMessage
+from duckflow_tui.safety.desk import CardDesk
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.gates import Card, CardAnswer, CardKind, CardOpened
 from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.turn import TurnInfo, TurnStarted
+from duckflow_tui.state.usage import BudgetRaised
+from duckflow_tui.words.catalogue import Catalogue
 
 CALLS = "DUCKFLOW_EXECUTION__MAX_MODEL_CALLS"
 TOKENS = "DUCKFLOW_LIMITS__MAX_TOKENS"

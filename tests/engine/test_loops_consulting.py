@@ -20,15 +20,12 @@ from support.plan_talk import answer
 from support.reviews import WORDS, judged, lacks, next_plan, story, write
 from support.session import Session, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Reply, Script
-from duckflow_tui.state.events import (
-    LoopStarted,
-    ObjectiveChanged,
-)
-from duckflow_tui.state.messages import NoticeMessage, UserMessage
-from duckflow_tui.state.objective import RequirementItem
+from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.conversation import NoticeMessage, UserMessage
+from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem
 from duckflow_tui.state.pace import Pattern, Situation
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.turn import LoopStarted
 
 
 async def stuck_session(s: Session, pattern: Pattern) -> Situation:

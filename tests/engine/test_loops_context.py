@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Fault, Reply, Request, Script
+from duckflow_tui.agent.requests import KEPT
+from duckflow_tui.demo.endpoint import Request
+from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.account import estimated_tokens
-from duckflow_tui.loops.request_log import KEPT
-from duckflow_tui.state.context import Compaction
-from duckflow_tui.state.context_events import PromptMeasured
+from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Check
-from duckflow_tui.state.messages import CompactionMessage, UserMessage
+from duckflow_tui.state.memory import Compaction, CompactionMessage
+from duckflow_tui.state.usage import PromptMeasured
 
 GOAL = "Keep the totals right"
 WISH = "The receipt shows every discount"

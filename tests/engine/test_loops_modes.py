@@ -10,13 +10,13 @@ from typing import Any, Literal
 import pytest
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Script, When
+from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.places import Places
 from duckflow_tui.settings import load
-from duckflow_tui.state.events import OperationRequested
+from duckflow_tui.state.calls import OperationRequested
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.work import PlanStatus, WorkStatus
+from duckflow_tui.state.plan import PlanStatus, WorkStatus
 
 PROPOSE = decision("Planning.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 PLAN = Reply(

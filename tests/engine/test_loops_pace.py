@@ -22,21 +22,14 @@ from support.pace_talk import (
 from support.plan_talk import answer
 from support.session import decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Reply
-from duckflow_tui.pacing.vitals import recomputed
-from duckflow_tui.state.cards import CONSULTATION_OPTIONS
+from duckflow_tui.demo.replies import Reply
+from duckflow_tui.goals.vitals import recomputed
 from duckflow_tui.state.decision import TaskProfile
-from duckflow_tui.state.events import (
-    LimitExtended,
-    LimitSet,
-    LoopStarted,
-    TurnFinished,
-    VitalsChanged,
-)
-from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.gates import CONSULTATION_OPTIONS, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, VitalsChanged
 from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.turn import LoopStarted, TurnFinished
 
 # --- stagnation by progress ------------------------------------------------------------------
 

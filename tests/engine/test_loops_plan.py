@@ -17,21 +17,15 @@ from support.plan_talk import (
 )
 from support.session import action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Script, When
-from duckflow_tui.state.cards import CardAnswer, CardKind
-from duckflow_tui.state.events import (
-    CardOpened,
-    PlanAnswered,
-    PlanProposed,
-    ReportAdded,
-    StepChanged,
-    TurnFinished,
-)
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import NoticeMessage, OperationMessage, UserMessage
+from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import NoticeMessage, UserMessage
+from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status
-from duckflow_tui.state.work import PlanEdit, PlanStatus, RunMode, WorkStatus
+from duckflow_tui.state.plan import PlanEdit, PlanStatus, RunMode, WorkStatus
+from duckflow_tui.state.plan_events import PlanAnswered, PlanProposed, ReportAdded, StepChanged
+from duckflow_tui.state.turn import TurnFinished
 
 
 async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path) -> None:

@@ -9,13 +9,12 @@ import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Script, When
-from duckflow_tui.state.cards import CardAnswer, CardKind
-from duckflow_tui.state.events import TurnFinished
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import NoticeMessage
+from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.work import PlanEdit, PlanStatus, WorkStatus
+from duckflow_tui.state.plan import PlanEdit, PlanStatus, WorkStatus
+from duckflow_tui.state.turn import TurnFinished
 
 PENDING, DONE = WorkStatus.PENDING, WorkStatus.COMPLETED
 

@@ -18,10 +18,9 @@ from support.plan_talk import (
 )
 from support.session import DEADLINE, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Script
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.gates import CardKind, GateChoice
+from duckflow_tui.state.plan import WorkStatus
 
 WISH = "write the README first"
 RUN = decision("I run it.", action("task_loop.run"))

@@ -24,19 +24,23 @@ from support.reviews import (
 )
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply
+from duckflow_tui.demo.replies import Reply
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.cards import Card, CardAnswer, CardKind
+from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Check, TaskProfile
-from duckflow_tui.state.events import (
+from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
+from duckflow_tui.state.goal import (
+    AttemptMessage,
     AttemptStarted,
     ObjectiveReviewed,
+    RequirementItem,
     RequirementsFound,
+    RequirementState,
     RequirementWaived,
+    Review,
+    ReviewMessage,
+    TaskObjective,
 )
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import AttemptMessage, ReviewMessage, UserMessage
-from duckflow_tui.state.objective import RequirementItem, RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
 

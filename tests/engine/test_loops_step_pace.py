@@ -17,19 +17,14 @@ from support.plan_talk import PROPOSE, answer, plan_reply, statuses
 from support.reviews import WORDS, judged, lacks, next_plan, story, works
 from support.session import Session, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Script
-from duckflow_tui.pacing.vitals import recomputed
+from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.goals.vitals import recomputed
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.events import (
-    CardOpened,
-    LimitSet,
-    LoopStarted,
-    ReportAdded,
-    VitalsChanged,
-)
-from duckflow_tui.state.pace import Pattern, Situation
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.state.gates import CardKind, CardOpened
+from duckflow_tui.state.pace import LimitSet, Pattern, Situation, VitalsChanged
+from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.plan_events import ReportAdded
+from duckflow_tui.state.turn import LoopStarted
 
 
 def planned(*task: Reply, main: tuple[Reply, ...] = ()) -> Script:

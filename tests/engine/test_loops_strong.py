@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.state.events import LlmCallFinished
+from duckflow_tui.state.usage import LlmCallFinished
 
 STRONG = {"strong": "cli/big"}
 READ = action("file_ops.read_file", path="a.txt")

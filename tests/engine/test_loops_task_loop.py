@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from support.session import action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Fault, Reply, Script, When
+from duckflow_tui.demo.replies import Fault, Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.loops.task_loop import TaskLoop, WorkBroke, WorkStopped
+from duckflow_tui.plans.run import TaskLoop, WorkBroke, WorkStopped
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import SystemClock
-from duckflow_tui.state.events import StateError, WorkStarted
+from duckflow_tui.state.base import StateError, SystemClock
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.plan import WorkInfo
+from duckflow_tui.state.plan_events import WorkStarted
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.work import WorkInfo
 
 
 def loop_and_store() -> tuple[TaskLoop, Store, TaskSpawn]:

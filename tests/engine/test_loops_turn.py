@@ -9,19 +9,14 @@ from typing import Any, Literal
 import pytest
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Fault, Refusal, Reply, Script
+from duckflow_tui.demo.replies import Fault, Refusal, Reply, Script
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    LlmCallFinished,
-    PhaseChanged,
-    ReplyDelta,
-    TransitionRefused,
-    TurnPaused,
-)
+from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.operations import Outcome, Risk
-from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.phase import Phase, PhaseChanged, Status, TransitionRefused
+from duckflow_tui.state.turn import TurnPaused
+from duckflow_tui.state.usage import LlmCallFinished, ReplyDelta
 
 BUGGY = "def total(price, rates):\n    return price * (1 - sum(rates))\n"
 FIXED = """\
@@ -543,7 +538,7 @@ async def test_prompts_name_every_operation_of_the_registry_and_stay_in_their_bu
     tmp_path: Path,
 ) -> None:
     """Covers S4-97."""
-    from duckflow_tui.prompting.tokens import ScriptCounter
+    from duckflow_tui.prompting.budget import ScriptCounter
 
     workspace(tmp_path)
     async with session(tmp_path, main_job(), mode="trusted") as s:

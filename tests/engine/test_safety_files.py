@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.safety.disk import Disk
-from duckflow_tui.safety.workspace import (
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.paths import (
     ContentChanged,
     Entry,
     FileFailed,
     Kind,
     PathRefused,
-    Workspace,
     WorkspaceGone,
 )
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.operations import Zone
 

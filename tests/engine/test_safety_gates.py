@@ -7,19 +7,22 @@ import asyncio
 import pytest
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.safety.gates import ConsentMissing, GateBroker, GateClosed, NoConsent
+from duckflow_tui.safety.desk import ConsentMissing, GateBroker, GateClosed, NoConsent
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import GateAnswered, GateOpened, ModeChanged, StateError
+from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import (
     DiffLine,
     FilePreview,
     Gate,
     GateAnswer,
+    GateAnswered,
     GateChoice,
+    GateOpened,
     Hunk,
     Impact,
 )
 from duckflow_tui.state.operations import ApprovalMode, Effect
+from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 
 

@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.safety.beneath import Opener, open_by_component, open_in_kernel
-from duckflow_tui.safety.paths import Spot
-from duckflow_tui.safety.workspace import PathRefused, Workspace, WorkspaceGone
-from duckflow_tui.safety.zones import ZoneMap
+from duckflow_tui.safety.paths import (
+    Opener,
+    PathRefused,
+    Spot,
+    WorkspaceGone,
+    open_by_component,
+    open_in_kernel,
+)
+from duckflow_tui.safety.risk import ZoneMap
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.operations import Zone
 
 

@@ -10,16 +10,16 @@ import pytest
 from support.journal_disks import content, drive, put
 from support.journal_events import answered, begun, finished, opened, requested, started, turn
 
-from duckflow_tui.session.export_files import json_lines, write_file
+from duckflow_tui.session.export import json_lines, write_file
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.session.framing import encode
-from duckflow_tui.session.header import JournalHeader
+from duckflow_tui.session.framing import JournalHeader, encode
 from duckflow_tui.session.reader import Entry
 from duckflow_tui.session.replay import Tape, load_tape
-from duckflow_tui.session.state_image import capture, pieces
+from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import Event, NoticeAdded, OperationFinished
-from duckflow_tui.state.messages import Level, NoticeMessage, OperationMessage
+from duckflow_tui.state.calls import OperationFinished, OperationMessage
+from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+from duckflow_tui.state.events import Event
 from duckflow_tui.state.operations import OperationResult, Outcome
 from duckflow_tui.state.store import MemoryRecorder, Store
 

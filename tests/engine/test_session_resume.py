@@ -8,11 +8,11 @@ from pathlib import Path
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.session.reader import Entry
-from duckflow_tui.state.events import SessionResumed
+from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import AssistantMessage, UserMessage
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.session import SessionResumed
 
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 READ = action("file_ops.list_dir", path=".")

@@ -10,12 +10,11 @@ from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses
 from support.reviews import judged, thrice, works
 from support.session import Session, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Script
-from duckflow_tui.state.cards import Card, CardKind
-from duckflow_tui.state.events import CardAnswered
-from duckflow_tui.state.messages import AttemptMessage
+from duckflow_tui.demo.replies import Script
+from duckflow_tui.state.gates import Card, CardAnswered, CardKind
+from duckflow_tui.state.goal import AttemptMessage
 from duckflow_tui.state.pace import Pattern
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.state.plan import WorkStatus
 
 CALLS = "DUCKFLOW_EXECUTION__MAX_MODEL_CALLS"
 TOKENS = "DUCKFLOW_LIMITS__MAX_TOKENS"

@@ -17,11 +17,10 @@ from support.plan_talk import (
 )
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Script
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.demo.replies import Script
+from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.tools.changes import PlannedChange
 
 WRITE = action("file_ops.write_file", path="a.txt", content="a\n")

@@ -9,31 +9,29 @@ from pathlib import Path
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journals import open_to_read
 from duckflow_tui.session.past import RecordedPast
 from duckflow_tui.session.recording import Recording, new_recording
-from duckflow_tui.session.session_files import session_path
-from duckflow_tui.session.state_image import capture
-from duckflow_tui.state.agent import AgentState, SessionInfo
-from duckflow_tui.state.events import (
-    DraftSaved,
+from duckflow_tui.session.snapshots import capture
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
     MessageQueued,
-    OperationFinished,
-    OperationRequested,
-    SessionForked,
-    SessionStarted,
-    TurnFinished,
+    UserMessage,
     UserMessageAdded,
 )
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import AssistantMessage, OperationMessage, UserMessage
 from duckflow_tui.state.operations import ApprovalMode, OperationResult, Outcome
 from duckflow_tui.state.phase import Phase
-from duckflow_tui.state.rewinding import Standing
+from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.rewind import SessionForked, Standing
+from duckflow_tui.state.session import DraftSaved, SessionInfo, SessionStarted
 from duckflow_tui.state.store import Record
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.state.turn import TurnFinished
 
 HELLO = UserMessage(message_id="msg_1", text="hello", at=2.0)
 

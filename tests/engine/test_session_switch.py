@@ -8,13 +8,13 @@ import pytest
 from support.session_shelf import NOW, asked, record
 
 from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import is_written
 from duckflow_tui.session.journals import open_to_read, resume_journal
-from duckflow_tui.state.messages import UserMessage
+from duckflow_tui.state.conversation import UserMessage
 
 
 def recorded(tmp_path: Path) -> str:

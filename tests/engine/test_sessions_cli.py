@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
 
+from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journals import resume_journal
-from duckflow_tui.session.session_files import session_path
 
 SECRET = "hunter2-of-the-shop"
 

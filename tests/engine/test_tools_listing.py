@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.bench import DEADLINE, Bench
 
-from duckflow_tui.safety.workspace import Kind
+from duckflow_tui.safety.paths import Kind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.listing import iter_files, walk
 

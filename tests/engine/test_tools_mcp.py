@@ -13,12 +13,12 @@ from support.bench import done
 from support.mcp_servers import Served, hostile, is_running, noted, served
 
 from duckflow_tui.safety.policy import Fact
+from duckflow_tui.state.conversation import Level
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import Level
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.schemas import MAX_TOLD, MAX_TOOLS
 from duckflow_tui.tools.mcp.servers import UnknownServer
-from duckflow_tui.tools.mcp.tools import MAX_TOLD, MAX_TOOLS
 
 ECHO = "mcp.hostile.echo"
 
@@ -71,8 +71,7 @@ async def test_five_hundred_tools_fill_no_request(tmp_path: Path) -> None:
 
 
 async def test_the_list_of_operations_changes_between_turns_only(tmp_path: Path) -> None:
-    from duckflow_tui.state.agent import TurnInfo
-    from duckflow_tui.state.events import TurnStarted
+    from duckflow_tui.state.turn import TurnInfo, TurnStarted
 
     async with served(tmp_path, hostile()) as s:
         turn = TurnInfo(turn_id="t", message_id="m", max_attempts=1, limit=9, started_at=0.0)

@@ -9,8 +9,8 @@ import pytest
 from support.bench import Bench, done
 
 from duckflow_tui.state.base import digest
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome, Zone
 from duckflow_tui.tools.reading import DEFAULT_BYTES, DEFAULT_LINES, RANGE_BYTES, WHOLE_BYTES
 

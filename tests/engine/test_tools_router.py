@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from support.bench import DEADLINE, Bench, SlowDisk, done, reply
 
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import DenyRule
-from duckflow_tui.safety.workspace import Place
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import StateError, digest
+from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.events import FileChangedOutside, ModeChanged, StateError
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome, Risk, Zone
+from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, Work
 from duckflow_tui.tools.registry import Registry
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from support.bench import Bench, done
 
-from duckflow_tui.state.events import OperationOutput, StateError
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work

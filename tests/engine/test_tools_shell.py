@@ -17,21 +17,17 @@ import pytest
 from support.bench import DEADLINE, done
 from support.shell import ShellBench, running_with
 
-from duckflow_tui.state.events import (
-    ModeChanged,
-    NoticeAdded,
-    OperationOutput,
-    ProcessEnded,
-    ProcessStarted,
-    StateError,
-)
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.calls import OperationMessage, OperationOutput
+from duckflow_tui.state.conversation import NoticeAdded
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
+from duckflow_tui.state.processes import ProcessEnded, ProcessStarted
+from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder
 from duckflow_tui.tools.commands import CommandLimits
-from duckflow_tui.tools.own_commands import OwnCommands
 from duckflow_tui.tools.results import MAX_RESULT
+from duckflow_tui.tools.shell import OwnCommands
 
 RUN = "shell.run"
 WORD = "unsandboxed"

@@ -11,7 +11,7 @@ from support.bench import Bench
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.operations import ApprovalMode, Outcome
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 WRITE = "file_ops.write_file"
 EDIT = "file_ops.edit_file"

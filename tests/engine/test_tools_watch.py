@@ -15,7 +15,7 @@ import watchfiles
 from support.bench import DEADLINE, Bench, SlowDisk, done
 
 from duckflow_tui.state.base import digest
-from duckflow_tui.state.events import FileChangedOutside
+from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.tools.watch import FileWatcher

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from support.endpoint import Bench, bench
 
-from duckflow_tui.demo.endpoint import Fault, Reply, Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import LlmError
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.endpoint import Bench, bench
 
-from duckflow_tui.demo.endpoint import Fault, Reply, Script
+from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.errors import DETAIL, LlmError
 
 GOOD = Reply(text="Hello.")

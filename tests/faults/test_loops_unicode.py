@@ -9,9 +9,9 @@ from typing import Any, Literal
 import pytest
 from support.session import JUDGEMENT, Session, action, done, script, session
 
-from duckflow_tui.demo.endpoint import Reply, ScriptedCall
+from duckflow_tui.demo.replies import Reply, ScriptedCall
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.conversation import AssistantMessage
 
 HALF = "\ud800"
 WRITE = "file_ops.write_file"

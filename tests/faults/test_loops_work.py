@@ -9,19 +9,17 @@ from typing import Any
 import pytest
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.loops.links import LinkFault, resolved
-from duckflow_tui.loops.task_loop import TaskLoop
+from duckflow_tui.plans.run import TaskLoop
+from duckflow_tui.plans.tasks import LinkFault, resolved
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Told
-from duckflow_tui.state.cards import Card, CardAnswer, CardKind
-from duckflow_tui.state.clock import SystemClock
-from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.base import SystemClock, Told
+from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Status
+from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, WorkStatus
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.work import Plan, PlanEdit, PlanStatus, WorkStatus
 
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 CANNOT = decision("I cannot do this.", next_step="pending_user")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.safety.disk import Disk
-from duckflow_tui.safety.workspace import FileFailed, Workspace
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.paths import FileFailed
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
 
 OLD = b"old\r\n"

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.safety.beneath import Opener, best_opener, open_by_component
-from duckflow_tui.safety.disk import Disk
-from duckflow_tui.safety.workspace import (
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.paths import (
     ContentChanged,
     FileFailed,
+    Opener,
     PathRefused,
-    Workspace,
+    best_opener,
+    open_by_component,
 )
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.operations import Zone
 

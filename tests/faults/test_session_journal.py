@@ -16,21 +16,17 @@ from support.journal_events import answered, begun, finished, opened, requested,
 from support.pinned import ManualClock
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
-from duckflow_tui.session.export_files import json_lines
+from duckflow_tui.session.export import json_lines
 from duckflow_tui.session.faults import SessionInUse
+from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.framing import encode
 from duckflow_tui.session.journals import open_to_read, resume_journal, start_journal
-from duckflow_tui.session.session_files import session_path
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    Event,
-    LlmCallStarted,
-    ModeChanged,
-    ReplyDelta,
-)
+from duckflow_tui.state.events import Event
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.session import MAX_NAME, ModeChanged, SessionTitled
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.title_events import MAX_NAME, SessionTitled
+from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta
 
 STORY: list[Event] = [
     started(),

@@ -21,9 +21,9 @@ from support.whole import rounds
 
 from duckflow_tui.session.folders import places
 from duckflow_tui.session.restore import Restored
-from duckflow_tui.session.state_image import capture, pieces
+from duckflow_tui.session.snapshots import capture, pieces
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome
 
 SHARES = rounds(4, 1)  # of the kills, so that they spread over the processes of a run

@@ -19,10 +19,10 @@ from support.journal_disks import gates, read
 from support.journal_events import answered
 from support.whole import rounds
 
+from duckflow_tui.session.folders import SessionFolder, segment_name, session_path
 from duckflow_tui.session.framing import encode
 from duckflow_tui.session.payload import as_bytes
-from duckflow_tui.session.session_files import SessionFolder, segment_name, session_path
-from duckflow_tui.session.state_image import capture, pieces
+from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.gates import GateChoice
 
 SESSIONS = rounds(13, 3)  # each is taken up again after each of its kills

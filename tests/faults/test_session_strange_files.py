@@ -16,23 +16,23 @@ from support.journal_disks import content, drive, put, read
 from support.journal_events import said, started
 from support.session_shelf import NOW, asked, called, paid, record, replied, whole
 
-from duckflow_tui.choosing import session_named, several
 from duckflow_tui.compose import Unusable
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.session.export import export_lines
-from duckflow_tui.session.export_files import json_lines, read_export, write_file
+from duckflow_tui.session.export import export_lines, json_lines, read_export, write_file
 from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.framing import encode
 from duckflow_tui.session.journals import open_to_read, resume_journal
 from duckflow_tui.session.replay import load_tape
-from duckflow_tui.session.session_files import session_path
-from duckflow_tui.state.base import MOST_COUNTED, digest
-from duckflow_tui.state.clock import SystemClock
-from duckflow_tui.state.events import GateOpened, LlmCallFinished, TurnFinished
+from duckflow_tui.sessions_cli import session_named, several
+from duckflow_tui.state.base import MOST_COUNTED, SystemClock, digest
+from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.store import Store
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.turn import TurnFinished
+from duckflow_tui.state.usage import LlmCallFinished
 from duckflow_tui.ui.session_words import full_time, when
+from duckflow_tui.words.catalogue import Catalogue
 
 HUGE = int("9" * 400)
 

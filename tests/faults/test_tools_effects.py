@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from support.bench import Bench, SlowDisk, done
 
-from duckflow_tui.safety.disk import Disk
-from duckflow_tui.safety.workspace import Place
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.session.blobs import MemoryBlobs
-from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, Work
 from duckflow_tui.tools.registry import Registry

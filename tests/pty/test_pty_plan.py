@@ -11,7 +11,7 @@ from support.pty import Terminal
 from support.serving import served
 from support.session import action, decision, done
 
-from duckflow_tui.demo.endpoint import Reply, Script, When
+from duckflow_tui.demo.replies import Reply, Script, When
 
 GATE_DEAF = 0.4  # seconds; a gate or a card ignores keys for 0.3 s after it got the focus
 COMMAND = "setsid sleep 31.4242 & sleep 31.2424 & printf 'has %s\\n' begun; wait"

@@ -11,8 +11,8 @@ from support.journal_disks import content, drive, put
 from support.journal_events import started, turn
 from support.pty import Terminal
 
-from duckflow_tui.session.export_files import json_lines, write_file
-from duckflow_tui.session.session_files import session_path
+from duckflow_tui.session.export import json_lines, write_file
+from duckflow_tui.session.folders import session_path
 
 ID = "session_0123abcd"
 DEAF = 0.4  # seconds; a page ignores letters for 0.3 s after it opened

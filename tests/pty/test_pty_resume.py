@@ -14,7 +14,7 @@ from support.reviews import judged, story
 from support.serving import served
 from support.session import action, decision, done, script
 
-from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus

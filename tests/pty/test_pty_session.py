@@ -13,7 +13,7 @@ from support.pty import Terminal
 from support.serving import served
 from support.session import action, decision, done, script
 
-from duckflow_tui.demo.endpoint import Reply
+from duckflow_tui.demo.replies import Reply
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
 GATE_DEAF_UNASKED = 1.1  # seconds; for 1.0 s where the focus came to it by itself

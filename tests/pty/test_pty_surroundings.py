@@ -17,7 +17,7 @@ from support.serving import served
 from support.session import action, decision, done, script
 
 from duckflow_tui.session.journals import open_to_read
-from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.conversation import AssistantMessage
 
 CTRL_C = b"\x03"
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")

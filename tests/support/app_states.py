@@ -12,44 +12,42 @@ from typing import Any, Final, Literal
 from support.pinned import CountingIds, ManualClock
 from textual.pilot import Pilot
 
-from duckflow_tui.loops.compacting import Undo
-from duckflow_tui.loops.request_log import SentPart
-from duckflow_tui.loops.rewind_keys import Forked, Hindrance, PutBack
-from duckflow_tui.loops.rewinding import file_names, point_at
+from duckflow_tui.agent.compaction import Undo
+from duckflow_tui.agent.requests import SentPart
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
+from duckflow_tui.session.rewind import Forked, Hindrance, PutBack, file_names, point_at
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.cards import CardAnswer
-from duckflow_tui.state.context_events import CompactionUndone
-from duckflow_tui.state.decision import Check, TaskProfile
-from duckflow_tui.state.events import (
-    CardAnswered,
-    ConversationRewound,
-    Event,
-    GateAnswered,
+from duckflow_tui.state.conversation import (
+    Level,
     MessageQueued,
-    ModeChanged,
-    PauseRequested,
+    NoticeMessage,
+    QueuedMessage,
     QueueItemChanged,
     QueueItemRemoved,
-    RewindUndone,
-    SessionStarted,
-    TurnResumed,
-    TurnStarted,
+    UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.messages import Level, NoticeMessage, QueuedMessage, UserMessage
-from duckflow_tui.state.objective import RequirementItem
-from duckflow_tui.state.objective_events import RequirementEdited, RequirementWaived
+from duckflow_tui.state.decision import Check, TaskProfile
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.gates import CardAnswer, CardAnswered, GateAnswer, GateAnswered
+from duckflow_tui.state.goal import RequirementEdited, RequirementItem, RequirementWaived
+from duckflow_tui.state.memory import CompactionUndone
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.state.pace_events import LimitExtended, ProfileChosen
-from duckflow_tui.state.rewinding import Standing
+from duckflow_tui.state.pace import LimitExtended, ProfileChosen
+from duckflow_tui.state.plan import PlanEdit
+from duckflow_tui.state.rewind import ConversationRewound, RewindUndone, Standing
+from duckflow_tui.state.session import (
+    ModeChanged,
+    SessionInfo,
+    SessionPinned,
+    SessionStarted,
+    SessionTitled,
+)
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.title_events import SessionPinned, SessionTitled
-from duckflow_tui.state.work import PlanEdit
+from duckflow_tui.state.turn import PauseRequested, TurnInfo, TurnResumed, TurnStarted
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bridge import Spawn

@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.safety.disk import Disk
-from duckflow_tui.safety.gates import Consent, GateBroker, NoConsent
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.desk import Consent, GateBroker, NoConsent
 from duckflow_tui.safety.policy import DenyRule
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.events import ModeChanged
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.tools.operation import Blobs
 from duckflow_tui.tools.registry import Registry, default_registry

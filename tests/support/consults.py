@@ -7,16 +7,18 @@ from typing import Any, Final
 from support.app_states import store_with, turn_started
 from support.conversations import START, assistant, user
 
-from duckflow_tui.state.cards import (
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import Message
+from duckflow_tui.state.decision import Check
+from duckflow_tui.state.gates import (
     BUDGET_OPTIONS,
     CONSULTATION_OPTIONS,
     ESCALATION_OPTIONS,
     Card,
     CardKind,
 )
-from duckflow_tui.state.decision import Check
-from duckflow_tui.state.messages import AttemptMessage, Message, OperationMessage, ReviewMessage
-from duckflow_tui.state.objective import (
+from duckflow_tui.state.goal import (
+    AttemptMessage,
     Evidence,
     ExecutionPlan,
     FailureAnalysis,
@@ -24,6 +26,7 @@ from duckflow_tui.state.objective import (
     RequirementItem,
     RequirementState,
     Review,
+    ReviewMessage,
     SatisfactionEvaluation,
     SituationReport,
 )

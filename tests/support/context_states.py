@@ -8,12 +8,17 @@ from support.app_states import FakeEngine, store_with
 from support.conversations import REPLY, REPLY_JA, assistant, user
 from support.pinned import ManualClock
 
-from duckflow_tui.loops.request_log import SentPart
-from duckflow_tui.state.context import Compaction, Kept, PromptFigures, PromptParts
-from duckflow_tui.state.context_events import ContextCompacted, PromptMeasured
-from duckflow_tui.state.events import LlmCallFinished
+from duckflow_tui.agent.requests import SentPart
+from duckflow_tui.state.memory import Compaction, ContextCompacted, Kept
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import LlmCall, Purpose
+from duckflow_tui.state.usage import (
+    LlmCall,
+    LlmCallFinished,
+    PromptFigures,
+    PromptMeasured,
+    PromptParts,
+    Purpose,
+)
 
 NOW: Final = ManualClock().now()
 LAST: Final = "llm_00000009"

@@ -7,24 +7,24 @@ from typing import Any
 from support.pinned import ManualClock
 from textual.app import App, ComposeResult
 
-from duckflow_tui.assets import asset_folder
-from duckflow_tui.state.agent import AgentState, LiveReply, Waiting
-from duckflow_tui.state.decision import Question, TurnDecision
-from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Impact
-from duckflow_tui.state.messages import (
+from duckflow_tui.places import asset_folder
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage, RunningOperation
+from duckflow_tui.state.conversation import (
     AssistantMessage,
     Level,
     Message,
     NoticeMessage,
-    OperationMessage,
     QueuedMessage,
-    RunningOperation,
     UserMessage,
 )
+from duckflow_tui.state.decision import Question, TurnDecision
+from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.usage import LiveReply, Waiting
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.themes import themes
+from duckflow_tui.words.catalogue import Catalogue
 
 START = 1_750_000_000.0
 

@@ -12,14 +12,23 @@ from pathlib import Path
 
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.stage import Stage, open_stage
+from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
-from duckflow_tui.state.agent import AgentState, TurnSummary
-from duckflow_tui.state.cards import Card, CardAnswer, CardKind
-from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
-from duckflow_tui.state.messages import AssistantMessage, OperationMessage
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.gates import (
+    Card,
+    CardAnswer,
+    CardKind,
+    Gate,
+    GateAnswer,
+    GateChoice,
+    before_hashes,
+)
 from duckflow_tui.state.store import Record
+from duckflow_tui.state.turn import TurnSummary
 
 DEADLINE_S = 20.0
 CODE = "src/shop/pricing.py"

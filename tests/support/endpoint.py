@@ -9,14 +9,16 @@ from typing import Any
 
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.demo.endpoint import Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Script
 from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.llm.service import DecisionReply, LLMService, Patience
-from duckflow_tui.state.agent import Waiting
+from duckflow_tui.llm.exchange import Patience
+from duckflow_tui.llm.service import DecisionReply, LLMService
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.messages import Message, UserMessage
+from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec
 from duckflow_tui.state.prompt import Prompt
+from duckflow_tui.state.usage import Waiting
 
 PATH: JsonObject = {
     "type": "object",

@@ -20,10 +20,11 @@ from typing import NoReturn
 from support.session import GOOD, action, decision, done
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import Reply, Request, Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import Request, ScriptedEndpoint
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.ending import Ending
+from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.session.folders import places
 from duckflow_tui.session.recording import Recording

@@ -13,15 +13,15 @@ from textual.containers import Horizontal, Vertical
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from duckflow_tui.assets import asset_folder
+from duckflow_tui.places import asset_folder
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, GateAnswer, Hunk, Impact
 from duckflow_tui.state.operations import Effect, Zone
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.ui.themes import themes
+from duckflow_tui.words.catalogue import Catalogue
 
 BEFORE = """\
 # prices

@@ -9,23 +9,16 @@ from support.app_states import store_with
 from support.conversations import REPLY, REPLY_JA, assistant, operation, user
 from support.pinned import ManualClock
 
-from duckflow_tui.pacing import vitals as rules
-from duckflow_tui.pacing.codes import VitalCause
-from duckflow_tui.pacing.complexity import analyse
-from duckflow_tui.pacing.pacemaker import Pacemaker, PaceSettings
-from duckflow_tui.state.agent import TurnInfo
+from duckflow_tui.goals import vitals as rules
+from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings, analyse
+from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.decision import Check, TaskProfile
-from duckflow_tui.state.objective import (
-    Evidence,
-    RequirementItem,
-    RequirementState,
-    TaskObjective,
-)
-from duckflow_tui.state.pace import LoopLimit, Pace, Pattern
+from duckflow_tui.state.goal import Evidence, RequirementItem, RequirementState, TaskObjective
+from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, VitalChange, Vitals
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
-from duckflow_tui.state.vitals import VitalChange, Vitals
 
 Build = Callable[[], Store]
 

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from support.pinned import ManualClock
 
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.faults import JournalHealth
-from duckflow_tui.session.header import JournalHeader
-from duckflow_tui.session.journal import Journal
-from duckflow_tui.session.journal_disk import JournalDisk
+from duckflow_tui.session.folders import SessionFolder
+from duckflow_tui.session.framing import JournalHeader
+from duckflow_tui.session.journal import Journal, JournalDisk
 from duckflow_tui.session.restore import Restored, restore
-from duckflow_tui.session.session_files import SessionFolder
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.events import Event
 from duckflow_tui.state.store import Store

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from duckflow_tui.state.agent import SessionInfo, TurnInfo
-from duckflow_tui.state.decision import Action, Judgement, TurnDecision
-from duckflow_tui.state.events import (
-    AssistantReplied,
-    Event,
-    GateAnswered,
-    GateOpened,
-    LlmCallFinished,
-    LoopStarted,
+from duckflow_tui.state.calls import (
     OperationFinished,
+    OperationMessage,
     OperationRequested,
     OperationStarted,
-    SessionStarted,
-    TurnFinished,
-    TurnStarted,
+)
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
+    AssistantReplied,
+    UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Impact
-from duckflow_tui.state.messages import AssistantMessage, OperationMessage, UserMessage
+from duckflow_tui.state.decision import Action, Judgement, TurnDecision
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.gates import Gate, GateAnswer, GateAnswered, GateChoice, GateOpened, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, OperationResult, Outcome
-from duckflow_tui.state.usage import LlmCall
+from duckflow_tui.state.session import SessionInfo, SessionStarted
+from duckflow_tui.state.turn import LoopStarted, TurnFinished, TurnInfo, TurnStarted
+from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 
 PROSE = "The parser keeps a stack of open blocks; 閉じる前に確認します。 See `core/parse.py`.\n"
 

@@ -15,8 +15,9 @@ from typing import Any
 from support.bench import Bench
 
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.llm.names import wire_name
-from duckflow_tui.state.messages import NoticeMessage, OperationMessage
+from duckflow_tui.llm.codec import wire_name
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.processes import McpServer
 from duckflow_tui.tools.mcp.config import McpServerConfig

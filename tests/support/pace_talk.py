@@ -8,11 +8,9 @@ from typing import Any
 from support.plan_talk import card
 from support.session import Session, action, decision
 
-from duckflow_tui.demo.endpoint import Reply
-from duckflow_tui.state.cards import Card, CardKind
-from duckflow_tui.state.events import CardOpened, VitalsChanged
-from duckflow_tui.state.pace import Pattern, Situation
-from duckflow_tui.state.vitals import Vital
+from duckflow_tui.demo.replies import Reply
+from duckflow_tui.state.gates import Card, CardKind, CardOpened
+from duckflow_tui.state.pace import Pattern, Situation, Vital, VitalsChanged
 
 LONG = {"DUCKFLOW_PACEMAKER__MIN": "20"}  # so that the limit is no matter
 SHORT = {"DUCKFLOW_PACEMAKER__MAX": "1"}  # work that moves may take three times as many

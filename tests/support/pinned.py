@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duckflow_tui.state.ids import IdKind
+from duckflow_tui.state.base import IdKind
 
 
 class ManualClock:

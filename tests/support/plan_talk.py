@@ -6,10 +6,10 @@ from typing import Any
 
 from support.session import Session, action, decision
 
-from duckflow_tui.demo.endpoint import Reply
+from duckflow_tui.demo.replies import Reply
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import Card, CardAnswer
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.state.gates import Card, CardAnswer
+from duckflow_tui.state.plan import WorkStatus
 
 
 def plan_reply(*names: str, chain: bool = True, **fields: Any) -> Reply:

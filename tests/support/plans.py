@@ -9,7 +9,9 @@ from support.conversations import START, assistant, user
 from support.gates import gate
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.cards import (
+from duckflow_tui.state.calls import OperationMessage, RunningOperation
+from duckflow_tui.state.conversation import Message
+from duckflow_tui.state.gates import (
     ACCEPT,
     EDIT_PLAN,
     GO_ON,
@@ -24,32 +26,27 @@ from duckflow_tui.state.cards import (
     Card,
     CardAnswer,
     CardKind,
-    CardOption,
-)
-from duckflow_tui.state.messages import (
     CardMessage,
-    Message,
-    OperationMessage,
-    ReportMessage,
-    RunningOperation,
+    CardOption,
 )
 from duckflow_tui.state.operations import OperationResult, Outcome
 from duckflow_tui.state.phase import Phase, Status
-from duckflow_tui.state.plans import edited
-from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import UsageTotals
-from duckflow_tui.state.work import (
+from duckflow_tui.state.plan import (
     Plan,
     PlanChange,
     PlanEdit,
     PlanStatus,
+    ReportMessage,
     RunMode,
     Step,
     StepReport,
     Task,
     WorkInfo,
     WorkStatus,
+    edited,
 )
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import UsageTotals
 
 PLAN: Final = "plan_00000001"
 FIND, FIX, TEST = "step_00000001", "step_00000002", "step_00000003"

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from duckflow_tui.assets import asset_folder
-from duckflow_tui.prompting.budget import Budgets
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
-from duckflow_tui.prompting.tokens import ScriptCounter
-from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Action, NextStep, TurnDecision
 from duckflow_tui.state.gates import Gate, Impact
+from duckflow_tui.state.goal import Evidence, RequirementItem, TaskObjective
 from duckflow_tui.state.memory import WorkingMemory
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    NoticeMessage,
-    OperationMessage,
-    UserMessage,
-)
-from duckflow_tui.state.objective import Evidence, RequirementItem, TaskObjective
 from duckflow_tui.state.operations import (
     Effect,
     FileChange,
@@ -29,12 +24,9 @@ from duckflow_tui.state.operations import (
     Zone,
 )
 from duckflow_tui.state.phase import Phase, Status
-from duckflow_tui.state.work import (
-    Plan,
-    PlanStatus,
-    Step,
-    WorkStatus,
-)
+from duckflow_tui.state.plan import Plan, PlanStatus, Step, WorkStatus
+from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.state.turn import TurnInfo
 
 START = 1_750_000_000.0
 

@@ -18,11 +18,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.setting_problems import choices_of
-from duckflow_tui.settings import McpSettings, Settings
+from duckflow_tui.settings import McpSettings, Settings, choices_of
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.ui.bindings import KEYS
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 README: Final = Path(__file__).resolve().parents[2] / "README.md"
 

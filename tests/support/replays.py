@@ -23,18 +23,19 @@ from duckflow_tui.places import Places
 from duckflow_tui.session.folders import places
 from duckflow_tui.session.reader import Entry
 from duckflow_tui.session.replay import Tape, load_tape
-from duckflow_tui.state.agent import AgentState, TurnInfo
-from duckflow_tui.state.cards import Card
-from duckflow_tui.state.events import (
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
     AssistantReplied,
-    Event,
-    LlmCallFinished,
+    Level,
     NoticeAdded,
-    TurnStarted,
+    NoticeMessage,
 )
-from duckflow_tui.state.messages import AssistantMessage, Level, NoticeMessage
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.gates import Card
 from duckflow_tui.state.plan_events import PlanProposed
-from duckflow_tui.state.usage import LlmCall
+from duckflow_tui.state.turn import TurnInfo, TurnStarted
+from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.replay import ReplayApp
 from duckflow_tui.ui.session_host import AppOptions

@@ -6,7 +6,7 @@ from typing import Any
 
 from support.session import action, decision, done
 
-from duckflow_tui.demo.endpoint import Reply, Script
+from duckflow_tui.demo.replies import Reply, Script
 
 CHECK = "grep -q done notes.txt"  # a command that says whether the work is there
 

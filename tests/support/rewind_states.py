@@ -7,7 +7,7 @@ from typing import Final
 from support.app_states import FakeEngine, store_with
 from support.conversations import START, assistant, operation, user
 
-from duckflow_tui.state.messages import Message
+from duckflow_tui.state.conversation import Message
 from duckflow_tui.state.operations import FileChange
 
 WORDS: Final = {

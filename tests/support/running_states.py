@@ -9,20 +9,26 @@ from support.app_states import store_with, turn_started
 from support.conversations import REPLY, REPLY_JA, assistant, user
 from support.pinned import ManualClock
 
-from duckflow_tui.state.agent import AgentState, TurnSummary
-from duckflow_tui.state.events import (
-    MessageQueued,
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import (
+    OperationMessage,
     OperationOutput,
     OperationRequested,
     OperationStarted,
+)
+from duckflow_tui.state.conversation import MessageQueued, QueuedMessage, UserMessage
+from duckflow_tui.state.operations import OperationResult, Outcome
+from duckflow_tui.state.processes import (
+    BackgroundProcess,
+    McpServer,
+    McpServerChanged,
+    McpTool,
+    ProcessEnded,
     ProcessOutput,
     ProcessStarted,
 )
-from duckflow_tui.state.messages import OperationMessage, QueuedMessage, UserMessage
-from duckflow_tui.state.operations import OperationResult, Outcome
-from duckflow_tui.state.process_events import McpServerChanged, ProcessEnded
-from duckflow_tui.state.processes import BackgroundProcess, McpServer, McpTool
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.turn import TurnSummary
 from duckflow_tui.state.usage import UsageTotals
 
 NOW: Final = ManualClock().now()

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.ending import Ending
+from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.loops.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import TurnFinished
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
-from duckflow_tui.state.messages import NoticeMessage, OperationMessage
 from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.turn import TurnFinished
 
 E = TypeVar("E")
 DEADLINE = 15.0  # seconds until a wait has failed

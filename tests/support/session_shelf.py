@@ -13,34 +13,34 @@ from support.conversations import assistant, operation, user
 from support.gates import gate
 from support.pinned import ManualClock
 
-from duckflow_tui.session.framing import encode
-from duckflow_tui.session.header import JournalHeader
+from duckflow_tui.session.folders import session_path
+from duckflow_tui.session.framing import JournalHeader, encode
 from duckflow_tui.session.journals import start_journal
-from duckflow_tui.session.session_files import session_path
-from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
-from duckflow_tui.state.events import (
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
     AssistantReplied,
-    CardOpened,
-    DraftSaved,
-    Event,
-    GateOpened,
-    LlmCallFinished,
-    ObjectiveChanged,
-    OperationFinished,
-    OperationRequested,
-    PlanProposed,
-    SessionStarted,
-    TurnFinished,
-    TurnStarted,
+    UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.messages import AssistantMessage, OperationMessage, UserMessage
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.gates import CardOpened, GateOpened
+from duckflow_tui.state.goal import ObjectiveChanged
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.plan import PlanStatus
+from duckflow_tui.state.plan_events import PlanProposed
+from duckflow_tui.state.session import (
+    DraftSaved,
+    SessionInfo,
+    SessionPinned,
+    SessionStarted,
+    SessionTitled,
+)
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.title_events import SessionPinned, SessionTitled
-from duckflow_tui.state.usage import LlmCall
-from duckflow_tui.state.work import PlanStatus
+from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnStarted
+from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 
 WORKSPACE: Final = "/work/little-shop"
 NOW: Final = ManualClock().now()

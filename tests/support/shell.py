@@ -9,11 +9,10 @@ from typing import Any
 
 from support.bench import Bench
 
-from duckflow_tui.safety.command_rules import NamedRules
+from duckflow_tui.safety.command_risk import NamedRules
 from duckflow_tui.session.blobs import FileBlobs
-from duckflow_tui.state.agent import SessionInfo
-from duckflow_tui.state.events import SessionStarted
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
 from duckflow_tui.tools.shell import NamedCommands, Shell

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from support.prompt_states import EDIT, READ, START, Talk
 
-from duckflow_tui.state.agent import AgentState, SessionInfo
-from duckflow_tui.state.cards import ACCEPT, REJECT, Card, CardKind
-from duckflow_tui.state.gates import Gate, Impact
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import RunningOperation
+from duckflow_tui.state.gates import ACCEPT, REJECT, Card, CardKind, Gate, Impact
+from duckflow_tui.state.goal import RequirementItem, TaskObjective
 from duckflow_tui.state.memory import WorkingMemory
-from duckflow_tui.state.messages import ReportMessage, RunningOperation
-from duckflow_tui.state.objective import RequirementItem, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, Risk, Zone
 from duckflow_tui.state.phase import Phase, Status
-from duckflow_tui.state.work import (
+from duckflow_tui.state.plan import (
     Plan,
     PlanStatus,
+    ReportMessage,
     Step,
     StepReport,
     Task,
     WorkInfo,
     WorkStatus,
 )
+from duckflow_tui.state.session import SessionInfo
 
 READING, WRITING, TESTING = "step_00000001", "step_00000002", "step_00000003"
 

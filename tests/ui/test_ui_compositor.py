@@ -14,7 +14,8 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from duckflow_tui.state.events import GateOpened, ReplyDelta
+from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.usage import ReplyDelta
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.compositor import LeanCompositor
 

@@ -22,15 +22,14 @@ from support.screens import screen_text
 from textual import events
 from textual.pilot import Pilot
 
-from duckflow_tui.state.cards import Card, CardOption
-from duckflow_tui.state.events import CardOpened
+from duckflow_tui.state.gates import Card, CardOpened, CardOption
 from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.i18n import Catalogue, entries
 from duckflow_tui.ui.panes.consult_rows import option_effects
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.transcript import Transcript
+from duckflow_tui.words.catalogue import Catalogue, entries
 
 HOSTILE = "\x1b[2Jwipe [/] [bold]loud[/bold] \u202etxt"
 SAYS = Catalogue("en")("gate.says")  # before the words of a model

@@ -12,7 +12,8 @@ from support.running_states import ended
 from support.screens import shown
 from textual.pilot import Pilot
 
-from duckflow_tui.state.context_events import CompactionUndone, ContextCompacted, PromptMeasured
+from duckflow_tui.state.memory import CompactionUndone, ContextCompacted
+from duckflow_tui.state.usage import PromptMeasured
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page

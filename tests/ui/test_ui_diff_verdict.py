@@ -8,18 +8,12 @@ from support.conversations import START, answer, operation
 from support.gates import gate, pricing
 from textual.widgets import Static
 
-from duckflow_tui.state.events import (
-    ChangesUndone,
-    GateOpened,
-    GateWithdrawn,
-    OperationFinished,
-    OperationRequested,
-)
-from duckflow_tui.state.gates import GateAnswer, GateChoice
+from duckflow_tui.state.calls import ChangesUndone, OperationFinished, OperationRequested
+from duckflow_tui.state.gates import GateAnswer, GateChoice, GateOpened, GateWithdrawn
 from duckflow_tui.state.operations import FileChange, Outcome
-from duckflow_tui.state.session_events import DraftSaved
+from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 CALL = "call_00000001"
 EDIT = "file_ops.edit_file"

@@ -27,24 +27,19 @@ from support.plans import (
 from support.screens import screen_text
 from textual.pilot import Pilot
 
-from duckflow_tui.state.cards import Card
-from duckflow_tui.state.events import (
-    AssistantReplied,
-    OperationRequested,
-    PlanRevised,
-    TurnPaused,
-    UserMessageAdded,
-)
-from duckflow_tui.state.messages import AssistantMessage, RunningOperation
-from duckflow_tui.state.plans import edited
-from duckflow_tui.state.work import PlanEdit, WorkStatus
+from duckflow_tui.state.calls import OperationRequested, RunningOperation
+from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, UserMessageAdded
+from duckflow_tui.state.gates import Card
+from duckflow_tui.state.plan import PlanEdit, WorkStatus, edited
+from duckflow_tui.state.plan_events import PlanRevised
+from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.option_rows import OptionRows
 from duckflow_tui.ui.panes.plan_rows import one_line
 from duckflow_tui.ui.screens.board import Board
+from duckflow_tui.words.catalogue import Catalogue
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (60, 20)], ids=["M", "S"])
 LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])

@@ -14,9 +14,9 @@ from support.pinned import ManualClock
 from textual import events
 from textual.pilot import Pilot
 
+from duckflow_tui.state.calls import OperationFinished, OperationRequested
 from duckflow_tui.state.decision import Action, TurnDecision
-from duckflow_tui.state.events import GateOpened, OperationFinished, OperationRequested
-from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes import gate as gate_module
 from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED

@@ -7,10 +7,10 @@ from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, prev
 
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, Risk, Zone
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import DiffDocument
 from duckflow_tui.ui.panes.gate_rows import argument_rows, point_rows, subject
 from duckflow_tui.ui.panes.key_guard import SETTLE_UNASKED
+from duckflow_tui.words.catalogue import Catalogue
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
 SIZES = ((120, 40), (80, 24), (60, 20), (40, 12), (20, 5))

@@ -13,16 +13,16 @@ from textual.widgets import Input, Static, TextArea
 
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.decision import Check
-from duckflow_tui.state.events import GateOpened
-from duckflow_tui.state.messages import ReviewMessage
-from duckflow_tui.state.objective import (
+from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.goal import (
     Evidence,
+    RequirementEdited,
     RequirementItem,
     RequirementState,
     Review,
+    ReviewMessage,
     TaskObjective,
 )
-from duckflow_tui.state.objective_events import RequirementEdited
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.ledger_rows import foremost

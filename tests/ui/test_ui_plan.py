@@ -12,8 +12,9 @@ from support.plans import FIND, FIX, NOW, PLAN, TEST, draft, ended, running, wor
 from textual.pilot import Pilot
 
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.events import GateOpened, StepChanged, TaskChanged
-from duckflow_tui.state.work import PlanStatus, Step, WorkInfo, WorkStatus
+from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
+from duckflow_tui.state.plan_events import StepChanged, TaskChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.plan_tree import PlanTree, Spot
 from duckflow_tui.ui.screens.step_form import StepForm

@@ -25,13 +25,11 @@ from support.screens import screen_text
 from textual import events
 from textual.pilot import Pilot
 
-from duckflow_tui.state.cards import Card
-from duckflow_tui.state.events import CardOpened, CardWithdrawn, GateOpened
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.work import Step, WorkStatus
+from duckflow_tui.state.gates import Card, CardOpened, CardWithdrawn, GateChoice, GateOpened
+from duckflow_tui.state.plan import Step, WorkStatus
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
+from duckflow_tui.words.catalogue import Catalogue
 
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
 HOSTILE = "\x1b[2Jwipe \u202e[b]bold[/b]"

@@ -13,7 +13,8 @@ from support.seat import Seat
 from support.session import GOOD, action, decision, done
 
 from duckflow_tui.compose import Flags, Sessions, choose
-from duckflow_tui.demo.endpoint import Reply, Script, ScriptedEndpoint
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.places import Places
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions

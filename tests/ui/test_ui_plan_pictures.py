@@ -22,8 +22,8 @@ from support.plans import (
 )
 from textual.pilot import Pilot
 
+from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.work import PlanStatus, WorkStatus
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 

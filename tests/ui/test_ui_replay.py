@@ -14,7 +14,7 @@ from support.screens import shown
 from textual import events as keys
 from textual.pilot import Pilot
 
-from duckflow_tui.state.messages import AssistantMessage
+from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.ui.commands import COMMANDS
 from duckflow_tui.ui.replay import ReplayApp
 

@@ -8,7 +8,7 @@ import pytest
 from support.app_states import settled
 from support.replays import live, no_network, panes, recorded, replaying, tape_of
 
-from duckflow_tui.state.cards import CardKind
+from duckflow_tui.state.gates import CardKind
 
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:

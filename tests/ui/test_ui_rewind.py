@@ -12,10 +12,12 @@ from support.screens import shown
 from textual.pilot import Pilot
 
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.session.session_files import session_path
-from duckflow_tui.state.agent import AgentState, TurnInfo
-from duckflow_tui.state.events import ConversationRewound, DraftSaved, TurnStarted
+from duckflow_tui.session.folders import session_path
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.rewind import ConversationRewound
+from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.store import Record
+from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page

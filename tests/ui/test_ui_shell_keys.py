@@ -8,10 +8,10 @@ from support.gates import gate
 from support.pinned import ManualClock
 from textual import events
 
-from duckflow_tui.state.events import GateOpened, MessageQueued, TurnPaused
-from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import QueuedMessage
+from duckflow_tui.state.conversation import MessageQueued, QueuedMessage
+from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.commands import COMMANDS
 from duckflow_tui.ui.panes.key_guard import SETTLE

@@ -14,25 +14,19 @@ from support.pinned import ManualClock
 from support.plans import working
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    Event,
-    GateOpened,
-    LlmCallFinished,
-    PauseRequested,
-    ReplyDelta,
-    TurnFinished,
-    VitalsChanged,
-)
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.plan import Plan, PlanStatus, Step, WorkStatus
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.usage import LlmCall
-from duckflow_tui.state.vitals import VitalChange
-from duckflow_tui.state.work import Plan, PlanStatus, Step, WorkStatus
+from duckflow_tui.state.turn import PauseRequested, TurnFinished
+from duckflow_tui.state.usage import LlmCall, LlmCallFinished, ReplyDelta
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.bridge import FRAME, Bridge
 from duckflow_tui.ui.fuzzy import Sieve
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.status import short_count
+from duckflow_tui.words.catalogue import Catalogue
 
 
 def shown(widget: Any) -> str:
@@ -243,7 +237,7 @@ def test_what_a_pane_does_not_show_does_not_wake_it() -> None:
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
 def test_the_first_frame_reads_its_words_as_toml_does(lang: str) -> None:
-    folder = Path(first_frame.__file__).with_name("strings") / lang
+    folder = Path(first_frame.__file__).parents[1] / "words" / lang
     table = tomllib.loads((folder / "panes.toml").read_text(encoding="utf-8"))["pane"]
     palette = first_frame.palette_named("duck-dark")
     drawing = first_frame.drawing(120, 40, lang, "shop", palette)

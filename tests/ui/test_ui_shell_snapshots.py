@@ -11,14 +11,16 @@ from support.conversations import REPLY, REPLY_JA, START, answer, assistant, liv
 from support.gates import gate
 from textual.pilot import Pilot
 
-from duckflow_tui.state.agent import AgentState, TurnInfo
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import RunningOperation
+from duckflow_tui.state.conversation import Level, NoticeMessage, QueuedMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import Level, NoticeMessage, QueuedMessage, RunningOperation
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.pace import VitalChange, Vitals
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
-from duckflow_tui.state.vitals import VitalChange, Vitals
 from duckflow_tui.ui.app import DuckflowApp
 
 SIZES = [(120, 40), (80, 24), (60, 20)]

@@ -11,7 +11,7 @@ from support.pinned import ManualClock
 from textual import events
 from textual.widgets import Static
 
-from duckflow_tui.setting_problems import SettingProblem
+from duckflow_tui.settings import SettingProblem
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 

@@ -26,14 +26,15 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 
 from duckflow_tui.safety.safe_text import is_safe
-from duckflow_tui.state.agent import AgentState, Waiting
-from duckflow_tui.state.events import AssistantReplied, LlmCallStarted, ReplyDelta
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import RunningOperation
+from duckflow_tui.state.conversation import AssistantReplied, Level
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import Level, RunningOperation
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta, Waiting
 from duckflow_tui.ui.palette import DUCK_DARK, DUCK_LIGHT
+from duckflow_tui.words.catalogue import Catalogue
 
 DEADLINE = 5.0
 

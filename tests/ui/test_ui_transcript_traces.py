@@ -7,9 +7,11 @@ from support.conversations import START, ChatApp, answer, assistant, gate, opera
 from support.gates import preview
 from support.pinned import ManualClock
 
-from duckflow_tui.state.agent import AgentState, LiveReply, TurnInfo
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.turn import TurnInfo
+from duckflow_tui.state.usage import LiveReply
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,15 @@ from support.screens import shown
 from textual.pilot import Pilot
 
 from duckflow_tui.glance import glance
-from duckflow_tui.pacing.codes import VitalCause
-from duckflow_tui.pacing.pacemaker import Pacemaker, PaceSettings
+from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
+from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.decision import TaskProfile
-from duckflow_tui.state.events import GateOpened, VitalsChanged
-from duckflow_tui.state.pace import Complexity, Pace, Reason
-from duckflow_tui.state.pace_events import LimitSet
-from duckflow_tui.state.vitals import Vitals
+from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.pace import Complexity, LimitSet, Pace, Reason, Vitals, VitalsChanged
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes import limit_words
+from duckflow_tui.words.catalogue import Catalogue
 
 EN = Catalogue("en")
 NUMBER = r"(−?[\d.]+)"

@@ -23,18 +23,12 @@ from support.running_states import (
 from textual.pilot import Pilot
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    McpServerChanged,
-    OperationOutput,
-    ProcessEnded,
-    ProcessOutput,
-    QueueItemRemoved,
-    TurnPaused,
-)
-from duckflow_tui.state.messages import UserMessage
+from duckflow_tui.state.calls import TAIL, LiveOutput, OperationOutput
+from duckflow_tui.state.conversation import QueueItemRemoved, UserMessage
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.processes import TAIL, LiveOutput
-from duckflow_tui.state.session_events import DraftSaved
+from duckflow_tui.state.processes import McpServerChanged, ProcessEnded, ProcessOutput
+from duckflow_tui.state.session import DraftSaved
+from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.transcript import Transcript

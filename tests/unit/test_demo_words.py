@@ -12,9 +12,9 @@ from duckflow_tui.demo.project import held_by
 from duckflow_tui.demo.scene import Result, scene_of
 from duckflow_tui.demo.tax import rate_of
 from duckflow_tui.demo.wording import texts
+from duckflow_tui.state.conversation import BESIDE_THE_WORK
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.memory import WorkingMemory, updated
-from duckflow_tui.state.messages import BESIDE_THE_WORK
 
 
 def flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -13,14 +13,9 @@ from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.completion import Completion, NativeCall
 from duckflow_tui.llm.schema import decision_schema
 from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Action, Judgement, NextStep, TurnDecision
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    Message,
-    NoticeMessage,
-    OperationMessage,
-    UserMessage,
-)
 from duckflow_tui.state.operations import Effect, OperationResult, OperationSpec, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 import duckflow_tui
 from duckflow_tui.llm.account import estimated_tokens
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.llm.errors import CODES, DETAIL, LlmError, escaped
-from duckflow_tui.llm.failures import FailureTeller, retry_after
+from duckflow_tui.llm.errors import CODES, DETAIL, FailureTeller, LlmError, escaped, retry_after
 
-STRINGS = Path(duckflow_tui.__file__).parent / "ui" / "strings"
+STRINGS = Path(duckflow_tui.__file__).parent / "words"
 KEY = "sk-verysecret-0123456789"
 
 

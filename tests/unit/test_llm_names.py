@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duckflow_tui.llm.names import wire_name, wire_names
+from duckflow_tui.llm.codec import wire_name, wire_names
 
 
 def test_a_dot_becomes_two_underscores_and_maps_back() -> None:

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from duckflow_tui.loops.judging import Verdict, judged, lacking, verdict, weighted
-from duckflow_tui.loops.requirement_checks import Finding
-from duckflow_tui.loops.understanding import new_items
+from duckflow_tui.goals.checks import Finding
+from duckflow_tui.goals.judging import Verdict, judged, lacking, verdict, weighted
+from duckflow_tui.goals.requirements import new_items
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import RequirementClaim
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
-from duckflow_tui.state.messages import OperationMessage
-from duckflow_tui.state.objective import (
+from duckflow_tui.state.goal import (
     Evidence,
     RequirementItem,
     RequirementState,

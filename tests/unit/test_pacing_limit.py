@@ -10,21 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.pinned import ManualClock
 
-from duckflow_tui.pacing.bases import BASES
-from duckflow_tui.pacing.complexity import analyse, of_state
-from duckflow_tui.pacing.pacemaker import (
+from duckflow_tui.goals.pacemaker import (
+    BASES,
     Pacemaker,
     PaceSettings,
+    analyse,
     complexity_factor,
+    of_state,
     vitals_factor,
     vitals_score,
 )
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import TaskProfile
-from duckflow_tui.state.pace import Complexity, LoopLimit
-from duckflow_tui.state.pace_events import LimitExtended
+from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, Vitals
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.vitals import Vitals
 
 LOW = Vitals(mood=0.3, focus=0.3, stamina=0.3)
 NEUTRAL = Vitals()

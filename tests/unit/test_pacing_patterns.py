@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from duckflow_tui.pacing.codes import VitalCause
-from duckflow_tui.pacing.patterns import Signals, due, grows, hypothesis
-from duckflow_tui.pacing.progress import same_action
+from duckflow_tui.goals.patterns import Signals, due, grows, hypothesis
+from duckflow_tui.goals.progress import same_action
+from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.pace import Pattern
 
 CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=(0.75, 0.85, 0.95, 1.0, 1.0))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from duckflow_tui.pacing.progress import LoopSigns, ProgressWatch
-from duckflow_tui.pacing.situations import achieved, situation, tried
+from duckflow_tui.goals.progress import LoopSigns, ProgressWatch
+from duckflow_tui.goals.situations import achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
 from duckflow_tui.state.pace import Pattern, Reason
 

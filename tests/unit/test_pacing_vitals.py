@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.pacing import vitals
-from duckflow_tui.pacing.codes import VitalCause
-from duckflow_tui.state.vitals import VitalChange
+from duckflow_tui.goals import vitals
+from duckflow_tui.goals.vitals import VitalCause
+from duckflow_tui.state.pace import VitalChange
 
 
 def mood(old: float, confidence: float | None, *outcomes: bool) -> float:

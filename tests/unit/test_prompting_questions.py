@@ -8,15 +8,14 @@ from support.golden import assert_golden
 from support.prompt_states import EDIT, OPERATIONS, READ
 from support.work_states import PLAN, READING, WRITING, working_talk
 
-from duckflow_tui.assets import asset_folder
-from duckflow_tui.llm.purposes import PlanReply, ReportReply, Shape, TasksReply
+from duckflow_tui.llm.schema import PlanReply, ReportReply, Shape, TasksReply
+from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.questions import QuestionPrompts
-from duckflow_tui.prompting.texts import LANGUAGES
+from duckflow_tui.prompting.templates import LANGUAGES
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.messages import OperationMessage
-from duckflow_tui.state.plans import SOFT_STEPS
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.plan import SOFT_STEPS, Plan, PlanStatus, Step
 from duckflow_tui.state.prompt import ChatMessage
-from duckflow_tui.state.work import Plan, PlanStatus, Step
 
 COUNTS = {"succeeded": 1, "failed": 1, "skipped": 0}
 

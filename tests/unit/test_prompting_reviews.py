@@ -9,8 +9,7 @@ import pytest
 from support.golden import assert_golden
 from support.prompt_states import OPERATIONS, busy_state
 
-from duckflow_tui.assets import asset_folder
-from duckflow_tui.llm.purposes import (
+from duckflow_tui.llm.schema import (
     ContinuationReply,
     DigestReply,
     FailureReply,
@@ -19,13 +18,13 @@ from duckflow_tui.llm.purposes import (
     SatisfactionReply,
     Shape,
 )
-from duckflow_tui.prompting.questions import QuestionPrompts
-from duckflow_tui.prompting.review_questions import ReviewPrompts
-from duckflow_tui.prompting.texts import LANGUAGES
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.questions import QuestionPrompts, ReviewPrompts
+from duckflow_tui.prompting.templates import LANGUAGES
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Check
-from duckflow_tui.state.messages import OperationMessage
-from duckflow_tui.state.objective import (
+from duckflow_tui.state.goal import (
     AttemptResult,
     ContinuationContext,
     ExecutionError,

@@ -24,22 +24,15 @@ from support.work_states import (
 
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.prompting.compiler import PromptCompiler, estimated_tokens
-from duckflow_tui.prompting.texts import LANGUAGES
-from duckflow_tui.state.cards import Card, CardAnswer, CardKind
+from duckflow_tui.prompting.templates import LANGUAGES
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import BESIDE_THE_WORK, AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, PromptPattern
-from duckflow_tui.state.messages import (
-    BESIDE_THE_WORK,
-    AssistantMessage,
-    CardMessage,
-    Message,
-    OperationMessage,
-    ReportMessage,
-    UserMessage,
-)
+from duckflow_tui.state.gates import Card, CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.plan import Plan, ReportMessage, StepReport, WorkStatus
 from duckflow_tui.state.prompt import Prompt
-from duckflow_tui.state.work import Plan, StepReport, WorkStatus
 
 Encode = Callable[[Prompt], list[dict[str, Any]]]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.prompting.tokens import ScriptCounter
+from duckflow_tui.prompting.budget import ScriptCounter
 
 # One sentence in five languages, with its tokens in OpenAI's vocabularies of 200,000 and of
 # 100,000 entries, as their page on GPT-4o gives them.

@@ -4,12 +4,9 @@ import pytest
 from support.prompt_states import OPERATIONS, Talk, compiler, long_talk
 
 from duckflow_tui.prompting.compiler import PromptCompiler, estimated_tokens
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import PromptPattern
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    OperationMessage,
-    UserMessage,
-)
 from duckflow_tui.state.prompt import Prompt
 
 

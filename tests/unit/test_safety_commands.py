@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckflow_tui.safety.command_risk import assess_command
-from duckflow_tui.safety.command_rules import NamedRules, RuleRefused
+from duckflow_tui.safety.command_risk import NamedRules, RuleRefused, assess_command
 from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
-from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, DenyRule, Fact, judge
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.safety.place import Place
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import (
     MAX_WRITE,
     Access,

@@ -25,7 +25,7 @@ from duckflow_tui.session.index import FILE_NAME, SessionIndex
 from duckflow_tui.session.journals import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.events import event_from_json
-from duckflow_tui.state.title_events import MAX_NAME, SessionPinned, SessionTitled
+from duckflow_tui.state.session import MAX_NAME, SessionPinned, SessionTitled
 
 HOSTILE: Final = "do\x1b]52;c;aGk=\x07 this \u202e now"
 

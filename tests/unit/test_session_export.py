@@ -16,18 +16,24 @@ from support.journal_events import requested as asks_to_delete
 from support.session_shelf import NOW, asked, called, record, replied, shelf, whole
 
 from duckflow_tui.safety.secrets import Redactor
-from duckflow_tui.session.export import export_lines, exported_name, format_of, markdown
-from duckflow_tui.session.export_files import read_export, write_file
+from duckflow_tui.session.export import (
+    export_lines,
+    exported_name,
+    format_of,
+    markdown,
+    read_export,
+    write_file,
+)
 from duckflow_tui.session.facts import facts_of
 from duckflow_tui.session.faults import NewerSession, NotASession
+from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journals import open_to_read
 from duckflow_tui.session.restore import apply_all
-from duckflow_tui.session.session_files import session_path
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import ObjectiveChanged, PlanProposed
-from duckflow_tui.state.objective import RequirementItem, TaskObjective
-from duckflow_tui.state.work import PlanStatus
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem, TaskObjective
+from duckflow_tui.state.plan import PlanStatus
+from duckflow_tui.state.plan_events import PlanProposed
+from duckflow_tui.words.catalogue import Catalogue
 
 SECRET: Final = "hunter2-of-the-shop"
 KEY: Final = "sk-" + "a1B2c3D4e5F6g7H8i9J0"

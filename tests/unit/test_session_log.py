@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.session.log import MAX_BYTES, open_log
+from duckflow_tui.session.faults import MAX_BYTES, open_log
 
 
 @pytest.fixture(autouse=True)

@@ -13,18 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.pinned import ManualClock
 
-from duckflow_tui.safety.disk import Disk
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.secrets import Redactor
-from duckflow_tui.session.memory_text import (
+from duckflow_tui.session.memory import (
     KINDS,
+    LARGEST,
     MemoryWords,
+    ProjectMemory,
     decoded,
     encoded,
     memory_lines,
     with_line,
     without_line,
 )
-from duckflow_tui.session.project_memory import LARGEST, ProjectMemory
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, matching
 
 WORDS = MemoryWords(

@@ -16,18 +16,13 @@ from support.pinned import ManualClock
 from duckflow_tui.session.framing import Frame, encode, scan
 from duckflow_tui.session.journals import resume_journal
 from duckflow_tui.session.payload import as_bytes
-from duckflow_tui.session.state_image import IN_FLIGHT, NotAnImage, capture, pieces, restored
+from duckflow_tui.session.snapshots import IN_FLIGHT, NotAnImage, capture, pieces, restored
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    LlmCallStarted,
-    OperationOutput,
-    OperationProgress,
-    OperationRequested,
-    ReplyDelta,
-)
+from duckflow_tui.state.calls import OperationOutput, OperationProgress, OperationRequested
 from duckflow_tui.state.phase import Phase
-from duckflow_tui.state.plans import PlanProblem
+from duckflow_tui.state.plan import PlanProblem
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta
 
 
 def through_json(state: AgentState) -> AgentState:

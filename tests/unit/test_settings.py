@@ -11,7 +11,7 @@ from duckflow_tui.glance import language_of
 from duckflow_tui.places import Places, peek_ui
 from duckflow_tui.settings import load
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 FILE = """\
 [endpoints.local]
@@ -263,7 +263,7 @@ def test_a_private_address_over_plain_http_waits_for_the_user(
     places: Places, tmp_path: Path
 ) -> None:
     """R11: confirmed once."""
-    from duckflow_tui.session.confirmed import ConfirmedOrigins
+    from duckflow_tui.session.drafts import ConfirmedOrigins
 
     flags = Flags(workspace=tmp_path, base_url="http://192.168.0.9:8000/v1", model="m")
     choice = choose(flags, places, "en", {})

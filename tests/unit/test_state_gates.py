@@ -8,8 +8,17 @@ import pytest
 from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import GateAnswered, GateOpened, GateWithdrawn, StateError
-from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.gates import (
+    FilePreview,
+    Gate,
+    GateAnswer,
+    GateAnswered,
+    GateChoice,
+    GateOpened,
+    GateWithdrawn,
+    Impact,
+)
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.store import MemoryRecorder, Store
 

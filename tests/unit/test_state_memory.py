@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import StateError
 from duckflow_tui.state.decision import StateDelta
-from duckflow_tui.state.events import StateError, WorkingMemoryChanged
-from duckflow_tui.state.memory import WorkingMemory, problems, updated
+from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged, problems, updated
 from duckflow_tui.state.store import MemoryRecorder, Store
 
 texts = st.text(max_size=400)

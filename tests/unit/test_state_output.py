@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.state.processes import TAIL, LiveOutput, overprinted
+from duckflow_tui.state.calls import TAIL, LiveOutput, overprinted
 
 
 @pytest.mark.parametrize(

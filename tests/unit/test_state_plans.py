@@ -10,22 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import (
-    Event,
-    PlanAnswered,
-    PlanProposed,
-    PlanRevised,
-    PlanStatusChanged,
-    StateError,
-    StepChanged,
-    StepTasksSet,
-    TaskChanged,
-    WorkFinished,
-    WorkStarted,
-)
-from duckflow_tui.state.plans import (
+from duckflow_tui.state.base import StateError
+from duckflow_tui.state.events import Event
+from duckflow_tui.state.plan import (
     MAX_STEPS,
+    Plan,
+    PlanEdit,
     PlanProblem,
+    PlanStatus,
+    RunMode,
+    Step,
+    Task,
+    WorkInfo,
+    WorkStatus,
     check_steps,
     difference,
     edited,
@@ -34,15 +31,16 @@ from duckflow_tui.state.plans import (
     ready_steps,
     waits_for,
 )
-from duckflow_tui.state.work import (
-    Plan,
-    PlanEdit,
-    PlanStatus,
-    RunMode,
-    Step,
-    Task,
-    WorkInfo,
-    WorkStatus,
+from duckflow_tui.state.plan_events import (
+    PlanAnswered,
+    PlanProposed,
+    PlanRevised,
+    PlanStatusChanged,
+    StepChanged,
+    StepTasksSet,
+    TaskChanged,
+    WorkFinished,
+    WorkStarted,
 )
 
 

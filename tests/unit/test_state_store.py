@@ -5,25 +5,21 @@ from __future__ import annotations
 import pytest
 from support.pinned import ManualClock
 
-from duckflow_tui.state.agent import AgentState, SessionInfo
-from duckflow_tui.state.events import (
-    EVENT_KINDS,
-    BaseEvent,
-    LlmCallStarted,
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import BaseEvent, StateError
+from duckflow_tui.state.conversation import (
     MessageQueued,
-    ModeChanged,
+    QueuedMessage,
     QueueItemRemoved,
-    ReplyDelta,
-    SessionStarted,
-    StateError,
-    StatusChanged,
+    UserMessage,
     UserMessageAdded,
-    event_from_json,
 )
-from duckflow_tui.state.messages import QueuedMessage, UserMessage
+from duckflow_tui.state.events import EVENT_KINDS, event_from_json
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.state.phase import Status
+from duckflow_tui.state.phase import Status, StatusChanged
+from duckflow_tui.state.session import ModeChanged, SessionInfo, SessionStarted
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta
 
 
 def make_store() -> tuple[Store, MemoryRecorder]:

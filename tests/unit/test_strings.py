@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from duckflow_tui.ui.i18n import entries
+from duckflow_tui.words.catalogue import entries
 
 #: How a sentence ends in polite style; labels are short, nominal and have no full stop.
 POLITE = re.compile(r"(です|ます|でした|ました|ません|ませんでした|ください|か)$")

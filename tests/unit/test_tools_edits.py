@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from duckflow_tui.tools.edits import EditRefused, Replacement, apply_edits
+from duckflow_tui.tools.files import EditRefused, Replacement, apply_edits
 
 CODE = "def a():\n    return 1\n\n\ndef b():\n    return 1\n"
 

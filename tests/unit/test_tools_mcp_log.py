@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from duckflow_tui.tools.mcp.log import MAX_BYTES, SHOWN, ServerLog, log_end
+from duckflow_tui.tools.mcp.stdio import MAX_BYTES, SHOWN, ServerLog, log_end
 
 
 def test_a_full_log_goes_on_in_another_file_and_both_are_private(tmp_path: Path) -> None:

@@ -7,11 +7,19 @@ import json
 import pytest
 from pydantic import Field, ValidationError
 
-from duckflow_tui.safety.workspace import Place
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.operations import Effect
-from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, Work
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Operation,
+    Output,
+    ToolContext,
+    Work,
+    argument_problems,
+    model_schema,
+    references,
+)
 from duckflow_tui.tools.registry import DuplicateOperation, Registry, default_registry
-from duckflow_tui.tools.schema import argument_problems, model_schema, references
 
 
 class Part(Arguments):

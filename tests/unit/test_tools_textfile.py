@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.tools.textfile import NotText, TextFile, decode
+from duckflow_tui.tools.diffs import NotText, TextFile, decode
 
 JAPANESE = "設定ファイルを読み込みます。\r\nエラー\r\n"
 

@@ -10,9 +10,14 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.base import digest, one_line
+
 #: Names that fit into an operation's name as they are, in every protocol.
 SERVER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,24}")
+
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL", re.IGNORECASE)
+
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -93,3 +98,33 @@ def _is_private(host: str) -> bool:
         return ipaddress.ip_address(host).is_private
     except ValueError:
         return False
+
+
+LONGEST: Final = 48  # characters of a tool's part, so that the whole fits a line of the prompt
+
+_KEPT: Final = 39  # of a longer one, then "_" and 8 hex digits of its SHA-256
+
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def operation_name(server: str, tool: str) -> str:
+    """``mcp.<server>.<tool>``; what is no letter, digit, ``_`` or ``-`` becomes ``_``."""
+    part = _OTHER.sub("_", tool)
+    if len(part) > LONGEST:
+        part = f"{part[:_KEPT]}_{digest(tool)[:8]}"
+    return f"mcp.{server}.{part}"
+
+
+MAX_SAID: Final = 300  # characters of an error that is repeated
+
+MAX_DESCRIPTION: Final = 1_000  # characters of a tool's description
+
+
+def said(text: str, limit: int = MAX_SAID) -> str:
+    """What a server or the system said, on one line."""
+    return one_line(visible_line(text[: limit * 2].replace("\n", " ")), limit)
+
+
+def harmless(text: str) -> str:
+    """A text of any length with what could act or hide shown as signs; tabs stay."""
+    return "\t".join(visible(part) for part in text.split("\t"))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.tools.mcp.log import ServerLog
-from duckflow_tui.tools.mcp.stdio import ServerProcess, stdio_server
-from duckflow_tui.tools.mcp.words import said
+from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, said
+from duckflow_tui.tools.mcp.stdio import ServerLog, ServerProcess, stdio_server
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -23,12 +23,137 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.session import IncomingMessage
 
+
+def result_text(result: types.CallToolResult) -> str:
+    """Structured content as JSON, then every text that does not merely repeat it; pictures and
+    sounds are named, not shown.
+    """
+    parts: list[str] = []
+    structured: Any = result.structured_content
+    if structured is not None:
+        parts.append(json.dumps(structured, ensure_ascii=False))
+    blocks = [block for block in result.content if not _repeats(block, structured)]
+    if structured is not None and _are_its_items(result.content, structured):
+        blocks = []
+    parts.extend(_block_text(block) for block in blocks)
+    return harmless("\n".join(parts)) or "(the server answered with nothing)"
+
+
+def _repeats(block: types.ContentBlock, structured: Any) -> bool:
+    """Whether a text says what the structured content says; servers send both for old clients."""
+    if structured is None or block.type != "text":
+        return False
+    inner = _unwrapped(structured)
+    if block.text == inner:
+        return True
+    try:
+        value: Any = json.loads(block.text)
+    except (ValueError, RecursionError):
+        return False
+    return bool(value in (structured, inner))
+
+
+def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> bool:
+    """Whether the texts are the items of a list, one block each."""
+    items = _unwrapped(structured)
+    if not isinstance(items, list):
+        return False
+    each = cast("list[Any]", items)
+    return len(blocks) == len(each) and all(map(_repeats, blocks, each))
+
+
+def _unwrapped(structured: Any) -> Any:
+    """What is no object travels as the only member of one, ``result``."""
+    if isinstance(structured, dict):
+        table = cast("JsonObject", structured)
+        if list(table) == ["result"]:
+            return table["result"]
+        return table
+    return structured
+
+
+def _block_text(block: types.ContentBlock) -> str:
+    match block.type:
+        case "text":
+            return block.text
+        case "image" | "audio":
+            return f"[{said(block.mime_type, 80)}, {_size(block.data)}, not shown]"
+        case "resource_link":
+            return f"[resource {said(block.name, 80)}: {said(str(block.uri))}]"
+        case "resource":
+            resource = block.resource
+            head = f"[resource {said(str(resource.uri))}"
+            kind = f", {said(resource.mime_type, 80)}" if resource.mime_type else ""
+            text = getattr(resource, "text", None)
+            if isinstance(text, str):
+                return f"{head}{kind}]\n{text}"
+            return f"{head}{kind}, {_size(getattr(resource, 'blob', ''))}, not shown]"
+
+
+def _size(base64: str) -> str:
+    size = len(base64) * 3 // 4
+    return f"{size // 1024:,} KB" if size >= 1024 else f"{size} bytes"
+
+
+MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer that is no stream of events (R18)
+
+MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
+
+
+class _BoundedResponse(httpx2.Response):
+    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        streams = self.headers.get("content-type", "").startswith("text/event-stream")
+        total = 0
+        async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
+            async for piece in pieces:
+                total += len(piece)
+                if total > MAX_BODY and not streams:
+                    raise httpx2.ReadError(f"the answer is over {MAX_BODY // 1024 // 1024} MB")
+                yield piece
+
+
+class _BoundedTransport(httpx2.AsyncBaseTransport):
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await self._inner.handle_async_request(request)
+        return _BoundedResponse(
+            answer.status_code,
+            headers=answer.headers,
+            stream=answer.stream,
+            extensions=answer.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def http_client(url: str) -> httpx2.AsyncClient:
+    """A client without our environment's proxies and credentials; reads certificates, so in a
+    thread. An answer may take as long as the request's own time-out allows.
+    """
+    inner = httpx2.AsyncHTTPTransport(verify=url.startswith("https:"))
+    return httpx2.AsyncClient(
+        transport=_BoundedTransport(inner),
+        follow_redirects=False,
+        trust_env=False,
+        timeout=httpx2.Timeout(None, connect=20.0, write=60.0),
+        headers={"user-agent": "duckflow-tui"},
+    )
+
+
 MAX_PAGES: Final = 20  # of a list of tools
+
 _SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at most so often
+
 _CLOSED: Final = "Connection closed"  # what the SDK says of a connection that has gone
+
 _REASON_S: Final = 1.0  # to learn why a connection ended under a call
 
+
 Progress = Callable[[str], None]
+
 TakeTools = Callable[[Sequence["types.Tool"]], Awaitable[None]]
 
 
@@ -164,8 +289,6 @@ class Connection:
         config = self._config
         if config.url:
             from mcp.client.streamable_http import streamable_http_client
-
-            from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
 
             async with (
                 await asyncio.to_thread(http_client, config.url) as http,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.process_events import McpServerChanged
-from duckflow_tui.state.processes import McpServer
+from duckflow_tui.state.processes import McpServer, McpServerChanged
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.connection import (
@@ -20,9 +19,8 @@ from duckflow_tui.tools.mcp.connection import (
     Progress,
     load_library,
 )
-from duckflow_tui.tools.mcp.log import ServerLog, log_end
-from duckflow_tui.tools.mcp.stdio import GRACE_S
-from duckflow_tui.tools.mcp.tools import ToolList, tool_list
+from duckflow_tui.tools.mcp.schemas import ToolList, tool_list
+from duckflow_tui.tools.mcp.stdio import GRACE_S, ServerLog, log_end
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:

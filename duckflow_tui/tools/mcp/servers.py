@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Final, get_args
 
 from duckflow_tui.safety.policy import Fact
-from duckflow_tui.state.base import one_line
-from duckflow_tui.state.events import NoticeAdded
-from duckflow_tui.state.ids import IdSource
-from duckflow_tui.state.messages import Level, NoticeMessage, OperationMessage
+from duckflow_tui.state.base import IdSource, one_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.tools.mcp.connection import ConnectionFailed
-from duckflow_tui.tools.mcp.content import result_text
-from duckflow_tui.tools.mcp.names import operation_name
-from duckflow_tui.tools.mcp.schemas import ToolArguments
+from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
+from duckflow_tui.tools.mcp.connection import ConnectionFailed, result_text
+from duckflow_tui.tools.mcp.schemas import (
+    LeftOut,
+    OfferedTool,
+    ServerOperation,
+    ToolArguments,
+    Why,
+    within_limits,
+)
 from duckflow_tui.tools.mcp.server import Server, ServerParts, Spawn
-from duckflow_tui.tools.mcp.tools import LeftOut, OfferedTool, ServerOperation, Why, within_limits
-from duckflow_tui.tools.mcp.words import harmless
 from duckflow_tui.tools.operation import Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.registry import Registry
 from duckflow_tui.tools.watchdog import Watchdog

@@ -13,24 +13,22 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.decision import Question
-from duckflow_tui.state.messages import (
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import (
     AssistantMessage,
-    AttemptMessage,
-    CardMessage,
-    CompactionMessage,
     Level,
     Message,
     NoticeMessage,
-    OperationMessage,
-    ReportMessage,
-    ReviewMessage,
     UserMessage,
 )
-from duckflow_tui.state.work import Plan
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.decision import Question
+from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
+from duckflow_tui.state.memory import CompactionMessage
+from duckflow_tui.state.plan import Plan, ReportMessage
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, row_cells, rows_of
+from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.panes.markdown import MarkdownDocument

@@ -14,10 +14,9 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
 
-from duckflow_tui.state.cards import EDIT_PLAN, Card, CardAnswer, CardKind, CardOption
-from duckflow_tui.state.clock import Clock
-from duckflow_tui.state.work import Plan
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.base import Clock
+from duckflow_tui.state.gates import EDIT_PLAN, Card, CardAnswer, CardKind, CardOption
+from duckflow_tui.state.plan import Plan
 from duckflow_tui.ui.layout import ROOMY, TALK
 from duckflow_tui.ui.panes.card_bindings import (
     LETS_BEGIN,
@@ -39,6 +38,7 @@ from duckflow_tui.ui.panes.option_rows import OptionRows
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.panes.typed_ahead import COMPOSED, InlineField
+from duckflow_tui.words.catalogue import Catalogue
 
 _SHARE: Final = 0.7  # of the container's height that the card takes at most
 _SHARE_TIGHT: Final = 0.85  # the same where room is short

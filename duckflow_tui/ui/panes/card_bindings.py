@@ -7,7 +7,7 @@ from typing import Final, cast
 from textual.binding import Binding, BindingType
 from textual.containers import ScrollableContainer
 
-from duckflow_tui.state.cards import (
+from duckflow_tui.state.gates import (
     ACCEPT,
     EDIT_PLAN,
     GO_ON,

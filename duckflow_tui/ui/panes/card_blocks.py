@@ -8,15 +8,14 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.cards import CardAnswer
-from duckflow_tui.state.messages import CardMessage
-from duckflow_tui.state.work import StepReport
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.gates import CardAnswer, CardMessage
+from duckflow_tui.state.plan import StepReport
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
 from duckflow_tui.ui.panes.card_rows import card_heading, card_rows, card_subject, counts_words
 from duckflow_tui.ui.panes.consult_rows import told_on
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.words.catalogue import Catalogue
 
 _MARKS: Final = {"completed": "✓", "partial": "◐", "failed": "✗", "stopped": "■"}
 _LABEL: Final = 8  # cells of the column of labels, where there is room for one

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.cards import SKIP, SUGGESTED, Card, CardKind, CardOption
-from duckflow_tui.state.plans import StepDifference, difference
-from duckflow_tui.state.work import Plan, Step, StepReport
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption
+from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, difference
 from duckflow_tui.ui.panes.consult_rows import (
     CONSULTS,
     consult_heading,
@@ -19,6 +17,7 @@ from duckflow_tui.ui.panes.consult_rows import (
 from duckflow_tui.ui.panes.diff_rows import shown_line
 from duckflow_tui.ui.panes.gate_rows import GateRow, Tone
 from duckflow_tui.ui.panes.plan_rows import clock_text, needing
+from duckflow_tui.words.catalogue import Catalogue
 
 #: Marks of the lines of a difference; a sign says what the colour does.
 SIGNS: Final = {"add": "+", "drop": "−", "change": "~", "move": "↕", "same": " "}

@@ -10,11 +10,11 @@ from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import palette_named
 from duckflow_tui.ui.panes.blocks import Look
 from duckflow_tui.ui.panes.column import Column, Place
 from duckflow_tui.ui.panes.strips import Row, fit, ink, row_text, strip_of
+from duckflow_tui.words.catalogue import Catalogue
 
 #: A place that survives another width: block, and characters of it above; -1: the line above it.
 Anchor = tuple[int, int]

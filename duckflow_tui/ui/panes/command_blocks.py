@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.state.messages import OperationMessage
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.ui.panes.blocks import Look, barred
 from duckflow_tui.ui.panes.operation_blocks import OperationBlock

@@ -10,7 +10,7 @@ from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.messages import CompactionMessage
+from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
 from duckflow_tui.ui.panes.context_rows import short_tokens
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of

@@ -19,13 +19,13 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 from textual.worker import Worker
 
-from duckflow_tui.state.agent import PauseState
+from duckflow_tui.state.turn import PauseState
 from duckflow_tui.ui.history import MessageHistory
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
 from duckflow_tui.ui.panes.folded_paste import FoldedPastes
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.panes.typed_ahead import InOrder
+from duckflow_tui.words.catalogue import Catalogue
 
 #: Keys of the stock widget that mean something else here, or nothing.
 _NOT_OURS: Final = frozenset(

@@ -8,12 +8,12 @@ from typing import Final
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import ELLIPSIS, one_line
-from duckflow_tui.state.cards import Card, CardKind
-from duckflow_tui.state.objective import FailureAnalysis, SituationReport
+from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.goal import FailureAnalysis, SituationReport
 from duckflow_tui.state.pace import Reason, Situation, Tried
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import shown_line
 from duckflow_tui.ui.panes.gate_rows import GateRow, Tone
+from duckflow_tui.words.catalogue import Catalogue
 
 DONE: Final = "✓"
 NOT_DONE: Final = "✗"

@@ -8,10 +8,10 @@ from typing import Final
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from duckflow_tui.state.context import PARTS, PartName, PromptFigures
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import Row, ink
+from duckflow_tui.words.catalogue import Catalogue
 
 FREE: Final = "·"
 RESERVED: Final = "░"

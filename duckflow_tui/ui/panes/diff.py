@@ -16,7 +16,6 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_copy import selected_text
 from duckflow_tui.ui.panes.diff_facts import DiffHeading, OffScreen
 from duckflow_tui.ui.panes.diff_layout import DiffLayout
@@ -25,6 +24,7 @@ from duckflow_tui.ui.panes.diff_rows import DiffDocument, Whole, shown_path
 from duckflow_tui.ui.panes.diff_search import DiffSearch
 from duckflow_tui.ui.panes.strips import fit, ink, pad, selected
 from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.words.catalogue import Catalogue
 
 
 class DiffView(ScrollView, can_focus=True):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.selection import Selection
 
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_layout import DiffLayout, Part
 from duckflow_tui.ui.panes.diff_pen import DiffPen, caption, padded
 from duckflow_tui.ui.panes.diff_rows import RowKind
 from duckflow_tui.ui.panes.strips import row_text
+from duckflow_tui.words.catalogue import Catalogue
 
 
 def selected_text(layout: DiffLayout, pen: DiffPen, words: Catalogue, selection: Selection) -> str:

@@ -10,7 +10,6 @@ from textual.reactive import var
 from textual.widgets import Static
 
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pen import counted
@@ -18,6 +17,7 @@ from duckflow_tui.ui.panes.diff_rows import DiffDocument
 from duckflow_tui.ui.panes.diff_verdict import Ending, verdict_text
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.words.catalogue import Catalogue
 
 _FEWEST_HINTS = 3  # lines of room below which the keys give way to the diff itself
 

@@ -9,13 +9,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_layout import DiffLayout, Part
 from duckflow_tui.ui.panes.diff_paint import DiffPaint, Layer, painted
 from duckflow_tui.ui.panes.diff_rows import DiffDocument, DiffRow, RowKind, shown_path
 from duckflow_tui.ui.panes.diff_search import DiffSearch
 from duckflow_tui.ui.panes.strips import Row, fit, ink, row_cells
+from duckflow_tui.words.catalogue import Catalogue
 
 
 class DiffPen:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import Message
 from duckflow_tui.state.gates import FilePreview
-from duckflow_tui.state.messages import Message, OperationMessage
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
+from duckflow_tui.words.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from textual.reactive import var
 from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import is_safe
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.base import Clock
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_bindings import ANSWERS, LETTERS, consents, gate_bindings

@@ -11,11 +11,11 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.gates import Gate
 from duckflow_tui.state.operations import Risk
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.gate_keys import KeyHint
 from duckflow_tui.ui.panes.gate_rows import subject, verb
 from duckflow_tui.ui.panes.strips import fit
+from duckflow_tui.words.catalogue import Catalogue
 
 _LETTERS: Final = {key.action: key.label for key in keys_of("gate")}
 

@@ -12,7 +12,6 @@ from textual.geometry import Size
 from textual.reactive import var
 
 from duckflow_tui.state.gates import Gate, GateChoice
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
@@ -24,6 +23,7 @@ from duckflow_tui.ui.panes.gate_room import Shares, Wants, shares
 from duckflow_tui.ui.panes.gate_rows import GateRow, argument_rows, point_rows, subject, verb
 from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.panes.typed_ahead import InlineField
+from duckflow_tui.words.catalogue import Catalogue
 
 _SHARE: Final = 0.6  # of the container's height that the card takes at most
 _SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card, or room is short

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.gates import FilePreview, Gate
 from duckflow_tui.state.operations import Effect, Risk, Zone
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff_rows import BLANK_RUN, DiffDocument, shown_line
 from duckflow_tui.ui.panes.strips import Span
+from duckflow_tui.words.catalogue import Catalogue
 
 Tone = Literal["text", "quiet", "notice", "warning", "added", "removed", "ai"]
 

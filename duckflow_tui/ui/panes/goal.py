@@ -15,13 +15,13 @@ from textual.reactive import var
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.objective import RequirementItem
+from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.ledger_rows import foremost, requirement_row
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.panes.vitals import VitalsPane
+from duckflow_tui.words.catalogue import Catalogue
 
 LEDGER_ROWS: Final = 5  # beside plan and diff, the heading included
 TALL: Final = 36  # rows of the screen from which the ledger has that many

@@ -7,10 +7,12 @@ from dataclasses import replace
 from textual.reactive import var
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.pace import Vitals
 from duckflow_tui.state.phase import Phase, Status
-from duckflow_tui.state.vitals import Vitals
-from duckflow_tui.state.work import WorkInfo
+from duckflow_tui.state.plan import WorkInfo
+from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.plan_rows import loop_words
 from duckflow_tui.ui.panes.rows import Part, Rows, arranged

@@ -11,7 +11,7 @@ from textual.app import App
 from textual.timer import Timer
 from textual.widget import Widget
 
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.panes.typed_ahead import COMPOSED
 
 #: Seconds after the focus came in which keys are ignored: they were meant for another place.

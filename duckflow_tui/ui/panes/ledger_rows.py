@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.objective import RequirementItem, RequirementState, TaskObjective
+from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, ink

@@ -7,8 +7,8 @@ from typing import Final
 
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.pace import Complexity, LoopLimit, Pace, Reason
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.vitals_words import figure
+from duckflow_tui.words.catalogue import Catalogue
 
 _WEIGHTS: Final = (("mood", 0.4), ("focus", 0.4), ("stamina", 0.2))  # S0-8
 _EXACT: Final = 6  # decimals to which the pacemaker rounds before it cuts

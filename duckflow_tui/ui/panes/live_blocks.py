@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.agent import AgentState, LiveReply, Waiting
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
-from duckflow_tui.state.cards import CardKind
-from duckflow_tui.state.messages import QueuedMessage, RunningOperation
-from duckflow_tui.state.work import WorkStatus
+from duckflow_tui.state.calls import RunningOperation
+from duckflow_tui.state.conversation import QueuedMessage
+from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.usage import LiveReply, Waiting
 from duckflow_tui.ui.panes.blocks import (
     Block,
     FoldBlock,

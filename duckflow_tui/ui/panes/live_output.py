@@ -8,11 +8,10 @@ from rich.segment import Segment
 from rich.style import Style
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.messages import RunningOperation
-from duckflow_tui.state.processes import LiveOutput
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.calls import LiveOutput, RunningOperation
 from duckflow_tui.ui.panes.blocks import Look, barred, whole_seconds
 from duckflow_tui.ui.panes.strips import Row, fit, ink
+from duckflow_tui.words.catalogue import Catalogue
 
 FOLDED_LINES: Final = 5
 OPEN_LINES: Final = 40

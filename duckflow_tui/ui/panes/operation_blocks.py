@@ -11,11 +11,10 @@ from rich.style import Style
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import JsonObject, canonical_json
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.messages import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.ui.figures import figures_words
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
     Block,
@@ -29,6 +28,7 @@ from duckflow_tui.ui.panes.blocks import (
 )
 from duckflow_tui.ui.panes.change_rows import change_rows
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.words.catalogue import Catalogue
 
 HEAD_ROWS: Final = 24  # of a result that is too long to show, from its beginning
 TAIL_ROWS: Final = 8  # and from its end

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.work import Plan, PlanEdit, Step, WorkStatus
+from duckflow_tui.state.plan import Plan, PlanEdit, Step, WorkStatus
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.plan_rows import asking_of, needing, one_line
 from duckflow_tui.ui.panes.plan_tree import Spot

@@ -11,12 +11,12 @@ from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.work import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import target_of, verb_of
 from duckflow_tui.ui.panes.rows import Part, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
+from duckflow_tui.words.catalogue import Catalogue
 
 MARKS: Final[dict[WorkStatus, str]] = {
     WorkStatus.PENDING: "○",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from duckflow_tui.state.work import Plan, Step, Task, WorkStatus
+from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
 
 #: Steps whose tasks are shown unless the user folds them: what runs, and what went wrong.
 _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILED)

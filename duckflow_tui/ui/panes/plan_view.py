@@ -15,9 +15,8 @@ from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import Clock, SystemClock
-from duckflow_tui.state.work import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.base import Clock, SystemClock
+from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import (
     Pen,
@@ -32,6 +31,7 @@ from duckflow_tui.ui.panes.plan_rows import (
 from duckflow_tui.ui.panes.plan_tree import PlanTree, Spot
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, wrap
 from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.words.catalogue import Catalogue
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 COUNT: Final = 1.0  # seconds between two times where nothing spins

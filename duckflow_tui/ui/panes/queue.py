@@ -11,7 +11,7 @@ from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.messages import QueuedMessage
+from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 

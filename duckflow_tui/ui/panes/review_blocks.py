@@ -8,8 +8,14 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.messages import AttemptMessage, ReviewMessage
-from duckflow_tui.state.objective import Evidence, MissingItem, RequirementItem, Review
+from duckflow_tui.state.goal import (
+    AttemptMessage,
+    Evidence,
+    MissingItem,
+    RequirementItem,
+    Review,
+    ReviewMessage,
+)
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
 from duckflow_tui.ui.panes.ledger_rows import MARKS, mark_colour, priority_label
 from duckflow_tui.ui.panes.operation_blocks import shortened

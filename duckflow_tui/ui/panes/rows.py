@@ -13,10 +13,10 @@ from textual.reactive import var
 from textual.strip import Strip
 from textual.widget import Widget
 
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.words.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from textual.reactive import var
 from textual.timer import Timer
 
-from duckflow_tui.state.agent import AgentState, SessionInfo, TurnInfo
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.composer import Written

@@ -8,13 +8,9 @@ from rich.segment import Segment
 from rich.style import Style
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.messages import (
-    AssistantMessage,
-    Message,
-    OperationMessage,
-    ReportMessage,
-    UserMessage,
-)
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
+from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.ui.panes.blocks import Block, blocks_of
 from duckflow_tui.ui.panes.card_blocks import QuestionBlock, StepBlock
 from duckflow_tui.ui.panes.strips import Row

@@ -15,12 +15,12 @@ from textual.selection import Selection
 from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import Clock, SystemClock
-from duckflow_tui.state.messages import AssistantMessage
-from duckflow_tui.state.process_events import OperationOutput, ProcessOutput
+from duckflow_tui.state.base import Clock, SystemClock
+from duckflow_tui.state.calls import OperationOutput
+from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
 from duckflow_tui.ui.panes.column import Place
 from duckflow_tui.ui.panes.column_search import SearchableColumn
@@ -40,6 +40,7 @@ from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
 from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.panes.threads import Threads, guttered
 from duckflow_tui.ui.panes.turn_blocks import turn_blocks
+from duckflow_tui.words.catalogue import Catalogue
 
 FRAME: Final = 1 / 12  # seconds between two drawings of what arrives without a pause
 PAUSE: Final = 0.03  # seconds without anything new after which what came is drawn earlier

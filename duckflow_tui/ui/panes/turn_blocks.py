@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duckflow_tui.state.agent import TurnSummary
+from duckflow_tui.state.turn import TurnSummary
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, framed, seconds_text
 from duckflow_tui.ui.panes.strips import Row, ink, rows_of
 

@@ -16,10 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.pace import Pace
-from duckflow_tui.state.vitals import VitalChange, Vitals
+from duckflow_tui.state.pace import Pace, VitalChange, Vitals
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes import limit_words
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
@@ -35,6 +33,7 @@ from duckflow_tui.ui.panes.vitals_words import (
     level,
     telling,
 )
+from duckflow_tui.words.catalogue import Catalogue
 
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 POINTS: Final = 5  # of the sparkline

@@ -9,8 +9,8 @@ from typing import Final
 from rich.cells import cell_len
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.vitals import VitalChange, Vitals
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.state.pace import VitalChange, Vitals
+from duckflow_tui.words.catalogue import Catalogue
 
 NAMES: Final = ("mood", "focus", "stamina")
 HIGH: Final = 0.7  # from here on good; words, never figures, say so (S0-44)

@@ -15,14 +15,14 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.state.base import Clock
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import Key, Surface, keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, rows_of
+from duckflow_tui.words.catalogue import Catalogue
 
 FRAME: Final = 1 / 12  # seconds between two drawings at most
 COUNT: Final = 1.0  # seconds between two times that are shown

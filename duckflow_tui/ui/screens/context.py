@@ -12,14 +12,13 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT, request_room
-from duckflow_tui.prompting.measuring import turns_left
 from duckflow_tui.prompting.threads import full_share
+from duckflow_tui.prompting.window import turns_left
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.context import PARTS, PartName, PromptFigures
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
 from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.context_rows import (
     Limits,
@@ -34,9 +33,10 @@ from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
 from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from duckflow_tui.loops.request_log import SentPart
+    from duckflow_tui.agent.requests import SentPart
 
     Sent = Callable[[str], tuple[SentPart, ...] | None]
 

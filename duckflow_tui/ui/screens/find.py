@@ -10,9 +10,9 @@ from textual.containers import Horizontal
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.transcript import Transcript
+from duckflow_tui.words.catalogue import Catalogue
 
 
 class Searchable(Protocol):

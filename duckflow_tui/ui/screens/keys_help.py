@@ -13,9 +13,9 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 
 from duckflow_tui.ui.bindings import KEYS, Key, Surface, keys_of, label_here
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, ink, pad, wrap
+from duckflow_tui.words.catalogue import Catalogue
 
 GROUPS: Final[tuple[Surface, ...]] = tuple(dict.fromkeys(key.surface for key in KEYS))
 LABEL_CELLS: Final = 20  # of the column of keys; a longer label takes a line of its own

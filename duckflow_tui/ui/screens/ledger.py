@@ -12,8 +12,13 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.messages import ReviewMessage
-from duckflow_tui.state.objective import Evidence, RequirementItem, RequirementState, TaskObjective
+from duckflow_tui.state.goal import (
+    Evidence,
+    RequirementItem,
+    RequirementState,
+    ReviewMessage,
+    TaskObjective,
+)
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.ledger_rows import (

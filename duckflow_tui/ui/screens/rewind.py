@@ -10,18 +10,18 @@ from rich.segment import Segment
 from textual.binding import BindingType
 from textual.message import Message
 
-from duckflow_tui.loops.rewinding import Point, points
 from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.rewind import Point, points
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
 from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 from duckflow_tui.ui.session_words import when
+from duckflow_tui.words.catalogue import Catalogue
 
 NOW: Final = "now"  # the row of the conversation as it is
 Way = Literal["back", "files", "fork"]  # files: back, and what came of them is undone

@@ -13,13 +13,13 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.processes import McpServer, McpTool
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.live_output import tail_rows
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
 from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.words.catalogue import Catalogue
 
 LOG_LINES: Final = 12  # newest lines of a log
 _SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗", "stopped": "■"}

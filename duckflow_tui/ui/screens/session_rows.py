@@ -13,7 +13,6 @@ from rich.style import Style
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.facts import Piece, SessionFacts
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, row_text, rows_of
@@ -26,6 +25,7 @@ from duckflow_tui.ui.session_words import (
     state_words,
     when,
 )
+from duckflow_tui.words.catalogue import Catalogue
 
 _ALL_COLUMNS: Final = 88  # cells from which every fact has a column
 _STATE: Final = 46  # from which the state has one

@@ -17,10 +17,9 @@ from textual.widgets import Input, Static
 
 from duckflow_tui.session.catalog import AT_ONCE, Catalog
 from duckflow_tui.session.facts import Piece, SessionFacts
-from duckflow_tui.session.session_files import workspace_key
-from duckflow_tui.state.clock import Clock
+from duckflow_tui.session.folders import workspace_key
+from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.board import Page, board_bindings, foot_rows, list_rows
@@ -32,6 +31,7 @@ from duckflow_tui.ui.screens.session_rows import (
     preview_rows,
 )
 from duckflow_tui.ui.session_words import size_text
+from duckflow_tui.words.catalogue import Catalogue
 
 SURFACE: Final = "sessions"
 PIECES: Final = 60  # texts of a conversation that the preview has

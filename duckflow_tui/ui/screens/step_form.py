@@ -11,10 +11,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
 from duckflow_tui.safety.safe_text import is_safe, visible, visible_line
-from duckflow_tui.state.plans import find_step
-from duckflow_tui.state.work import Plan, PlanEdit, Step
+from duckflow_tui.state.plan import Plan, PlanEdit, Step, find_step
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.i18n import Catalogue
+from duckflow_tui.words.catalogue import Catalogue
 
 
 class StepForm(ModalScreen[PlanEdit | None]):

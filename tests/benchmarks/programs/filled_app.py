@@ -18,21 +18,21 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
+from duckflow_tui.agent.parts import Spawn
 from duckflow_tui.compose import Choice, Flags, Sessions, choose
-from duckflow_tui.loops.chat_loop import Spawn
-from duckflow_tui.loops.engine import Engine
+from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
-from duckflow_tui.state.events import (
+from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
     AssistantReplied,
-    DraftSaved,
-    OperationFinished,
-    OperationRequested,
-    TurnFinished,
+    UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.messages import AssistantMessage, OperationMessage, UserMessage
 from duckflow_tui.state.operations import OperationResult, Outcome
+from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.first_frame import enter
 from duckflow_tui.ui.session_host import AppOptions

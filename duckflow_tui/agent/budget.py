@@ -1,0 +1,265 @@
+"""Hard limits on calls to models: a call beyond one is not sent, the user is asked first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from duckflow_tui.safety.desk import Asked, CardClosed, ConsentMissing
+from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.gates import BUDGET_OPTIONS, Card, CardAnswer, CardKind, CardOpened
+from duckflow_tui.state.goal import ObjectiveChanged
+from duckflow_tui.state.phase import Status
+from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.plan_events import StepChanged
+from duckflow_tui.state.session import SessionResumed
+from duckflow_tui.state.turn import TurnFinished, TurnOutcome, TurnStarted
+from duckflow_tui.state.usage import BudgetRaised, LlmCall, LlmCallFinished, Purpose
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import Notices
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.base import IdSource
+    from duckflow_tui.state.store import Record, Store
+
+What = Literal["calls", "tokens", "cost"]
+
+
+_TURN: Final = ""  # where the calls are counted that belong to no run of a step
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimits:
+    """What may be spent before the user is asked; 0 is no limit.
+
+    Calls count for a turn, and for each run of a step by itself; tokens and cost in US dollars
+    for the session. Of a call its tokens are estimated before; its cost is known only behind it.
+    """
+
+    max_calls: int = 60
+    max_tokens: int = 0
+    max_cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """A limit that is reached, or that ``coming`` tokens of the next call would pass."""
+
+    what: What
+    used: float
+    limit: float
+    step: float  # by which the user may raise it: as much again as the settings allow
+    coming: int = 0
+
+    @property
+    def raised(self) -> float:
+        """What the limit would be; enough for a call where it was passed by far."""
+        over = max(self.used + self.coming - self.limit, 0)
+        return self.limit + self.step * (int(over / self.step) + 1)
+
+
+class CallBudget:
+    """One for a session: every call asks it first, whatever it is for.
+
+    What the user does not raise stays refused until the next turn, without another question.
+    """
+
+    def __init__(
+        self, store: Store, ids: IdSource, cards: Asked, notices: Notices, limits: BudgetLimits
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._cards = cards
+        self._notices = notices
+        self._limits = limits
+        self._made: dict[str, int] = {}  # calls of the turn and of each run of a step
+        self._more: dict[str, int] = {}  # calls that the user added there
+        self._end: tuple[TurnOutcome, Status] | None = None
+        self._asking = asyncio.Lock()  # calls that come at once open one card
+        self._said_no_price = False
+        self._before: dict[str, Card] = {}  # that were open when an earlier process ended
+        store.watch(self._hear)
+
+    async def permit(
+        self,
+        purpose: Purpose,
+        *,
+        step_id: str = "",
+        aside: bool = False,
+        size: Callable[[], int] | None = None,
+    ) -> None:
+        """Count a call that is about to be sent; at a limit ask, and wait for the answer. ``size``
+        estimates its tokens, as the conversation is now; it is asked only where tokens are limited.
+
+        Raises BudgetEnd when it must not be sent.
+        """
+        while True:
+            if self._end is not None:
+                raise BudgetEnd(*self._end)
+            if self._over(step_id, size) is None:
+                self._made[step_id] = self._made.get(step_id, 0) + 1
+                return
+            async with self._asking:
+                over = self._over(step_id, size)
+                if self._end is None and over is not None:
+                    await self._ask(over, purpose, step_id, aside)
+
+    # --- what is used up ---------------------------------------------------------------------
+
+    def _over(self, step_id: str, size: Callable[[], int] | None) -> _Over | None:
+        if (before := self._before.get(step_id)) is not None:
+            return self._as_asked(before)
+        limits, usage = self._limits, self._store.state.usage
+        made, most = self._made.get(step_id, 0), limits.max_calls + self._more.get(step_id, 0)
+        if limits.max_calls and made >= most:
+            return _Over("calls", made, most, limits.max_calls)
+        tokens, most = usage.tokens_in + usage.tokens_out, limits.max_tokens + usage.more_tokens
+        if limits.max_tokens:
+            coming = 0 if size is None or tokens >= most else size()
+            if tokens >= most or tokens + coming > most:
+                return _Over("tokens", tokens, most, limits.max_tokens, coming)
+        cost, dollars = usage.cost or 0.0, limits.max_cost + usage.more_cost
+        if limits.max_cost and cost >= dollars:
+            return _Over("cost", cost, dollars, limits.max_cost)
+        return None
+
+    def _as_asked(self, card: Card) -> _Over:
+        """What an earlier process had asked; the calls it had counted count on."""
+        facts, limits = card.facts, self._limits
+        used, limit, raised = (float(facts[name]) for name in ("used", "limit", "raise_to"))
+        what: What = "calls"
+        match facts["what"]:
+            case "tokens":
+                what = "tokens"
+            case "cost":
+                what = "cost"
+            case _:
+                self._made[card.step_id] = int(used)
+                self._more[card.step_id] = int(limit) - limits.max_calls
+        return _Over(what, used, limit, raised - limit, int(facts.get("next", 0)))
+
+    def _hear(self, state: AgentState, record: Record) -> None:
+        match record.event:
+            case SessionResumed() if state.interrupted is not None:
+                asked = state.interrupted.asked
+                self._before = {c.step_id: c for c in asked if c.kind is CardKind.BUDGET}
+            case CardOpened(card=card) if card.kind is CardKind.BUDGET:
+                self._before.pop(card.step_id, None)
+            case TurnFinished():
+                self._before = {}
+            case TurnStarted():
+                self._end = None
+                self._forget(_TURN)
+            case StepChanged(step_id=step_id, status=WorkStatus.IN_PROGRESS):
+                self._forget(step_id)
+            case LlmCallFinished(call=call):
+                self._look_at_price(call)
+            case _:
+                pass
+
+    def _forget(self, step_id: str) -> None:
+        self._made.pop(step_id, None)
+        self._more.pop(step_id, None)
+
+    def _look_at_price(self, call: LlmCall) -> None:
+        """Say once that the limit of cost cannot hold for a model without a price."""
+        free = call.cost is None and (call.tokens_in or call.tokens_out)
+        if self._limits.max_cost and free and not self._said_no_price:
+            self._said_no_price = True
+            self._notices.warn("budget.no_price", endpoint=call.endpoint, model=call.model)
+
+    # --- asking ------------------------------------------------------------------------------
+
+    async def _ask(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
+        card_id = self._ids("card")
+        coming = {"next": _figure(over.coming)} if over.coming else {}
+        card = Card(
+            card_id=card_id,
+            kind=CardKind.BUDGET,
+            subject=card_id,
+            options=BUDGET_OPTIONS,
+            step_id=step_id,
+            facts={
+                "what": over.what,
+                "used": _figure(over.used),
+                "limit": _figure(over.limit),
+                "raise_to": _figure(over.raised),
+                "purpose": purpose,
+                **coming,
+            },
+            opened_at=self._store.clock.now(),
+        )
+        try:
+            answer = await self._cards.ask(card)
+        except ConsentMissing:
+            self._notices.warn(
+                f"budget.nobody.{over.what}", step_id=step_id, limit=_figure(over.limit)
+            )
+            self._end = ("limit", Status.REQUIRES_USER_INPUT)
+        except CardClosed:
+            self._end = ("partial", Status.REQUIRES_USER_INPUT)
+        else:
+            await self._take(answer, over, step_id, aside)
+
+    async def _take(self, answer: CardAnswer, over: _Over, step_id: str, aside: bool) -> None:
+        match answer.action:
+            case "raise_budget":
+                await self._raise(over, step_id)
+            case "accept_result":
+                objective = self._store.state.objective
+                if objective is not None:
+                    closed = objective.model_copy(update={"closed": True})
+                    self._store.dispatch(ObjectiveChanged(objective=closed))
+                self._end = ("partial", Status.SUCCESS)
+            case "stop_work":
+                self._end = ("stopped", Status.SUCCESS)
+            case _ if answer.text.strip():  # words are no consent to spend: the card asks again
+                message = UserMessage(
+                    message_id=self._ids("msg"),
+                    text=answer.text.strip(),
+                    step_id=step_id,
+                    aside=aside,
+                    at=self._store.clock.now(),
+                )
+                await self._store.commit(UserMessageAdded(message=message))
+            case _:
+                pass
+
+    async def _raise(self, over: _Over, step_id: str) -> None:
+        by = over.raised - over.limit
+        if over.what == "calls":
+            self._more[step_id] = self._more.get(step_id, 0) + int(by)
+        else:
+            await self._store.commit(BudgetRaised(what=over.what, by=by))
+
+
+def _figure(value: float) -> str:
+    """A count as it is, dollars to a hundredth of a cent."""
+    return str(int(value)) if value == int(value) else f"{value:.4f}".rstrip("0")
+
+
+class TurnEnd(Exception):
+    """The turn, or what else asked, is over, with this outcome. ``laid_down``: no question of the
+    model is left behind, so that nothing is under way any more.
+    """
+
+    def __init__(
+        self,
+        outcome: TurnOutcome,
+        status: Status = Status.SUCCESS,
+        *,
+        laid_down: bool = False,
+    ) -> None:
+        super().__init__(outcome)
+        self.outcome: TurnOutcome = outcome
+        self.status = status
+        self.laid_down = laid_down
+
+
+class BudgetEnd(TurnEnd):
+    """A call was refused at a hard limit, and the user did not raise it: it was never sent."""
+
+    def __init__(self, outcome: TurnOutcome, status: Status = Status.SUCCESS) -> None:
+        super().__init__(outcome, status, laid_down=True)

@@ -1,0 +1,250 @@
+"""Compaction: a digest takes the place of what no longer fits, and the user can have it back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from duckflow_tui.agent.budget import BudgetEnd
+from duckflow_tui.goals.questions import LLMServices
+from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.prompting import lines
+from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT
+from duckflow_tui.state.base import ELLIPSIS, one_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
+from duckflow_tui.state.memory import Compaction, CompactionUndone, ContextCompacted, Kept
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.tools.operation import ToolFault
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.agent.requests import SentPart
+    from duckflow_tui.prompting.window import Cut
+    from duckflow_tui.state.usage import CompactedBy
+
+BY_HAND: Final = 0.1  # share of the room that the user's own compaction leaves
+
+MOST_CALLS: Final = 4  # to a model, for one digest
+
+DIGEST_SHARE: Final = 8  # the digest takes at most this part (1/8) of the room
+
+MOST_DIGEST: Final = 2_000  # tokens, before the model's factor
+
+INPUT_SHARE: Final = 4  # the text of one digest call takes at most this part (1/4) of a window
+
+MOST_INPUT: Final = 20_000  # characters of one digest call; the question cuts at 24,000
+
+SHORTEST_INPUT: Final = 500  # characters; less of a text tells nothing
+
+_HINT: Final = 400  # characters
+
+_SAID: Final = 1_200  # characters of each message that a digest is made of
+
+_RESULT: Final = 400
+
+_SHORTEST: Final = 60
+
+
+Undo = Literal["", "none", "no_room", "busy"]
+
+
+class Compactor:
+    """Holds nothing. Requirements, goal, constraints and gates do not stand in the conversation
+    but in the working memory, which every request carries whole.
+    """
+
+    def __init__(self, parts: TurnParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+
+    async def make_room(self, by: CompactedBy = "auto") -> bool:
+        """Compact the conversation if its next request would be too full; whether it was."""
+        async with self._parts.compacting:
+            cut = self._parts.prompts.cut(self._parts.specs())
+            if cut is None:
+                return False
+            await self._compact(cut, by, "")
+            return True
+
+    async def compact(self, hint: str) -> bool:
+        """Compact it because the user wants it; False where there is too little to shorten."""
+        async with self._parts.compacting:
+            cut = self._parts.prompts.cut(self._parts.specs(), keep=BY_HAND, always=True)
+            if cut is None:
+                return False
+            await self._compact(cut, "user", one_line(hint, _HINT))
+            return True
+
+    async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
+        """Let the full messages travel again; what is in the way, and its figures."""
+        async with self._parts.compacting:
+            newest = self._store.state.compaction
+            if newest is None or compaction_id not in ("", newest.compaction_id):
+                return "none", {}
+            tokens, room = self._parts.prompts.undo_fits(self._parts.specs())
+            if tokens > room:
+                return "no_room", {"tokens": f"{tokens:,}", "room": f"{room:,}"}
+            await self._store.commit(CompactionUndone(compaction_id=newest.compaction_id))
+            return "", {}
+
+    async def _compact(self, cut: Cut, by: CompactedBy, hint: str) -> None:
+        digest, failure = await self._digest(cut, hint)
+        users = [m for m in cut.messages if isinstance(m, UserMessage) and not m.aside]
+        results = [m for m in cut.messages if isinstance(m, OperationMessage)]
+        after = cut.left + self._parts.prompts.count(digest)
+        compaction = Compaction(
+            compaction_id=self._parts.ids("compact"),
+            by=by,
+            hint=hint,
+            begins_at=cut.begins_at,
+            digest=digest,
+            failure=failure,
+            kept=self._kept(),
+            exchanges=len(users),
+            messages=len(cut.messages),
+            results=len(results),
+            tokens_before=cut.tokens,
+            tokens_after=min(after, cut.tokens),
+            at=self._store.clock.now(),
+        )
+        message_id = self._parts.ids("msg")
+        await self._store.commit(ContextCompacted(compaction=compaction, message_id=message_id))
+
+    async def _digest(self, cut: Cut, hint: str) -> tuple[str, str]:
+        """The digest, and why there is no new one."""
+        earlier = self._store.state.compaction
+        before = earlier.digest if earlier else ""
+        texts = _pieces(cut.messages, before, self._most_characters(cut, before))
+        services = LLMServices(self._parts)
+        found: list[str] = []
+        failure = ""
+        for text in texts:
+            try:
+                found.append(await services.digest(text, hint))
+            except LlmError as error:
+                failure = error.code
+            except Unreadable:
+                failure = "unreadable"
+            except BudgetEnd:
+                failure = "budget"
+            if failure:
+                break
+        if failure:
+            # A part of it would pass for the whole; of what went before, the digest still holds.
+            return before, failure
+        room = min(cut.room // DIGEST_SHARE, MOST_DIGEST)
+        return self._within("\n".join(found), room), ""
+
+    def _most_characters(self, cut: Cut, before: str) -> int:
+        """Characters of one digest call that fit the model's window, in the script at hand."""
+        window = self._parts.window("fast") or ASSUMED_CONTEXT
+        tokens = min(window, cut.context) // INPUT_SHARE
+        lines = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
+        sample = "\n".join((before, *lines))
+        characters = tokens * len(sample) // max(self._parts.prompts.count(sample), 1)
+        return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
+
+    def _within(self, text: str, tokens: int) -> str:
+        count = self._parts.prompts.count(text)
+        if count <= tokens:
+            return text
+        return text[: int(len(text) * tokens / count)].rstrip() + ELLIPSIS
+
+    def _kept(self) -> Kept:
+        """What stays, by name."""
+        state = self._store.state
+        objective, memory, plan = state.objective, state.memory, state.active_plan
+        items = objective.extracted_requirements if objective else ()
+        done, total = plan.progress if plan else (0, 0)
+        return Kept(
+            goal=memory.goal,
+            requirements=tuple(one_line(item.requirement, _HINT) for item in items),
+            constraints=memory.constraints,
+            decisions=memory.decision_log,
+            plan=f"{one_line(plan.name, _HINT)} {done}/{total}" if plan else "",
+            gates=tuple(
+                f"{gate.operation} {one_line(gate.intent, _HINT)}".strip() for gate in state.gates
+            ),
+        )
+
+
+def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
+    """What is to be digested, in texts of at most ``most`` characters, few enough to ask for."""
+    said, result = _SAID, _RESULT
+    while True:
+        parts = [_cut(earlier, most)] if earlier else []
+        parts += [line for line in (_line(m, said, result) for m in messages) if line]
+        texts: list[str] = []
+        for part in parts:
+            part = _cut(part, most)
+            if texts and len(texts[-1]) + len(part) < most:
+                texts[-1] = f"{texts[-1]}\n{part}"
+            else:
+                texts.append(part)
+        if len(texts) <= MOST_CALLS:
+            return texts
+        if said <= _SHORTEST:
+            # Oldest and newest say most of where the work comes from and where it stands.
+            half = MOST_CALLS // 2
+            return [*texts[:half], *texts[-half:]]
+        said, result = max(said // 2, _SHORTEST), max(result // 2, _SHORTEST)
+
+
+def _line(message: Message, said: int, result: int) -> str:
+    """A message as a digest reads it."""
+    match message:
+        case UserMessage():
+            return f"User: {_cut(message.text, said)}"
+        case AssistantMessage():
+            why = message.decision.rationale if message.decision else ""
+            text = _cut(message.text.strip() or why, said)
+            return f"Assistant: {text}" if text else ""
+        case OperationMessage():
+            return f"Call: {_call(message, result)}"
+        case _:
+            return f"Note: {_cut(message.for_model, said)}" if message.for_model else ""
+
+
+def _call(message: OperationMessage, most: int) -> str:
+    outcome = message.result.outcome
+    shown = message.result.summary if outcome is Outcome.OK else ""
+    text = one_line(f"{shown} {message.result.text[: 2 * most]}", most)
+    return f"{lines.call(message.operation, message.args)} -> [{outcome.value}] {text}".rstrip()
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + ELLIPSIS
+
+
+class ContextKeys:
+    """One for a session."""
+
+    def __init__(self, parts: TurnParts, earlier: Callable[[str], Awaitable[str]]) -> None:
+        """``earlier``: the whole of an earlier result; raises ToolFault or OSError."""
+        self._parts = parts
+        self._earlier = earlier
+        self._compactor = Compactor(parts)
+
+    def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
+        """What a request was made of; None where only its figures are left."""
+        return self._parts.requests.parts(llm_id)
+
+    async def whole(self, call_id: str) -> str | None:
+        """All of what a call gave; None where it is no longer kept."""
+        try:
+            return await self._earlier(call_id)
+        except (ToolFault, OSError):
+            return None
+
+    async def compact(self, hint: str = "") -> str:
+        """Shorten the conversation; a code of what is in the way, or nothing."""
+        if self._parts.store.state.turn is not None:
+            return "busy"
+        return "" if await self._compactor.compact(hint) else "nothing"
+
+    async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
+        """Take the newest compaction back; a code of what is in the way with its figures."""
+        if self._parts.store.state.turn is not None:
+            return "busy", {}
+        return await self._compactor.undo(compaction_id)

@@ -1,0 +1,229 @@
+"""The dispatcher: runs the actions of one decision, in order (S2-7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, UserMessage
+from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.goal import Review, ReviewMessage, SituationReport
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.plan import ReportMessage, Step, WorkStatus
+from duckflow_tui.state.session import CUT
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.steering import TurnControl
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.decision import Action, TurnDecision
+    from duckflow_tui.state.turn import Interrupted, TurnInfo
+
+REPEATS = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
+
+
+class OperationCaller(Protocol):
+    """The router, as the dispatcher needs it."""
+
+    async def call(self, action: Action, *, step_id: str = "") -> OperationMessage:
+        """Judge, ask, run and record one call; cancellation is recorded and raised again."""
+        ...
+
+    async def skip(self, action: Action, reason: str, *, step_id: str = "") -> OperationMessage:
+        """Record that a call was not run, and why."""
+        ...
+
+
+class Dispatcher:
+    """Belongs to one turn; remembers which calls failed, and how often the same way."""
+
+    def __init__(self, caller: OperationCaller, control: TurnControl) -> None:
+        self._caller = caller
+        self._control = control
+        self._failures: Counter[tuple[str, str]] = Counter()
+        self.ran: list[OperationMessage] = []  # by the newest decision
+        self.stuck: tuple[OperationMessage, int] | None = None
+        self.course_changed = False  # the user's answer to a gate has to reach the model
+
+    async def run(self, decision: TurnDecision) -> None:
+        """Every action becomes one recorded result. After an answer that changes course
+        (a redirect, an alternative), what was asked for behind it is skipped. ``stuck`` is then
+        a call of this decision that failed for the fourth time with the same result, and how often.
+        """
+        await self._run(decision.actions)
+
+    async def take_up(self, rest: Rest) -> None:
+        """The same for the actions of a decision that an earlier process did not come to."""
+        await self._run(rest.actions, rest.skip)
+
+    async def _run(self, actions: Sequence[Action], skip: str = "") -> None:
+        self.ran, self.stuck = [], None
+        self.course_changed = bool(skip)
+        for action in actions:
+            if not skip:
+                await self._control.safe_point()
+                if self._control.redirected:
+                    skip = "the user redirected the work before this call began"
+            if skip:
+                await self._caller.skip(action, skip)
+                continue
+            message = await self._caller.call(action)
+            self.ran.append(message)
+            self._note(action, message)
+            if message.result.outcome is Outcome.DECLINED:
+                skip = "the user chose an alternative to an earlier call of this reply"
+            elif message.result.outcome is Outcome.REJECTED:
+                skip = "the user rejected an earlier call of this reply"
+            self.course_changed = bool(skip)
+
+    def _note(self, action: Action, message: OperationMessage) -> None:
+        result = message.result
+        if result.outcome in (Outcome.ERROR, Outcome.INVALID):
+            failure = f"{action.operation} {action.args_hash}", result.text
+            self._failures[failure] += 1
+            if self._failures[failure] >= REPEATS:
+                self.stuck = message, self._failures[failure]
+
+
+#: Why what a reply asked for behind such a call is not run.
+_SKIPS: Final = {
+    Outcome.DECLINED: "the user chose an alternative to an earlier call of this reply",
+    Outcome.REJECTED: "the user rejected an earlier call of this reply",
+    Outcome.STOPPED: "the app ended while an earlier call of this reply ran",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The actions of a decision that have no result; ``skip``: why none of them may run."""
+
+    decision: TurnDecision
+    actions: tuple[Action, ...]
+    skip: str = ""
+
+
+def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
+    """What the newest decision of the running turn, or of its step, still waits for."""
+    if state.turn is None:
+        return None
+    since = turn_start(state, state.turn)
+    results: dict[str, OperationMessage] = {}
+    for message in reversed(state.messages[since:]):
+        if isinstance(message, OperationMessage):
+            results[message.call_id] = message
+        if not isinstance(message, AssistantMessage) or message.aside:
+            continue
+        if message.step_id != step_id:
+            continue
+        return _unanswered(message.decision, results)
+    return None
+
+
+def _unanswered(
+    decision: TurnDecision | None, results: Mapping[str, OperationMessage]
+) -> Rest | None:
+    if decision is None or decision.refused_by_itself:
+        return None
+    rest = tuple(action for action in decision.actions if action.call_id not in results)
+    if not rest:
+        return None
+    found = [results[a.call_id].result.outcome for a in decision.actions if a.call_id in results]
+    return Rest(decision, rest, next((_SKIPS[o] for o in found if o in _SKIPS), ""))
+
+
+def decisions_of(state: AgentState) -> list[TurnDecision]:
+    """The decisions of the running turn, steps of plans left out."""
+    if state.turn is None:
+        return []
+    return [
+        message.decision
+        for message in state.messages[turn_start(state, state.turn) :]
+        if isinstance(message, AssistantMessage)
+        and message.decision is not None
+        and not message.step_id
+        and not message.aside
+    ]
+
+
+def turn_start(state: AgentState, turn: TurnInfo) -> int:
+    """Where the turn's messages begin: behind the one it works on, and behind the last turn."""
+    last = state.last_turn.messages if state.last_turn is not None else 0
+    for index in range(len(state.messages) - 1, last - 1, -1):
+        message = state.messages[index]
+        if isinstance(message, UserMessage) and message.message_id == turn.message_id:
+            return index + 1
+    return last
+
+
+def unanswered_message(state: AgentState) -> UserMessage | None:
+    """A message of the user that no turn was begun for."""
+    if state.turn is not None:
+        return None
+    since = state.last_turn.messages if state.last_turn is not None else 0
+    return next(
+        (
+            message
+            for message in reversed(state.messages[since:])
+            if isinstance(message, UserMessage) and not message.aside and not message.step_id
+        ),
+        None,
+    )
+
+
+def turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
+    """The message that a turn works on; an empty one where its record was lost."""
+    for message in reversed(state.messages):
+        if isinstance(message, UserMessage) and message.message_id == turn.message_id:
+            return message
+    return UserMessage(message_id=turn.message_id, text="", at=turn.started_at)
+
+
+def interrupted_at(state: AgentState, step_id: str) -> Interrupted | None:
+    """What was interrupted, where it was the work on this step."""
+    found = state.interrupted
+    at = found is not None and found.work is not None and found.work.step_id == step_id
+    return found if at else None
+
+
+def waiting_card(state: AgentState, kind: CardKind, step_id: str = "") -> Card | None:
+    """The card that an earlier process had asked there, until it is opened again."""
+    return state.interrupted.waiting(kind, step_id) if state.interrupted is not None else None
+
+
+def escalated_before(state: AgentState) -> tuple[Review, SituationReport] | None:
+    """The newest review and the report on it, where the user's answer to it was waited for."""
+    card = waiting_card(state, CardKind.ESCALATION)
+    reviews = (m.review for m in reversed(state.messages) if isinstance(m, ReviewMessage))
+    review = next(reviews, None)
+    if card is None or card.escalation is None or review is None or state.objective is None:
+        return None
+    return review, card.escalation
+
+
+def step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
+    """The calls of the run of a step that is taken up."""
+    found: list[OperationMessage] = []
+    for message in reversed(state.messages):
+        if isinstance(message, ReportMessage) and message.report.step_id == step_id:
+            break
+        if isinstance(message, OperationMessage) and message.step_id == step_id:
+            found.append(message)
+    return found[::-1]
+
+
+def task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
+    """What the tasks of a list brought that are done, by task id."""
+    texts = {message.call_id: message.result.text for message in log}
+    return {
+        task.task_id: texts.get(task.call_id, "")
+        for task in step.task_list
+        if task.status is WorkStatus.COMPLETED
+    }
+
+
+def cut_task(step: Step) -> str:
+    """What kept the newest task of a list from its end, or nothing."""
+    cut = [t for t in step.task_list if t.status is WorkStatus.CANCELLED and t.result == CUT]
+    return f"{cut[-1].operation}: {CUT}; what it did is not known" if cut else ""

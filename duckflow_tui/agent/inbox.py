@@ -1,0 +1,241 @@
+"""ChatLoop: the inbox. It takes messages at any time and is never held up by the work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from duckflow_tui.agent.aside import Aside
+from duckflow_tui.agent.dispatch import turn_message, unanswered_message
+from duckflow_tui.agent.turn import Turn
+from duckflow_tui.state.conversation import (
+    MessageQueued,
+    QueuedMessage,
+    QueueItemChanged,
+    QueueItemRemoved,
+    UserMessage,
+    UserMessageAdded,
+)
+from duckflow_tui.state.session import SessionResumed
+from duckflow_tui.state.turn import TurnFinished, TurnResumed
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import Job, Spawn, TurnParts
+    from duckflow_tui.plans.desk import PlanDesk
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.store import Record
+
+
+class ChatLoop:
+    """Starts a turn for each message, one after the other. What comes meanwhile is answered
+    beside the work, or waits visibly.
+    """
+
+    def __init__(self, parts: TurnParts, desk: PlanDesk, spawn: Spawn) -> None:
+        self._parts = parts
+        self._desk = desk
+        self._store = parts.store
+        self._spawn = spawn
+        self._wake = asyncio.Event()
+        self._turn: Turn | None = None
+        self._job: Job | None = None
+        self._asides: set[Job] = set()
+        self._floor = asyncio.Lock()  # of what is said beside the work
+        self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
+        self._held = False  # after a stop the queue waits for the user
+        self._ahead = ""  # the message sent since, which goes before what waits
+        self._beginning = False  # a message has left the queue, and its turn is not there yet
+        self._plan_grew = False  # while a turn ran, perhaps too late for it
+        parts.store.watch(self._hear)
+
+    async def run(self) -> None:
+        """Runs as long as the session."""
+        self._take_up()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._turn is None and (self._ahead or not self._held):
+                await self._next()
+
+    def _take_up(self) -> None:
+        """What an earlier process had begun goes on."""
+        state = self._store.state
+        if state.turn is not None:
+            message = turn_message(state, state.turn)
+            self._begin(Turn(self._parts, self._desk, message, resumed=state.turn))
+        elif (message := unanswered_message(state)) is not None:
+            self._begin(Turn(self._parts, self._desk, message, paused=True))
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that runs."""
+        return self._turn
+
+    @property
+    def works(self) -> bool:
+        """Whether a turn runs, or begins without another word of the user."""
+        waits = bool(self._ahead) or (bool(self._store.state.queue) and not self._held)
+        return self._turn is not None or self._beginning or waits
+
+    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
+        """Take a message; returns once it would survive a crash.
+
+        While work runs it is answered beside it (``now``) or waits for the next turn (``next``);
+        while work is paused it redirects the work. What a stop left waiting goes on waiting: the
+        message is worked on first, and ``release`` sends the others.
+        """
+        running = self._store.state.turn
+        if when == "now" and running is not None and running.pause != "paused":
+            await self._answer_beside(text)
+            return
+        if not self._store.state.queue:
+            self._held = False  # nothing is left that a stop kept back
+        message = QueuedMessage(
+            message_id=self._parts.ids("msg"), text=text, at=self._store.clock.now()
+        )
+        await self._store.commit(MessageQueued(message=message))
+        turn = self._store.state.turn
+        if self._turn is not None and turn is not None and turn.pause == "paused":
+            self._turn.control.redirect(message)
+            return
+        if self._held and self._turn is None:
+            self._ahead = self._ahead or message.message_id
+        self._wake.set()
+
+    def release(self) -> None:
+        """Go on with messages that a stop left waiting."""
+        self._held = False
+        self._wake.set()
+
+    async def _answer_beside(self, text: str) -> None:
+        message = UserMessage(
+            message_id=self._parts.ids("msg"), text=text, aside=True, at=self._store.clock.now()
+        )
+        async with self._taking:
+            await self._store.commit(UserMessageAdded(message=message))
+            self._spawn_aside(Aside(self._parts, message, self._floor))
+
+    def _spawn_aside(self, aside: Aside) -> None:
+        job: Job | None = None
+
+        async def answer() -> None:
+            try:
+                await aside.run()
+            finally:
+                if job is not None:
+                    self._asides.discard(job)
+
+        job = self._spawn(answer(), "aside")
+        self._asides.add(job)
+
+    def change_queued(self, message_id: str, text: str) -> bool:
+        """Put another text in a waiting message's place; False when it no longer waits."""
+        if all(message.message_id != message_id for message in self._store.state.queue):
+            return False
+        self._store.dispatch(QueueItemChanged(message_id=message_id, text=text))
+        return True
+
+    def take_back(self, message_id: str) -> str | None:
+        """Take a waiting message out of the queue; its text, or None when it is gone."""
+        for message in self._store.state.queue:
+            if message.message_id == message_id:
+                self._store.dispatch(QueueItemRemoved(message_id=message_id))
+                return message.text
+        return None
+
+    async def retry(self) -> bool:
+        """Work on the last user message again; False when there is none or work runs."""
+        return self._again()
+
+    def work_on_plan(self) -> bool:
+        """Go on with the approved plan; False when work runs or nothing was ever asked."""
+        return self._again(plan_first=True)
+
+    def take_plan_up(self) -> None:
+        """The approved plan has more to do: go on with it, unless the user has to be asked. A
+        turn that runs does so itself.
+        """
+        self._plan_grew = self._turn is not None
+        last = self._store.state.last_turn
+        broke = last is None or last.outcome in ("stopped", "failed", "limit")
+        if self._turn is None and not self._held and not broke and self._desk.goes_on:
+            self.work_on_plan()
+
+    def _again(self, *, plan_first: bool = False) -> bool:
+        asked = (m for m in reversed(self._store.state.messages) if isinstance(m, UserMessage))
+        last = next((m for m in asked if not m.aside), None)
+        if self._turn is not None or last is None:
+            return False
+        self._start(last, plan_first=plan_first)
+        return True
+
+    def pause(self) -> None:
+        """Halt at the next safe point."""
+        if self._turn is not None:
+            self._turn.control.pause()
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        if self._turn is not None:
+            self._turn.control.resume()
+        elif self._store.state.turn is not None:  # of an earlier process, not yet taken up
+            self._store.dispatch(TurnResumed())
+
+    def stop(self) -> None:
+        """End the turn now; what it has done stays, and is told."""
+        self._plan_grew = False
+        for aside in tuple(self._asides):
+            aside.cancel()
+        if self._job is not None:
+            self._held = True
+            # Behind the job's first step, without which it could not say that it was stopped.
+            asyncio.get_running_loop().call_soon(self._job.cancel)
+
+    async def _next(self) -> None:
+        queue = self._store.state.queue
+        ahead, self._ahead = self._ahead, ""
+        waiting = [m for m in queue if m.message_id == ahead] or ([] if self._held else queue)
+        if not waiting:
+            last = self._store.state.last_turn
+            if self._plan_grew and last is not None and last.outcome == "done":
+                self.take_plan_up()
+            return
+        first = waiting[0]
+        message = UserMessage(message_id=first.message_id, text=first.text, at=first.at)
+        self._beginning = True
+        try:
+            await self._store.commit(UserMessageAdded(message=message))
+            self._start(message)
+        finally:
+            self._beginning = False
+
+    def _start(self, message: UserMessage, *, plan_first: bool = False) -> None:
+        self._begin(Turn(self._parts, self._desk, message, plan_first=plan_first))
+
+    def _begin(self, turn: Turn) -> None:
+        self._turn = turn
+        self._job = self._spawn(self._guarded(turn), "turn")
+
+    async def _guarded(self, turn: Turn) -> None:
+        try:
+            await turn.run()
+        finally:
+            self._leave(turn)
+            self._wake.set()
+
+    def _hear(self, state: AgentState, record: Record) -> None:
+        """A turn is over with its last event; that this reaches the disk is waited for beside
+        what the user does next. What waited when an earlier process ended waits for a key.
+        """
+        match record.event:
+            case TurnFinished() if self._turn is not None:
+                self._leave(self._turn)
+            case SessionResumed():
+                self._held = bool(state.queue)
+            case _:
+                pass
+
+    def _leave(self, turn: Turn) -> None:
+        if self._turn is turn:
+            self._turn = None
+            self._job = None

@@ -1,0 +1,242 @@
+"""What every turn of a session is built from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from duckflow_tui.agent.budget import BudgetLimits, CallBudget
+from duckflow_tui.goals.pacemaker import Pacemaker
+from duckflow_tui.prompting.window import KEPT, Cut
+from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.ask import Questioner
+    from duckflow_tui.agent.dispatch import OperationCaller
+    from duckflow_tui.agent.requests import RequestLog
+    from duckflow_tui.goals.checks import RequirementChecks
+    from duckflow_tui.llm.exchange import ReplyObserver
+    from duckflow_tui.llm.service import DecisionReply
+    from duckflow_tui.plans.tasks import CheckArguments
+    from duckflow_tui.prompting.questions import ReviewPrompts
+    from duckflow_tui.safety.desk import Asked
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.base import IdSource
+    from duckflow_tui.state.calls import OperationMessage
+    from duckflow_tui.state.decision import PromptPattern
+    from duckflow_tui.state.operations import OperationSpec
+    from duckflow_tui.state.phase_machine import PhaseMachine
+    from duckflow_tui.state.plan import Plan, Step
+    from duckflow_tui.state.prompt import ChatMessage, Prompt
+    from duckflow_tui.state.store import Store
+    from duckflow_tui.state.usage import LlmCall, Purpose, Role
+
+
+class DecisionMaker(Protocol):
+    """The LLM service, as a turn needs it."""
+
+    async def decide(
+        self, prompt: Prompt, *, llm_id: str, purpose: Purpose, role: Role, observer: ReplyObserver
+    ) -> DecisionReply:
+        """One reply; raises LlmError."""
+        ...
+
+    def cancelled_call(self, llm_id: str) -> LlmCall | None:
+        """The account of a call that was cancelled; None when nothing had been sent."""
+        ...
+
+
+class PromptSource(Protocol):
+    """The compiler of prompts bound to a state, as a turn needs it."""
+
+    def compile(
+        self,
+        operations: tuple[OperationSpec, ...],
+        pattern: PromptPattern,
+        *,
+        thread: str = "",
+        aside: bool = False,
+        answers: str = "",
+        window: int = 0,
+    ) -> Prompt:
+        """The next request: of the conversation, of a step's thread, or beside running work, in
+        answer to the message ``answers``. ``window``: tokens that the model which is asked can
+        hold, 0 for as many as the main one.
+        """
+        ...
+
+    def cut(
+        self, operations: tuple[OperationSpec, ...], *, keep: float = KEPT, always: bool = False
+    ) -> Cut | None:
+        """What of the conversation has to be compacted; with ``always`` also while there is room,
+        so that only the share ``keep`` of it is taken.
+        """
+        ...
+
+    def undo_fits(self, operations: tuple[OperationSpec, ...]) -> tuple[int, int]:
+        """Tokens of the conversation without its newest compaction, and the room there is."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        ...
+
+    def overflowed(self, prompt: Prompt) -> bool:
+        """The endpoint refused it as too long; False when the next could be no shorter."""
+        ...
+
+    def learn(self, prompt: Prompt, tokens_in: int) -> None:
+        """What the endpoint counted for it."""
+        ...
+
+
+class QuestionSource(Protocol):
+    """The words of the calls that are no decision."""
+
+    @property
+    def review(self) -> ReviewPrompts:
+        """Those about the objective and how far it is met."""
+        ...
+
+    def plan(
+        self,
+        state: AgentState,
+        goal: str,
+        operations: Sequence[OperationSpec],
+        *,
+        problems: Sequence[str] = (),
+        previous: str = "",
+    ) -> tuple[ChatMessage, ...]:
+        """Asks for a plan (S2-18)."""
+        ...
+
+    def tasks(
+        self,
+        state: AgentState,
+        plan: Plan,
+        step: Step,
+        operations: Sequence[OperationSpec],
+        *,
+        problems: Sequence[str] = (),
+        failure: str = "",
+    ) -> tuple[ChatMessage, ...]:
+        """Asks for the tasks of a step, or for the rest of them after a failure (S2-19)."""
+        ...
+
+    def report(
+        self,
+        state: AgentState,
+        plan: Plan,
+        step: Step,
+        log: Sequence[OperationMessage],
+        counts: Mapping[str, int],
+        *,
+        cause: str = "",
+        problems: Sequence[str] = (),
+    ) -> tuple[ChatMessage, ...]:
+        """Asks for the words of a step's report (S2-20)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """How far a turn may go before it asks."""
+
+    max_steps: int = 10
+    max_attempts: int = 3
+    calls: BudgetLimits = field(default_factory=BudgetLimits)
+
+
+async def _at_once() -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class TurnParts:
+    """What every turn of a session is built from."""
+
+    store: Store
+    ids: IdSource
+    models: DecisionMaker
+    prompts: PromptSource
+    caller: OperationCaller
+    specs: Callable[[], tuple[OperationSpec, ...]]
+    machine: PhaseMachine
+    notices: Notices
+    limits: TurnLimits
+    cards: Asked
+    questions: QuestionSource
+    questioner: Questioner
+    budget: CallBudget
+    check: CheckArguments
+    checks: RequirementChecks
+    requests: RequestLog
+    window: Callable[[Role], int]  # tokens of a role's model, 0 when unknown
+    ready: Callable[[], Awaitable[None]] = _at_once  # before a turn's first request
+    execution: Literal["auto", "adaptive", "tasklist"] = "auto"
+    pacemaker: Pacemaker = field(default_factory=Pacemaker)
+    other_role: Role | None = None  # whose model is another one than main's, to ask when stuck
+    other_model: str = ""  # its name
+    compacting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one compaction at a time
+
+
+class Notices:
+    """Adds notices; keys are entries of the catalogue, params are untrusted text."""
+
+    def __init__(self, store: Store, ids: IdSource) -> None:
+        self._store = store
+        self._ids = ids
+
+    def say(
+        self,
+        key: str,
+        level: Level = Level.INFO,
+        *,
+        for_model: str = "",
+        step_id: str = "",
+        aside: bool = False,
+        **params: str,
+    ) -> None:
+        """Show a notice; ``for_model`` is also told to the model, in English: in the
+        conversation, in the thread of a step, or to the one who answers beside the work.
+        """
+        self._store.dispatch(
+            NoticeAdded(
+                message=NoticeMessage(
+                    message_id=self._ids("msg"),
+                    level=level,
+                    key=key,
+                    params=params,
+                    for_model=for_model,
+                    step_id=step_id,
+                    aside=aside,
+                    at=self._store.clock.now(),
+                )
+            )
+        )
+
+    def warn(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
+        """A notice that something did not go as asked."""
+        self.say(key, Level.WARNING, for_model=for_model, step_id=step_id, aside=False, **params)
+
+    def error(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
+        """A notice that something failed."""
+        self.say(key, Level.ERROR, for_model=for_model, step_id=step_id, aside=False, **params)
+
+
+class Job(Protocol):
+    """Something that runs beside the caller and can be cancelled: a task or a Textual worker."""
+
+    def cancel(self) -> object:
+        """Ask it to end."""
+        ...
+
+
+class Spawn(Protocol):
+    """Starts a coroutine beside the caller, in a group: ``chat``, ``turn``, ``task``, ``watch``."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> Job:
+        """Its exceptions go to whoever spawns; they do not come back here."""
+        ...

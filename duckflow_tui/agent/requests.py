@@ -1,0 +1,229 @@
+"""What each request to a model was made of: its figures for the state, its text for this run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from duckflow_tui.llm.account import estimated_tokens
+from duckflow_tui.llm.codec_json import RESULTS
+from duckflow_tui.state.base import JsonObject, canonical_json
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.usage import (
+    PartName,
+    PromptFigures,
+    PromptMeasured,
+    PromptParts,
+    Purpose,
+    Role,
+)
+
+if TYPE_CHECKING:
+    from duckflow_tui.llm.codec import WireRequest
+    from duckflow_tui.state.prompt import ChatMessage, Prompt
+    from duckflow_tui.state.store import Store
+
+KEPT: Final = 20  # newest requests of this run whose text can be shown
+
+_READS: Final = "file_ops."  # results of these are files
+
+
+class SentRequests(Protocol):
+    """The LLM service, as far as it remembers what it sent."""
+
+    def sent(self, llm_id: str) -> WireRequest | None:
+        """The newest form of a request; None for one that was never sent or is long past."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SentPart:
+    """A message of a request, or a part of one, as the endpoint got it; keys are redacted."""
+
+    part: PartName
+    role: str  # system, user, assistant, tool; ``tools`` for the native calls on offer
+    name: str  # the operation of a result, empty for others
+    text: str
+    tokens: int  # estimated
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What is kept of a request besides its text on the wire."""
+
+    prompt: Prompt | None
+    operations: dict[str, str] = field(default_factory=dict[str, str])  # call id → operation
+
+
+class RequestLog:
+    """One for a session. ``window`` tells the tokens of a role's model, 0 when unknown."""
+
+    def __init__(
+        self,
+        store: Store,
+        models: SentRequests,
+        redact: Callable[[str], str],
+        window: Callable[[Role], int],
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._redact = redact
+        self._window = window
+        self._asked: dict[str, _Asked] = {}  # newest last
+        self._before: dict[tuple[str, str, bool], Prompt] = {}  # of each kind of request
+        self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
+
+    def decision(
+        self,
+        prompt: Prompt,
+        llm_id: str,
+        purpose: Purpose,
+        role: Role,
+        *,
+        step_id: str = "",
+        aside: bool = False,
+    ) -> None:
+        """A decision is about to be asked for."""
+        kind = (purpose, step_id, aside)
+        before = self._before.get(kind)
+        self._before[kind] = prompt
+        if step_id:  # one step after the other: what belongs to those before is not needed
+            for other in [k for k in self._before if k[1] not in ("", step_id)]:
+                del self._before[other]
+        shared = shared_tokens(before, prompt) if before is not None else 0
+        self._keep(llm_id, _Asked(prompt, _operations(prompt)))
+        self._measured(llm_id, purpose, role, prompt.parts, shared, step_id, aside)
+
+    def question(
+        self,
+        messages: Sequence[ChatMessage],
+        llm_id: str,
+        purpose: Purpose,
+        role: Role,
+        *,
+        step_id: str = "",
+    ) -> None:
+        """Another question is about to be asked."""
+        sizes = [estimated_tokens(message.content) for message in messages]
+        before = self._questions.get(purpose, ())
+        self._questions[purpose] = messages
+        same = 0
+        for old, new in zip(before, messages, strict=False):
+            if old != new:
+                break
+            same += 1
+        base = sum(s for s, m in zip(sizes, messages, strict=True) if m.role == "system")
+        parts = PromptParts(base=base, tail=sum(sizes) - base)
+        self._keep(llm_id, _Asked(None))
+        self._measured(llm_id, purpose, role, parts, sum(sizes[:same]), step_id, aside=False)
+
+    def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
+        """What was sent, part by part; None where this run no longer has it."""
+        asked, wire = self._asked.get(llm_id), self._models.sent(llm_id)
+        if asked is None or wire is None:
+            return None
+        found: list[SentPart] = []
+        last = len(wire.messages) - 1
+        for number, message in enumerate(wire.messages):
+            if message.get("role") == "system" and asked.prompt is not None:
+                found += self._system(str(message.get("content") or ""), asked.prompt)
+            else:
+                found.append(self._message(message, asked, tail=number == last))
+        if wire.tools:
+            text = "\n".join(canonical_json(tool) for tool in wire.tools)
+            found.insert(1, self._part("operations", "tools", text))
+        if wire.response_format is not None:
+            text = canonical_json(wire.response_format)
+            found.insert(1, self._part("operations", "format", text))
+        return tuple(found)
+
+    def _measured(
+        self,
+        llm_id: str,
+        purpose: Purpose,
+        role: Role,
+        parts: PromptParts,
+        shared: int,
+        step_id: str,
+        aside: bool,
+    ) -> None:
+        turn = self._store.state.turn
+        figures = PromptFigures(
+            llm_id=llm_id,
+            purpose=purpose,
+            step_id=step_id,
+            aside=aside,
+            turn_id=turn.turn_id if turn else "",
+            parts=parts,
+            window=self._window(role),
+            shared=shared,
+            at=self._store.clock.now(),
+        )
+        self._store.dispatch(PromptMeasured(figures=figures))
+
+    def _keep(self, llm_id: str, asked: _Asked) -> None:
+        self._asked[llm_id] = asked
+        while len(self._asked) > KEPT:
+            del self._asked[next(iter(self._asked))]
+
+    def _system(self, text: str, prompt: Prompt) -> list[SentPart]:
+        """The system message cut where its parts were put together."""
+        names: tuple[PartName, ...] = ("base", "operations", "project")
+        found: list[SentPart] = []
+        for name, section in zip(names, prompt.sections, strict=False):
+            if section and text.startswith(section):
+                found.append(self._part(name, "system", section))
+                text = text[len(section) :].removeprefix("\n\n")
+        if text:
+            found.append(self._part("operations", "system", text))
+        return found
+
+    def _message(self, message: JsonObject, asked: _Asked, *, tail: bool) -> SentPart:
+        role = str(message.get("role", ""))
+        text = str(message.get("content") or "")
+        if calls := message.get("tool_calls"):
+            text = f"{text}\n{canonical_json(calls)}".strip("\n")
+        if tail:
+            return self._part("tail", role, text)
+        if role == "tool":
+            name = asked.operations.get(str(message.get("tool_call_id", "")), "")
+            return self._part(_kind(name) if name else "chat", role, text, name)
+        if role == "user" and text.startswith(RESULTS):
+            return self._part("results", role, text)
+        return self._part("base" if role == "system" else "chat", role, text)
+
+    def _part(self, part: PartName, role: str, text: str, name: str = "") -> SentPart:
+        return SentPart(part, role, name, self._redact(text), estimated_tokens(text))
+
+
+def shared_tokens(before: Prompt, now: Prompt) -> int:
+    """Tokens that both requests begin with, as estimated for the newer one."""
+    if before.system != now.system or before.formats != now.formats:
+        return 0
+    parts = now.parts
+    shared = parts.base + parts.operations + parts.project
+    for old, new, size in zip(before.history, now.history, now.sizes, strict=False):
+        if old is not new and old != new:
+            break
+        shared += size
+    return shared
+
+
+def _kind(operation: str) -> PartName:
+    return "files" if operation.startswith(_READS) else "results"
+
+
+def _operations(prompt: Prompt) -> dict[str, str]:
+    """Operations of results by the ids that they may have on the wire."""
+    found = {
+        message.call_id: message.operation
+        for message in prompt.history
+        if isinstance(message, OperationMessage)
+    }
+    for message in prompt.history:
+        if message.kind == "assistant" and message.decision is not None:
+            for action in message.decision.actions:
+                if action.wire_id and action.call_id in found:
+                    found[action.wire_id] = found[action.call_id]
+    return found

@@ -1,0 +1,136 @@
+"""Pause, resume, redirect: how the user steers a running turn, at its safe points."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from duckflow_tui.state.calls import OperationFinished
+from duckflow_tui.state.gates import (
+    CardAnswered,
+    CardKind,
+    CardOpened,
+    CardWithdrawn,
+    GateAnswered,
+    GateOpened,
+    GateWithdrawn,
+)
+from duckflow_tui.state.operations import Outcome, Risk
+from duckflow_tui.state.phase import Phase, Status, Trigger
+from duckflow_tui.state.plan_events import PlanAnswered, WorkStarted
+from duckflow_tui.state.turn import PauseRequested, TurnOutcome, TurnPaused, TurnResumed
+
+if TYPE_CHECKING:
+    from duckflow_tui.goals.pace import PaceKeeper
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.conversation import QueuedMessage
+    from duckflow_tui.state.phase_machine import PhaseMachine
+    from duckflow_tui.state.store import Record, Store
+
+
+class TurnControl:
+    """Belongs to one turn. Its truth is ``state.turn.pause``; here is only what wakes a waiter."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.turn_pace: PaceKeeper | None = None
+        self.step_pace: PaceKeeper | None = None  # of the step that runs
+        self.turn_end: tuple[TurnOutcome, Status] | None = None  # which the user chose in a step
+        self._go = asyncio.Event()
+        self._redirect: QueuedMessage | None = None
+
+    @property
+    def pace(self) -> PaceKeeper | None:
+        """Of what is being worked on: the step that runs, or the turn."""
+        return self.step_pace or self.turn_pace
+
+    def pause(self) -> None:
+        """Ask the turn to halt at its next safe point."""
+        turn = self._store.state.turn
+        if turn is not None and turn.pause == "running":
+            self._go.clear()
+            self._store.dispatch(PauseRequested())
+
+    def resume(self) -> None:
+        """Let the turn go on, or take back a pause that has not taken hold."""
+        turn = self._store.state.turn
+        if turn is not None and turn.pause != "running":
+            self._store.dispatch(TurnResumed())
+            self._go.set()
+
+    def redirect(self, message: QueuedMessage) -> None:
+        """Go on with something new to say: actions not yet begun are skipped."""
+        self._redirect = message
+        self.resume()
+
+    @property
+    def redirected(self) -> bool:
+        """Whether a message waits to be taken up at the next decision."""
+        return self._redirect is not None
+
+    def take_redirect(self) -> QueuedMessage | None:
+        """The message, once."""
+        message, self._redirect = self._redirect, None
+        return message
+
+    async def safe_point(self) -> None:
+        """Where nothing is half done: returns at once, or after the user resumes."""
+        turn = self._store.state.turn
+        if turn is None or turn.pause == "running":
+            return
+        self._go.clear()
+        await self._store.commit(TurnPaused())
+        await self._go.wait()
+
+
+class PhaseKeeper:
+    """Watches the Store: a high-risk gate and a plan wait in AWAITING_APPROVAL (S4-42, S4-46…49),
+    any other gate or card requires the user (S4-29), a failed operation is an ERROR until the
+    next decision (S4-53).
+    """
+
+    def __init__(self, store: Store, machine: PhaseMachine) -> None:
+        self._machine = machine
+        store.watch(self._follow)
+
+    def _follow(self, state: AgentState, record: Record) -> None:
+        if state.turn is None:
+            return  # an answer beside work that has ended moves nothing
+        match record.event:
+            case GateOpened(gate=gate):
+                if gate.impact.risk.rank >= Risk.HIGH.rank:
+                    self._machine.move(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
+                else:
+                    self._machine.set_status(Status.REQUIRES_USER_INPUT)
+            case GateAnswered(answer=answer) if not state.gates:
+                if state.phase is not Phase.AWAITING_APPROVAL:
+                    self._goes_on(state)
+                elif answer.approves:
+                    self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+                else:
+                    self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
+            case GateWithdrawn(reason="stopped") if not state.gates:
+                self._machine.set_status(Status.IN_PROGRESS)
+            case CardOpened(card=card):
+                if card.kind is CardKind.PLAN:
+                    self._machine.move(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
+                else:
+                    self._machine.set_status(Status.REQUIRES_USER_INPUT)
+            case PlanAnswered(run=run) if run is not None:
+                self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+            case PlanAnswered() if state.phase is Phase.AWAITING_APPROVAL:
+                self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
+            case WorkStarted(work=work) if work.plan_id:
+                self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+            case CardAnswered() | CardWithdrawn(reason="stopped"):
+                self._goes_on(state)
+            case OperationFinished(message=message):
+                if message.result.outcome in (Outcome.ERROR, Outcome.INVALID):
+                    self._machine.set_status(Status.ERROR, message.result.text[:200])
+            case _:
+                pass
+
+    def _goes_on(self, state: AgentState) -> None:
+        """The status after an answer; another question may still be open."""
+        if not state.cards and not state.gates and state.phase is not Phase.AWAITING_APPROVAL:
+            self._machine.set_status(Status.IN_PROGRESS)

@@ -1,0 +1,474 @@
+"""The engine: one session's loops and tools behind the few calls a screen needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from duckflow_tui.agent.ask import Questioned, Questioner
+from duckflow_tui.agent.budget import CallBudget
+from duckflow_tui.agent.compaction import ContextKeys
+from duckflow_tui.agent.inbox import ChatLoop
+from duckflow_tui.agent.parts import (
+    DecisionMaker,
+    Notices,
+    PromptSource,
+    QuestionSource,
+    Spawn,
+    TurnLimits,
+    TurnParts,
+)
+from duckflow_tui.agent.requests import RequestLog, SentRequests
+from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
+from duckflow_tui.goals.checks import RequirementChecks
+from duckflow_tui.goals.pace import PaceKeys
+from duckflow_tui.goals.pacemaker import Pacemaker
+from duckflow_tui.goals.requirements import LedgerKeys
+from duckflow_tui.plans.desk import PlanDesk, PlanKeys
+from duckflow_tui.plans.run import TaskLoop
+from duckflow_tui.safety.desk import Asked, CardDesk
+from duckflow_tui.session.rewind import Earlier, RewindKeys
+from duckflow_tui.state.base import IdSource, one_line
+from duckflow_tui.state.calls import OperationFinished, OperationMessage
+from duckflow_tui.state.conversation import Level, UserMessage
+from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
+from duckflow_tui.state.session import (
+    MAX_NAME,
+    DraftSaved,
+    ModeChanged,
+    SessionPinned,
+    SessionTitled,
+)
+from duckflow_tui.tools.memory import Memory, MemoryFault, MemoryKind, MemoryLine, memory_operations
+from duckflow_tui.tools.plan_operations import plan_operations
+from duckflow_tui.tools.shell import OwnCommands
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.gates import CardAnswer, GateAnswer
+    from duckflow_tui.state.phase_machine import PhaseMachine
+    from duckflow_tui.state.store import Record, Store
+    from duckflow_tui.state.usage import Role
+    from duckflow_tui.tools.router import ToolRouter
+
+
+class Models(DecisionMaker, Questioned, SentRequests, Protocol):
+    """The LLM service, with what a session does besides asking."""
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+    async def warm(self) -> None:
+        """Load the client library without holding the loop."""
+        ...
+
+    def window(self, role: Role) -> int:
+        """Tokens of the window of a role's model; 0 when unknown."""
+        ...
+
+
+class Answers(Protocol):
+    """The gate broker, as a screen needs it."""
+
+    async def answer(self, answer: GateAnswer) -> None:
+        """Commit the user's answer; raises StateError when it fits no open gate."""
+        ...
+
+
+class Watch(Protocol):
+    """The watcher of files."""
+
+    async def run(self) -> None:
+        """Report outside changes until cancelled."""
+        ...
+
+
+class ToolServers(Protocol):
+    """The servers of tools. A name that is not in the settings raises UnknownServer."""
+
+    async def begin(self) -> None:
+        """Start them in the background, once."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait for starts that are under way, and offer the tools that there are."""
+        ...
+
+    async def start(self, name: str) -> None:
+        """Start one, and wait until it serves or failed."""
+        ...
+
+    async def stop(self, name: str) -> None:
+        """End one; its tools are not offered any more."""
+        ...
+
+    async def restart(self, name: str) -> None:
+        """End one and start it again."""
+        ...
+
+    async def log(self, name: str) -> str:
+        """The newest lines of its standard error."""
+        ...
+
+    async def close(self) -> None:
+        """End them all."""
+        ...
+
+
+class Commands(Protocol):
+    """The commands that run beside the work."""
+
+    async def end_process(self, process_id: str) -> bool:
+        """End one in the background; False when it had ended."""
+        ...
+
+    async def close(self) -> None:
+        """End them all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineParts:
+    """What the composition root hands over."""
+
+    store: Store
+    ids: IdSource
+    models: Models
+    prompts: PromptSource
+    router: ToolRouter
+    broker: Answers
+    watch: Watch
+    machine: PhaseMachine
+    file_names: Callable[[], AsyncGenerator[list[str], None]]
+    intact: Callable[[], bool]  # whether the workspace is still the folder that was opened
+    limits: TurnLimits
+    questions: QuestionSource
+    servers: ToolServers
+    commands: Commands
+    notes: Notes  # of the project, over its sessions
+    earlier: Earlier  # what was recorded of the session
+    redact: Callable[[str], str]  # takes keys out of a text that is shown
+    execution: Literal["auto", "adaptive", "tasklist"] = "auto"
+    pacemaker: Pacemaker = field(default_factory=Pacemaker)
+    other_role: Role | None = None  # whose model is another one than main's
+    other_model: str = ""  # its name
+    asked: Asked | None = None  # who answers cards; None: the user, at the screen
+    suggestion: str = ""  # a first request to offer, where there is an obvious one
+    begun: Sequence[Record] = ()  # what was recorded before anybody could watch
+
+
+class Engine:
+    """Built once for a session. Screens call it; headless runs call it; both watch its Store."""
+
+    def __init__(self, parts: EngineParts, spawn: Spawn) -> None:
+        self._parts = parts
+        self._spawn = spawn
+        self.store = parts.store
+        self.suggestion = parts.suggestion
+        self.begun: Sequence[Record] = parts.begun
+        self.notices = Notices(parts.store, parts.ids)
+        self._keeper = PhaseKeeper(parts.store, parts.machine)
+        self._gone = False  # that the workspace went was said
+        parts.store.watch(self._look_after_workspace)
+        self._cards = CardDesk(parts.store, parts.ids)
+        self._task_loop = TaskLoop(parts.store, spawn)
+        cards = parts.asked or self._cards
+        budget = CallBudget(parts.store, parts.ids, cards, self.notices, parts.limits.calls)
+        requests = RequestLog(parts.store, parts.models, parts.redact, parts.models.window)
+        self._turn_parts = TurnParts(
+            store=parts.store,
+            ids=parts.ids,
+            models=parts.models,
+            prompts=parts.prompts,
+            caller=parts.router,
+            specs=parts.router.specs,
+            machine=parts.machine,
+            notices=self.notices,
+            limits=parts.limits,
+            cards=cards,
+            questions=parts.questions,
+            questioner=Questioner(parts.store, parts.ids, parts.models, budget, requests),
+            requests=requests,
+            window=parts.models.window,
+            budget=budget,
+            check=parts.router.registry.argument_problem,
+            checks=RequirementChecks(
+                parts.store, parts.ids, parts.router, parts.router.workspace, parts.router.specs
+            ),
+            ready=parts.servers.ready,
+            execution=parts.execution,
+            pacemaker=parts.pacemaker,
+            other_role=parts.other_role,
+            other_model=parts.other_model,
+        )
+        desk = PlanDesk(
+            self._turn_parts, self._task_loop, self._control, lambda: self._chat.take_plan_up()
+        )
+        for operation in plan_operations(desk):
+            parts.router.registry.add(operation)
+        for operation in memory_operations(parts.notes):
+            parts.router.registry.add(operation)
+        self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
+        self._chat = ChatLoop(self._turn_parts, desk, spawn)
+        self.plan = PlanKeys(parts.store, desk, self._chat.work_on_plan)
+        self.ledger = LedgerKeys(parts.store)
+        self.title = TitleKeys(parts.store)
+        self.context = ContextKeys(self._turn_parts, parts.router.earlier)
+        self.rewind = RewindKeys(
+            self._turn_parts, parts.earlier, parts.router.undo_last, lambda: self._chat.works
+        )
+        self.memory = MemoryKeys(parts.store, parts.notes)
+        self.pace = PaceKeys(parts.store, self._cards, self._control)
+
+    def _control(self) -> TurnControl | None:
+        turn = self._chat.turn
+        return turn.control if turn is not None else None
+
+    async def chat_loop(self) -> None:
+        """The inbox; runs as long as the session, as a worker of the group ``chat``."""
+        watching = self._spawn(self._parts.watch.run(), "watch")
+        try:
+            await self._chat.run()
+        finally:
+            watching.cancel()
+
+    async def warm(self) -> None:
+        """Load what the first request needs, after the screen stands."""
+        await self._parts.models.warm()
+        await self._parts.servers.begin()
+
+    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
+        """Take a message of the user; returns once it would survive a crash.
+
+        While work runs, ``now`` has it answered beside the work, ``next`` keeps it for the next
+        turn. While work is paused, either redirects the work.
+        """
+        await self._chat.send(text, when)
+
+    def change_queued(self, message_id: str, text: str) -> bool:
+        """Rewrite a waiting message; False when it no longer waits."""
+        return self._chat.change_queued(message_id, text)
+
+    def take_back(self, message_id: str) -> str | None:
+        """Take a waiting message out of the queue and return its text."""
+        return self._chat.take_back(message_id)
+
+    async def retry(self) -> bool:
+        """Work on the last message again, after an error or a stop."""
+        return await self._chat.retry()
+
+    async def answer_gate(self, answer: GateAnswer) -> None:
+        """The user's key in a gate. Raises StateError when it fits no open gate."""
+        await self._parts.broker.answer(answer)
+
+    async def answer_card(self, answer: CardAnswer) -> None:
+        """The user's key on a card. Raises StateError when it fits no open card."""
+        await self._cards.answer(answer)
+
+    def operation_effect(self, operation: str) -> Effect | None:
+        """What an operation does to the world; None for one there is not."""
+        specs = self._parts.router.specs()
+        return next((spec.effect for spec in specs if spec.name == operation), None)
+
+    def keep_draft(self, text: str) -> None:
+        """What stands in the composer, so that it is there when the session goes on."""
+        if text != self.store.state.draft:
+            self.store.dispatch(DraftSaved(text=text))
+
+    def set_mode(self, mode: ApprovalMode) -> None:
+        """Another approval mode from the next call on; an open gate stays open."""
+        if mode is not self.store.state.mode:
+            self.store.dispatch(ModeChanged(mode=mode))
+
+    def pause(self) -> None:
+        """Halt at the next safe point."""
+        self._chat.pause()
+
+    def resume(self) -> None:
+        """Go on after a pause, with messages that a stop left waiting, or with the plan."""
+        self._chat.resume()
+        self._chat.release()
+        state = self.store.state
+        plan = state.active_plan
+        if state.turn is None and not state.queue and plan is not None and plan.status.may_run:
+            self.plan.run()
+
+    def stop(self) -> None:
+        """End the running turn now, and the commands that the user runs."""
+        self._chat.stop()
+        self._own_commands.stop()
+
+    async def run_command(self, text: str) -> None:
+        """Run the user's own command beside everything else; ``stop`` ends it."""
+        self._own_commands.run(text)
+
+    async def end_process(self, process_id: str) -> bool:
+        """End a command in the background with all it started; False when it had ended."""
+        if process_id and self._own_commands.stop(process_id):
+            return True
+        return await self._parts.commands.end_process(process_id)
+
+    async def undo(self) -> None:
+        """Take the last change of a file back; says what it did or why it did not."""
+        if self.store.state.turn is not None:
+            self.notices.warn("undo.busy")
+            return
+        report = await self._parts.router.undo_last()
+        level = Level.INFO if report.undone else Level.WARNING
+        self.notices.say(
+            report.key, level, for_model=report.for_model, aside=False, **report.params
+        )
+
+    def proposed_text(self, gate_id: str) -> str | None:
+        """The whole new content behind an open gate that can be edited."""
+        return self._parts.router.proposed_text(gate_id)
+
+    def workspace_files(self) -> AsyncGenerator[list[str], None]:
+        """Paths for the file picker in batches, as they are found, ignored ones left out."""
+        return self._parts.file_names()
+
+    async def start_server(self, name: str) -> None:
+        """Start a server of tools, and wait until it serves or failed."""
+        await self._parts.servers.start(name)
+
+    async def stop_server(self, name: str) -> None:
+        """End a server of tools; the user's start brings it back."""
+        await self._parts.servers.stop(name)
+
+    async def restart_server(self, name: str) -> None:
+        """End a server of tools and start it again."""
+        await self._parts.servers.restart(name)
+
+    async def server_log(self, name: str) -> str:
+        """The newest lines that a server wrote to its standard error."""
+        return await self._parts.servers.log(name)
+
+    def _look_after_workspace(self, state: AgentState, record: Record) -> None:
+        """Say once that the folder went away or was replaced: nothing is written from then on."""
+        if not isinstance(record.event, OperationFinished) or self._gone:
+            return
+        if record.event.message.result.outcome is Outcome.ERROR and not self._parts.intact():
+            self._gone = True
+            self.notices.error("workspace.gone", path=state.session.workspace)
+
+    async def close(self) -> None:
+        """End commands and servers, and close connections; the session is over."""
+        self._own_commands.stop()
+        try:
+            await asyncio.gather(
+                self._parts.commands.close(), self._parts.servers.close(), self.memory.close()
+            )
+        finally:
+            await self._parts.models.aclose()
+
+
+class TitleKeys:
+    """One for a session that is open; others are changed by ``session.catalog``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def rename(self, name: str) -> str:
+        """Name the session, on one line; empty takes the name away. Returns the name."""
+        name = one_line(name, MAX_NAME)
+        if name != self._store.state.session.name:
+            self._store.dispatch(SessionTitled(name=name))
+        return name
+
+    def pin(self, pinned: bool) -> None:
+        """At the top of the list, or no longer."""
+        if pinned != self._store.state.session.pinned:
+            self._store.dispatch(SessionPinned(pinned=pinned))
+
+
+class Notes(Memory, Protocol):
+    """The notes with what only the user may do. Each method raises MemoryFault."""
+
+    async def text(self) -> str:
+        """The whole file as it can be shown."""
+        ...
+
+    async def forget(self, line: MemoryLine) -> None:
+        """Take a line out."""
+        ...
+
+    async def begin(self) -> None:
+        """Make the file where there is none."""
+        ...
+
+    async def reread(self) -> None:
+        """The file may have changed."""
+        ...
+
+    async def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add to the totals over all sessions."""
+        ...
+
+
+def counted(state: AgentState) -> dict[str, int]:
+    """What a session has read, done and been asked, as the totals count it."""
+    asked = sum(isinstance(m, UserMessage) and not m.aside for m in state.messages)
+    done = sum(
+        isinstance(m, OperationMessage) and m.result.outcome is Outcome.OK for m in state.messages
+    )
+    return {
+        "total_files": len(state.files_read),
+        "successful_operations": done,
+        "total_conversations": asked,
+    }
+
+
+class MemoryKeys:
+    """Each method that changes something returns what is in the way, or None. What this run
+    of the program did joins the totals over all sessions at its end.
+    """
+
+    def __init__(self, store: Store, notes: Notes) -> None:
+        self._store = store
+        self._notes = notes
+        self._before = counted(store.state)
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._notes.path
+
+    async def text(self) -> str:
+        """The whole file; raises MemoryFault."""
+        return await self._notes.text()
+
+    async def lines(self) -> tuple[MemoryLine, ...]:
+        """Its lines; raises MemoryFault."""
+        return await self._notes.lines()
+
+    async def remember(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
+        """Note a line."""
+        return await _fault(self._notes.remember(text, kind))
+
+    async def forget(self, line: MemoryLine) -> MemoryFault | None:
+        """Take a line out, as ``lines`` had it."""
+        return await _fault(self._notes.forget(line))
+
+    async def begin(self) -> MemoryFault | None:
+        """Make the file where there is none, for the user's own editor."""
+        return await _fault(self._notes.begin())
+
+    async def reread(self) -> None:
+        """After the user's own editor."""
+        await self._notes.reread()
+
+    async def close(self) -> None:
+        """The session is over: its counts join the totals."""
+        now = counted(self._store.state)
+        await self._notes.add_counts({key: now[key] - self._before[key] for key in now})
+
+
+async def _fault(work: Awaitable[None]) -> MemoryFault | None:
+    try:
+        await work
+    except MemoryFault as fault:
+        return fault
+    return None

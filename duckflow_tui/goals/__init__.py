@@ -1,0 +1,1 @@
+"""What the user asked for and how far it is met: requirements, checks, review, pace."""

@@ -1,0 +1,444 @@
+"""The pacemaker at work: it follows one thread of work, moves the vitals, and says when to ask."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from duckflow_tui.goals import pace_log, patterns, profiles, vitals
+from duckflow_tui.goals.progress import LoopSigns, ProgressWatch, same_action, target
+from duckflow_tui.goals.situations import situation
+from duckflow_tui.goals.vitals import ProgressKind, VitalCause
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.goal import ObjectiveChanged, RequirementState, Review, TaskObjective
+from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.pace import (
+    LimitExtended,
+    LoopLimit,
+    Pattern,
+    ProfileChosen,
+    Reason,
+    Situation,
+    VitalChange,
+    VitalsChanged,
+)
+from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.turn import LoopStarted
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.steering import TurnControl
+    from duckflow_tui.goals.pacemaker import Pacemaker
+    from duckflow_tui.safety.desk import Asked
+    from duckflow_tui.state.calls import OperationMessage
+    from duckflow_tui.state.decision import TaskProfile, TurnDecision
+    from duckflow_tui.state.store import Store
+    from duckflow_tui.state.usage import Role
+
+_MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving
+
+_SAID: Final = 300  # characters of the model's own words on what it does
+
+
+Due = tuple[Pattern, Reason]
+
+
+class PaceKeeper:
+    """Belongs to one turn, or to one run of a step, which has a limit of its own (C1)."""
+
+    def __init__(
+        self,
+        store: Store,
+        pacemaker: Pacemaker,
+        specs: Callable[[], tuple[OperationSpec, ...]],
+        *,
+        step_id: str = "",
+        step_limit: int = 0,
+        outcomes: deque[bool] | None = None,
+    ) -> None:
+        """``outcomes`` are those of the turn that a step belongs to; they go on there."""
+        self._store = store
+        self._pacemaker = pacemaker
+        self._specs = specs
+        self._step_id = step_id
+        self._step_limit = step_limit
+        self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
+        self._watch = ProgressWatch(self._reads)
+        self._other: Role | None = None  # whose model goes on, for the rest of the attempt
+        self._rules = profiles.ProfileGuess()
+        self._said_profile: TaskProfile | None = None  # by the model
+        self._first = True  # the next decision is the first of the turn
+        self._loop = 0
+        self._spent = 0  # loops of the turn's earlier attempts
+        self._focus = [store.state.vitals.focus]
+        self._lowered: list[frozenset[VitalCause]] = [frozenset()]  # by what, as ``_focus``
+        self._lowering: set[VitalCause] = set()  # since the loop before
+        self._moving = deque[bool](maxlen=_MOVING)
+        self._judged: dict[str, float] = {}  # what the newest mood was made of
+        self._low_moods = 0
+        self._stuck: Reason | None = None
+        self._since_asked: int | None = None
+        self._stamina_asked = False
+        self._said = ""
+        self._consulted: list[Pattern] = []
+
+    @property
+    def limit(self) -> int:
+        """Loops this thread may take."""
+        if self._step_limit:
+            return self._step_limit
+        pace = self._store.state.pace
+        assert pace is not None  # set when the turn began
+        return pace.limit.max_loops
+
+    @property
+    def role(self) -> Role:
+        """Whose model decides: another one at the user's wish, the strong one where the request
+        is hard, else main's (S1-43).
+        """
+        if self._other is not None:
+            return self._other
+        pace = self._store.state.pace
+        hard = pace is not None and self._pacemaker.is_hard(pace.limit)
+        return "strong" if hard else "main"
+
+    def ask_another(self, role: Role) -> None:
+        """The user wants another model to go on, for the rest of the attempt."""
+        self._other = role
+
+    @property
+    def said(self) -> str:
+        """What the model said it does, at its newest decision."""
+        return self._said
+
+    # --- the course of a turn ----------------------------------------------------------------
+
+    def begin(self, text: str, *, fresh: bool) -> None:
+        """A turn on ``text``; the limit is that of the rules until the model has said what it
+        is. ``fresh``: with a new objective, which has all of its stamina.
+        """
+        self._rules = profiles.guess(text)
+        if fresh:
+            self.fresh()
+        elif (objective := self._store.state.objective) is not None:
+            self._said_profile = objective.profile
+        self._set_limit(fresh=fresh)
+
+    def fresh(self) -> None:
+        """A new objective has all of its stamina."""
+        now = self._store.clock.now()
+        self._move(vitals.fresh_stamina(self._store.state.vitals.stamina, at=now))
+
+    def take_up(self, text: str, loop: int, decisions: int = 0) -> None:
+        """Work on ``text`` goes on that an earlier process had brought to this loop, with so many
+        decisions in all its attempts.
+        """
+        self._spent = max(decisions - loop, 0)
+        self._rules = profiles.guess(text)
+        objective = self._store.state.objective
+        self._said_profile = objective.profile if objective is not None else None
+        self._first = loop == 0
+        self._loop = loop
+
+    def next_loop(self) -> int:
+        """One more decision; returns its number in the attempt."""
+        self._loop += 1
+        if self._since_asked is not None:
+            self._since_asked += 1
+        if not self._step_id:
+            self._store.dispatch(LoopStarted(loop=self._loop, limit=self.limit))
+        return self._loop
+
+    def decided(self, decision: TurnDecision, repaired: int = 0) -> None:
+        """A decision came, after so many replies that could not be used."""
+        if self._first and not self._step_id:
+            self._take_profile(decision.task_profile)
+        self._first = False
+        self._said = decision.rationale
+        state, now = self._store.state, self._store.clock.now()
+        refs = self._decision_refs()
+        judged = vitals.mood(
+            state.vitals.mood, decision.confidence, tuple(self.outcomes), at=now, refs=refs
+        )
+        self._judged = dict(judged.inputs)
+        self._move(judged)
+        low = state.vitals.mood < patterns.LOW_MOOD
+        self._low_moods = self._low_moods + 1 if low else 0
+        for check, judgement in (
+            ("goal_consistency", decision.goal_consistency),
+            ("constraint_check", decision.constraint_check),
+        ):
+            if judgement.ok is False:
+                params = {"check": check, "reason": one_line(judgement.reason, _SAID)}
+                self._shift(vitals.CHECK_NO, VitalCause.CHECK_NO, params, refs)
+        for _ in range(repaired):
+            self._shift(vitals.REPAIRED, VitalCause.REPAIRED, {"times": str(repaired)}, refs)
+
+    def acted(
+        self, ran: Sequence[OperationMessage], stuck: tuple[OperationMessage, int] | None = None
+    ) -> None:
+        """The loop ended; ``ran`` are its calls, ``stuck`` one that failed again and again."""
+        signs = self._watch.loop(ran, steps_done=self._steps_done())
+        self.outcomes.extend(signs.outcomes)
+        self._stuck = signs.stuck
+        if stuck is not None:
+            message, times = stuck
+            self._stuck = same_action(message.operation, target(message), times)
+        self._follow(signs)
+        self._tire(VitalCause.LOOP, refs=signs.refs)
+        self._focus.append(self._store.state.vitals.focus)
+        self._lowered.append(frozenset(self._lowering))
+        self._lowering.clear()
+        self._moving.append(bool(signs.progress))
+
+    def reviewed(self, review: Review, before: TaskObjective) -> None:
+        """An attempt was judged: what is met further than before is progress."""
+        for item in review.items:
+            old = before.requirement(item.requirement_id)
+            if old is None or old.satisfaction_level == item.satisfaction_level:
+                continue
+            if item.satisfaction_level > old.satisfaction_level:
+                self.outcomes.append(True)
+                self._watch.forgive()
+                params = {"kind": ProgressKind.REQUIREMENT.value, "what": item.requirement}
+                self._shift(vitals.PROGRESS, VitalCause.PROGRESS, params, (review.review_id,))
+            elif old.state is RequirementState.MET:
+                self.outcomes.append(False)
+
+    def attempt(self) -> None:
+        """A further attempt at the objective begins: its own limit, counted from nothing."""
+        self._spent += self._loop
+        self._loop = 0
+        self._other = None
+        self.forgive()
+        self._set_limit()
+        self._tire(VitalCause.LOOP)
+
+    def rechoose(self) -> None:
+        """The user named the kind of request, or leaves it to the model again."""
+        pace = self._store.state.pace
+        self._set_limit(before=pace.limit if pace else None)
+
+    def extend(self, by: int) -> None:
+        """The user lets the work go on for so many loops more; those of a step are its own."""
+        if self._step_limit:
+            self._step_limit += by
+        else:
+            self._store.dispatch(LimitExtended(by=by))
+        self._tire(VitalCause.EXTENDED, params={"by": str(by)})
+
+    def grow(self) -> tuple[int, int] | None:
+        """At the limit, let work that moves go on by itself; the limit before and after. None
+        where it has to be asked about. A step's limit is a setting and never grows by itself.
+        """
+        if self._step_limit or self._loop < self.limit:
+            return None
+        pace, old = self._store.state.pace, self.limit
+        assert pace is not None  # set when the turn began
+        first = old - pace.limit.extended
+        by = patterns.grows(self._signals(), first, self._spent)
+        if not by:
+            return None
+        self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
+        pace_log.grown(old, self.limit)
+        self._tire(VitalCause.GROWN, params={"by": str(by)})
+        return old, self.limit
+
+    def forgive(self) -> None:
+        """Count repeats anew: there is a new word of the user, or another way."""
+        self._watch.forgive()
+        self._stuck = None
+        self._low_moods = 0
+        self._focus = [self._store.state.vitals.focus]
+        self._lowered = [frozenset()]
+        self._lowering.clear()
+
+    def ended(self, result: str) -> None:
+        """The work is over, with this outcome."""
+        pace_log.ended(self._loop, self.limit, self._consulted, result)
+
+    # --- consulting --------------------------------------------------------------------------
+
+    def due(self) -> Due | None:
+        """The consultation that is due before a further loop."""
+        return patterns.due(self._signals())
+
+    def asking(self, pattern: Pattern, cause: Reason, log: Sequence[OperationMessage]) -> Situation:
+        """The user is asked now; returns what they are shown."""
+        signals = self._signals()
+        pace_log.detected(self._loop, pattern, cause)
+        shown = situation(
+            log,
+            self._store.state,
+            self._reads,
+            pattern=pattern,
+            cause=cause,
+            loop=self._loop,
+            limit=self.limit,
+            hypothesis=patterns.hypothesis(cause, signals),
+            said=one_line(self._said, _SAID),
+        )
+        self.asked(shown)
+        return shown
+
+    def asked(self, situation: Situation) -> None:
+        """The user is shown this; the cool-down begins."""
+        self._consulted.append(situation.pattern)
+        self._since_asked = 0
+        self._stamina_asked = self._store.state.vitals.stamina < patterns.LOW_STAMINA
+
+    def _signals(self) -> patterns.Signals:
+        state = self._store.state
+        if state.vitals.stamina >= patterns.LOW_STAMINA:
+            self._stamina_asked = False
+        return patterns.Signals(
+            loop=self._loop,
+            limit=self.limit,
+            mood=state.vitals.mood,
+            stamina=state.vitals.stamina,
+            focus=tuple(self._focus),
+            stuck=self._stuck,
+            low_moods=self._low_moods,
+            stamina_asked=self._stamina_asked,
+            since_asked=self._since_asked,
+            failed=state.pace.failed_operations if state.pace else 0,
+            moving=any(self._moving),
+            lowered=tuple(self._lowered),
+            confidence=self._judged.get("confidence"),
+            share=self._judged.get("share", 1.0),
+            attempt=state.turn.attempt if state.turn else 1,
+        )
+
+    # --- the limit ---------------------------------------------------------------------------
+
+    def _take_profile(self, said: TaskProfile | None) -> None:
+        """The first decision names the kind; the limit is set anew where that changes it."""
+        state = self._store.state
+        # Of the request in hand: the decision may have said that it is another one.
+        self._said_profile = said or (state.objective.profile if state.objective else None)
+        profile, by = self._profile()
+        pace = state.pace
+        if pace is not None and (profile, by) != (pace.limit.profile, pace.limit.chosen_by):
+            self._set_limit(before=pace.limit)
+        objective = state.objective
+        # What only the rules guess sets the limit; the objective waits for someone to say it.
+        if objective is None or (by == "rules" and self._said_profile is None):
+            return
+        if profile is not objective.profile:
+            changed = objective.model_copy(update={"profile": profile})
+            self._store.dispatch(ObjectiveChanged(objective=changed))
+
+    def _profile(self) -> tuple[TaskProfile | None, profiles.ChosenBy]:
+        choice = self._store.state.profile_choice
+        return profiles.chosen(choice, self._said_profile, self._rules)
+
+    def _set_limit(self, *, fresh: bool = False, before: LoopLimit | None = None) -> None:
+        profile, by = self._profile()
+        self._pacemaker.start_session(self._store, profile, by, fresh=fresh, before=before)
+
+    # --- the vitals --------------------------------------------------------------------------
+
+    def _follow(self, signs: LoopSigns) -> None:
+        """One move for each kind of progress, or one for all repeats of a loop without any."""
+        for kind in dict.fromkeys(progress.kind for progress in signs.progress):
+            same = [progress for progress in signs.progress if progress.kind is kind]
+            refs = tuple(ref for progress in same for ref in progress.refs)
+            params = {"kind": kind.value, "what": same[0].what}
+            self._shift(vitals.PROGRESS, VitalCause.PROGRESS, params, refs)
+        repeat = signs.repeat
+        if repeat is not None:
+            params = {
+                "operation": repeat.operation,
+                "what": repeat.what,
+                "times": str(repeat.times),
+            }
+            self._shift(vitals.REPEAT, VitalCause.REPEAT, params, repeat.refs)
+
+    def _shift(
+        self, by: float, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]
+    ) -> None:
+        if by < 0:
+            self._lowering.add(cause)
+        old, now = self._store.state.vitals.focus, self._store.clock.now()
+        self._move(vitals.focus(old, by, cause, params, at=now, refs=refs))
+
+    def _tire(
+        self,
+        cause: VitalCause,
+        *,
+        params: dict[str, str] | None = None,
+        refs: tuple[str, ...] = (),
+    ) -> None:
+        state = self._store.state
+        self._move(
+            vitals.stamina(
+                state.vitals.stamina,
+                self._loop,
+                self.limit,
+                state.pace.failed_operations if state.pace else 0,
+                state.turn.attempt if state.turn else 1,
+                cause=cause,
+                params=params,
+                at=self._store.clock.now(),
+                refs=refs,
+            )
+        )
+
+    def _move(self, change: VitalChange) -> None:
+        if change.new != change.old:
+            self._store.dispatch(VitalsChanged(change=change))
+            pace_log.moved(change)
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def _reads(self, operation: str) -> bool:
+        spec = next((spec for spec in self._specs() if spec.name == operation), None)
+        return spec is not None and spec.effect is Effect.READ
+
+    def _steps_done(self) -> int:
+        plans = self._store.state.plans
+        return sum(s.status is WorkStatus.COMPLETED for plan in plans for s in plan.steps)
+
+    def _decision_refs(self) -> tuple[str, ...]:
+        replies = (m for m in reversed(self._store.state.messages))
+        found = next(
+            (
+                m.message_id
+                for m in replies
+                if isinstance(m, AssistantMessage) and not m.aside and m.step_id == self._step_id
+            ),
+            "",
+        )
+        return (found,) if found else ()
+
+
+class PaceKeys:
+    """``control`` is that of the turn that runs, if one does."""
+
+    def __init__(
+        self, store: Store, cards: Asked, control: Callable[[], TurnControl | None]
+    ) -> None:
+        self._store = store
+        self._cards = cards
+        self._control = control
+
+    def choose_profile(self, profile: TaskProfile | None) -> None:
+        """Name the kind of request, now and for what comes; None leaves it to the model again."""
+        if profile is self._store.state.profile_choice:
+            return
+        self._store.dispatch(ProfileChosen(profile=profile))
+        control = self._control()
+        if control is not None and control.turn_pace is not None:
+            control.turn_pace.rechoose()
+
+    def extend(self, by: int = 5) -> None:
+        """Allow what runs so many loops more; a card that asks about its limit is done with."""
+        control = self._control()
+        keeper = control.pace if control is not None else None
+        if keeper is None:
+            return
+        keeper.extend(by)
+        for card in self._store.state.cards:
+            if card.situation is not None and card.situation.pattern is Pattern.LIMIT:
+                self._cards.withdraw(card.card_id, "renewed")

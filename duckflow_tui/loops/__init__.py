@@ -1,1 +1,0 @@
-"""Who acts when: the chat loop, the turn, the dispatcher."""

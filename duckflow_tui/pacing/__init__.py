@@ -1,1 +1,0 @@
-"""How long the work may go on: profile, complexity, the limit, vitals, stagnation."""

@@ -1,0 +1,1 @@
+"""Plans of several steps: proposed, carried out step by step, reported."""

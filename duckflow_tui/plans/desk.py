@@ -1,0 +1,511 @@
+"""Carries out what the model asks of plans and work, and what the user does to a plan by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from duckflow_tui.agent.budget import BudgetEnd
+from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.plans.propose import (
+    NOT_SENT,
+    PlanApprovals,
+    PlanMaker,
+    end_idle_plan,
+    held_back,
+    is_halted,
+    plan_words,
+    tasks_words,
+)
+from duckflow_tui.plans.report import is_independent
+from duckflow_tui.plans.run import ListRun, PlanResult, PlanRun, TaskLoop, WorkBroke, WorkStopped
+from duckflow_tui.plans.tasks import list_tasks, listed
+from duckflow_tui.state.base import StateError, Told, one_line
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.plan import (
+    SOFT_STEPS,
+    Plan,
+    PlanEdit,
+    PlanProblem,
+    PlanStatus,
+    RunMode,
+    Step,
+    WorkStatus,
+    edited,
+    find_step,
+    ready_steps,
+)
+from duckflow_tui.state.plan_events import (
+    PlanProposed,
+    PlanRevised,
+    PlanStatusChanged,
+    StepBreakSet,
+    StepChanged,
+    StepTasksSet,
+)
+from duckflow_tui.tools.operation import Output, ToolFault
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.agent.steering import TurnControl
+    from duckflow_tui.state.store import Store
+    from duckflow_tui.tools.plan_operations import ListedTask, StepEdit
+
+
+class WorkFault(ToolFault):
+    """Why the work on a plan ended without an outcome; ``told`` says it to the user."""
+
+    def __init__(
+        self, text: str, code: str, outcome: Outcome = Outcome.ERROR, **params: str
+    ) -> None:
+        super().__init__(text, outcome)
+        self.told = Told(key=f"work.ended.{code}", params=params)
+
+
+class PlanDesk:
+    """One for a session. ``control`` is that of the running turn, None while none runs."""
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        task_loop: TaskLoop,
+        control: Callable[[], TurnControl | None],
+        go_on: Callable[[], None],
+    ) -> None:
+        """``go_on`` hears that an approved plan has more to do."""
+        self._parts = parts
+        self._task_loop = task_loop
+        self._control = control
+        self._go_on = go_on
+        self._maker = PlanMaker(parts)
+        self._approvals = PlanApprovals(parts)
+        self.put_aside = ""  # the plan that is not gone on with in this turn
+
+    # --- what the model calls -------------------------------------------------------------------
+
+    async def propose(self, goal: str) -> Output:
+        """Have a plan made, show it, wait for the user's answer (S2-8, S2-22)."""
+        state = self._parts.store.state
+        if state.work is not None and state.work.plan_id:
+            raise ToolFault("A plan is being worked on; propose changes of it instead.")
+        shown = self._shown_before()
+        if shown is not None:  # the app ended while the user looked at it
+            return await self._approvals.approval(shown.plan_id)
+        plan = await self._maker.made(goal)
+        await self._parts.store.commit(PlanProposed(plan=plan))
+        if len(plan.steps) > SOFT_STEPS:
+            self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
+        return await self._approvals.approval(plan.plan_id)
+
+    async def revise(self, plan_id: str, changes: list[StepEdit]) -> Output:
+        """Change a draft at once; put a change of an approved plan before the user."""
+        plan = self._plan(plan_id)
+        if plan == self._shown_before():  # with these changes
+            return await self._approvals.approval(plan.plan_id)
+        edits = self._edits(plan, changes)
+        try:
+            result = edited(plan, edits)
+        except PlanProblem as problem:
+            raise ToolFault(str(problem), Outcome.INVALID) from problem
+        if plan.approved:
+            changed = await self._approvals.change(plan, edits, result)
+            self._go_on()
+            return changed
+        await self._parts.store.commit(PlanRevised(plan=result, by="model"))
+        if self._approvals.show_again(plan.plan_id):
+            return Output("The draft was changed; the user sees it and has to approve it.")
+        return await self._approvals.approval(plan.plan_id, since=plan)
+
+    async def update_step(self, step_id: str, status: str, note: str) -> Output:
+        """Move a step that no work holds; it begins only when the plan lets it (S2-16)."""
+        plan = self._plan("")
+        step = self._step(plan, step_id)
+        state = self._parts.store.state
+        wanted = WorkStatus(status)
+        if state.work is not None and state.work.plan_id == plan.plan_id:
+            raise ToolFault("Work on the plan is going on; it keeps the steps' status itself.")
+        if not plan.approved:
+            raise ToolFault(f"The plan is {plan.status.value}; nothing of it is begun or ended.")
+        if step.status.lets_others_start:
+            raise ToolFault(f"Step {step.name!r} is {step.status.value}; that stays.")
+        if wanted is WorkStatus.IN_PROGRESS and step.step_id in held_back(state, plan.plan_id):
+            raise ToolFault(f"A change of step {step.name!r} waits for the user's answer.")
+        if wanted is WorkStatus.COMPLETED and step.status is not WorkStatus.IN_PROGRESS:
+            raise ToolFault(f"Step {step.name!r} is {step.status.value}; only what runs can end.")
+        try:
+            await self._parts.store.commit(
+                StepChanged(
+                    plan_id=plan.plan_id,
+                    step_id=step.step_id,
+                    status=wanted,
+                    note=one_line(note, 200),
+                    at=self._parts.store.clock.now(),
+                )
+            )
+        except StateError as error:
+            raise ToolFault(f"Not changed: {error}.", Outcome.INVALID) from error
+        end_idle_plan(self._parts.store, plan.plan_id)
+        return Output(f"Step {step.name!r} is {wanted.value} now.", wanted.value)
+
+    async def get(self, plan_id: str) -> Output:
+        """The plan in words."""
+        plan = self._plan(plan_id)
+        done, total = plan.progress
+        return Output(plan_words(plan), f"{done}/{total}")
+
+    async def generate_list(self, step_id: str) -> Output:
+        """Have the tasks of a step listed; they are stored with it (S2-9)."""
+        plan = self._plan("")
+        ready = ready_steps(plan)
+        if not step_id and not ready:
+            raise ToolFault("No step can begin now, so there is none to list tasks for.")
+        step = self._step(plan, step_id) if step_id else ready[0]
+        if step.status is not WorkStatus.PENDING:
+            raise ToolFault(f"Step {step.name!r} is {step.status.value}; nothing to list.")
+        try:
+            tasks = await list_tasks(self._parts, plan.plan_id, step.step_id)
+        except (LlmError, Unreadable) as error:
+            raise ToolFault(f"No usable list of tasks came: {one_line(str(error), 300)}") from error
+        except BudgetEnd as end:
+            raise ToolFault(NOT_SENT, Outcome.STOPPED) from end
+        await self._parts.store.commit(
+            StepTasksSet(plan_id=plan.plan_id, step_id=step.step_id, tasks=tasks)
+        )
+        kind = "need nothing of each other" if is_independent(tasks) else "build on each other"
+        return Output(
+            f"{len(tasks)} tasks for step {step.step_id} {step.name!r}; they {kind}:\n"
+            f"{tasks_words(tasks)}",
+            str(len(tasks)),
+        )
+
+    async def run(self, step_id: str, task_list: list[ListedTask]) -> Output:
+        """Work in TaskLoop until the step, the plan or the list is through or cannot go on."""
+        if task_list:
+            return await self._run_list(task_list)
+        plan = self._plan("")
+        if not plan.status.may_run or plan.approved != plan.fingerprint:
+            raise ToolFault(
+                f"The plan is {plan.status.value}; it runs only as the user approved it.",
+                Outcome.INVALID,
+            )
+        only = ""
+        if step_id:
+            step = self._step(plan, step_id)
+            if step not in ready_steps(plan):
+                raise ToolFault(
+                    f"Step {step.name!r} cannot begin: it is {step.status.value}, or what it "
+                    "depends on is not done.",
+                    Outcome.INVALID,
+                )
+            only = step.step_id
+        result = await self.work_on(plan, only)
+        after = self._plan(plan.plan_id)
+        done, total = after.progress
+        return Output(run_words(after, result), f"{done}/{total}")
+
+    async def pause(self) -> Output:
+        """Halt the work at its next safe point."""
+        control = self._control()
+        if control is None:
+            raise ToolFault("No work is going on.")
+        if self._parts.store.state.session.headless:
+            raise ToolFault("Nobody is there to let the work go on again; it is not halted.")
+        control.pause()
+        return Output("The work halts at its next safe point, until the user lets it go on.")
+
+    async def stop(self) -> Output:
+        """End the work now."""
+        if not self._task_loop.works:
+            raise ToolFault("No work is going on.")
+        self._task_loop.stop(by_model=True)
+        return Output("The work was stopped. What it had done stays.")
+
+    # --- what the turn and the user do ----------------------------------------------------------
+
+    async def work_on(self, plan: Plan, only: str = "") -> PlanResult:
+        """Run an approved plan in TaskLoop. Raises WorkFault when it was stopped or broke."""
+        control = self._control()
+        assert control is not None  # work belongs to a turn
+        held = next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None)
+        if held is not None:
+            raise WorkFault(
+                f"Step {held.name!r} is in progress by plan_tool.update_step; say how it ended "
+                "before other work begins.",
+                "busy",
+                Outcome.INVALID,
+                step=held.name,
+            )
+        run = PlanRun(self._parts, control, plan, only)
+        self.put_aside = plan.plan_id  # unless it comes back done, or with another wish
+        try:
+            result = await self._task_loop.run(run.run())
+        except WorkStopped as stopped:
+            code = "stopped_by_model" if stopped.by_model else "stopped"
+            raise WorkFault(_stopped(stopped), code, Outcome.STOPPED) from stopped
+        except WorkBroke as broke:
+            text = f"The work broke by a fault of the app: {broke}."
+            raise WorkFault(text, "broke", reason=str(broke)) from broke
+        except StateError as error:
+            raise WorkFault(str(error), "not_now") from error
+        if result.outcome == "completed" or result.wish:
+            self.put_aside = ""
+        return result
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the plan in hand has a step that may begin without another word of the user:
+        they wanted all of it run, and neither stopped it nor put it aside.
+        """
+        state = self._parts.store.state
+        plan = state.active_plan
+        return (
+            plan is not None
+            and plan.status.may_run
+            and plan.run is RunMode.ALL
+            and bool(ready_steps(plan))
+            and self.put_aside != plan.plan_id
+            and not is_halted(state, plan)
+        )
+
+    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
+        """The user's own change of the plan in hand; what is in the way, or nothing."""
+        plan = self._parts.store.state.active_plan
+        if plan is None:
+            return Told(key="plan.problem.no_plan")
+        named = [
+            edit
+            if edit.op != "add" or edit.step_id
+            else edit.model_copy(update={"step_id": self._parts.ids("step")})
+            for edit in edits
+        ]
+        try:
+            await self._parts.store.commit(PlanRevised(plan=edited(plan, named), by="user"))
+        except PlanProblem as problem:
+            return problem.told
+        except StateError:
+            return Told(key="plan.problem.not_now")
+        self._approvals.show_again(plan.plan_id)
+        end_idle_plan(self._parts.store, plan.plan_id)
+        return None
+
+    async def _run_list(self, task_list: list[ListedTask]) -> Output:
+        control = self._control()
+        if control is None:
+            raise ToolFault("No turn runs that this work could belong to.")
+        parts = self._parts
+        try:
+            tasks = listed(task_list, parts.specs(), parts.ids, parts.check)
+        except ValueError as error:
+            raise ToolFault(str(error), Outcome.INVALID) from error
+        try:
+            result = await self._task_loop.run(ListRun(parts, control, tasks).run())
+        except WorkStopped as stopped:
+            raise ToolFault(_stopped(stopped), Outcome.STOPPED) from stopped
+        except (WorkBroke, StateError) as error:
+            raise ToolFault(str(error)) from error
+        summary = f"{result.succeeded}/{result.total}"
+        if result.succeeded < result.total:
+            raise ToolFault(result.text, summary=summary)
+        return Output(result.text, summary)
+
+    def _shown_before(self) -> Plan | None:
+        """The draft that waited for approval when an earlier process ended."""
+        state = self._parts.store.state
+        waited = state.interrupted.plan_card if state.interrupted is not None else ""
+        plan = next((p for p in state.plans if p.plan_id == waited), None)
+        return plan if plan is not None and plan.status is PlanStatus.DRAFT else None
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def _plan(self, plan_id: str) -> Plan:
+        state = self._parts.store.state
+        plan = state.active_plan
+        if plan_id:
+            plan = next((p for p in state.plans if p.plan_id == plan_id), None)
+        if plan is None:
+            raise ToolFault(
+                f"There is no plan {plan_id}.".replace(" .", ".")
+                + (" Propose one first." if not state.plans else ""),
+                Outcome.INVALID,
+            )
+        return plan
+
+    def _step(self, plan: Plan, given: str) -> Step:
+        step = find_step(plan, given)
+        if step is None:
+            names = ", ".join(f"{s.step_id} {s.name!r}" for s in plan.steps[:20])
+            raise ToolFault(
+                f"The plan has no step {one_line(given, 60)!r}. Its steps: {names}.",
+                Outcome.INVALID,
+            )
+        return step
+
+    def _edits(self, plan: Plan, changes: Sequence[StepEdit]) -> tuple[PlanEdit, ...]:
+        """The changes with ids of ours; a new step may be named by a later change."""
+        new: dict[str, str] = {}
+
+        def found(given: str) -> str:
+            if given in new:
+                return new[given]
+            return self._step(plan, given).step_id
+
+        edits: list[PlanEdit] = []
+        for change in changes:
+            if change.op == "add":
+                step_id = self._parts.ids("step")
+                if change.step_id:
+                    new[change.step_id] = step_id
+            else:
+                step_id = found(change.step_id)
+            needs = change.depends_on
+            edits.append(
+                PlanEdit(
+                    op=change.op,
+                    step_id=step_id,
+                    after=found(change.after) if change.after else change.after,
+                    name=None if change.name is None else one_line(change.name, 200),
+                    description=change.description,
+                    depends_on=None if needs is None else tuple(found(need) for need in needs),
+                )
+            )
+        return tuple(edits)
+
+
+def _stopped(stopped: WorkStopped) -> str:
+    by = "It was ended with task_loop.stop" if stopped.by_model else "The user stopped the work"
+    return f"{by}; what it had done stays."
+
+
+def run_words(plan: Plan, result: PlanResult) -> str:
+    """What a run of a plan came to, for the model; the reports say the rest."""
+    done, total = plan.progress
+    lines = [f"{done} of {total} steps are done; the plan is {plan.status.value}."]
+    for report in result.reports:
+        lines.append(f"- {report.step_name}: {report.status}")
+    if result.outcome != "completed" and not result.wish:
+        lines.append("The user does not want to go on for now.")
+    if result.wish:
+        lines.append(f"The user wants instead: {result.wish}")
+    return "\n".join(lines)
+
+
+class PlanRest:
+    """Belongs to one turn. ``wanted``: the user's own key asked for it."""
+
+    def __init__(self, parts: TurnParts, desk: PlanDesk, *, wanted: bool) -> None:
+        self._parts = parts
+        self._desk = desk
+        self._wanted = wanted
+
+    async def run(self) -> bool:
+        """Run what the user approved and nobody has run yet; True when something was.
+
+        The approval is the user's order: a model that forgets it does not undo it.
+        """
+        state = self._parts.store.state
+        plan = state.active_plan
+        if plan is None or not plan.status.may_run or not ready_steps(plan):
+            return False
+        # What could not be done, or the user put aside, is for the next turn.
+        if self._desk.put_aside == plan.plan_id:
+            return False
+        if not self._wanted and is_halted(state, plan):
+            return False
+        try:
+            result = await self._desk.work_on(plan)
+        except WorkFault as fault:
+            told = fault.told
+            self._parts.notices.warn(told.key, for_model=fault.text, **told.params)
+            return False
+        after = next(p for p in state.plans if p.plan_id == plan.plan_id)
+        self._parts.notices.say("work.reported", for_model=run_words(after, result))
+        return True
+
+    def put_aside(self) -> None:
+        """The user ended the turn: the plan waits for their word."""
+        plan = self._parts.store.state.active_plan
+        if plan is not None:
+            self._desk.put_aside = plan.plan_id
+
+
+_OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus.BLOCKED)
+
+
+class PlanKeys:
+    """Each method returns what is in the way, or nothing."""
+
+    def __init__(self, store: Store, desk: PlanDesk, go_on: Callable[[], bool]) -> None:
+        self._store = store
+        self._desk = desk
+        self._go_on = go_on
+
+    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
+        """Change, add, drop or move steps of the plan in hand."""
+        return await self._desk.edit(edits)
+
+    def set_break(self, step_id: str, on: bool) -> Told | None:
+        """Be asked, or no longer be asked, before a step begins."""
+        plan = self._store.state.active_plan
+        if plan is None:
+            return Told(key="plan.problem.no_plan")
+        return self._tried(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
+
+    def retry(self, step_id: str) -> Told | None:
+        """Have a step done again that ended without being done, and go on with the plan."""
+        plan = self._store.state.active_plan
+        step = plan.step(step_id) if plan else None
+        if plan is None or step is None or step.status not in _OVER:
+            return Told(key="plan.problem.not_over")
+        problem = self._move(plan, step_id, WorkStatus.PENDING)
+        return problem or self.run()
+
+    def skip(self, step_id: str) -> Told | None:
+        """Waive a step; what depends on it may begin."""
+        plan = self._store.state.active_plan
+        step = plan.step(step_id) if plan else None
+        may = (WorkStatus.PENDING, *_OVER)
+        if plan is None or step is None or step.status not in may:
+            return Told(key="plan.problem.not_open")
+        problem = self._move(plan, step_id, WorkStatus.SKIPPED)
+        if not problem:
+            end_idle_plan(self._store, plan.plan_id)
+        return problem
+
+    def run(self) -> Told | None:
+        """Go on with the approved plan; what was stopped in the middle is begun again.
+
+        While a turn runs there is nothing to do: it takes the rest of the plan up itself.
+        """
+        plan = self._store.state.active_plan
+        if plan is None:
+            return Told(key="plan.problem.no_plan")
+        for step in plan.steps:
+            if step.status is WorkStatus.CANCELLED:
+                self._move(plan, step.step_id, WorkStatus.PENDING)
+        plan = self._store.state.active_plan
+        assert plan is not None
+        if plan.approved != plan.fingerprint:
+            return Told(key="plan.problem.not_approved")
+        if not ready_steps(plan) and self._store.state.work is None:
+            return Told(key="plan.problem.none_ready")
+        if plan.status in (PlanStatus.FAILED, PlanStatus.COMPLETED):
+            event = PlanStatusChanged(plan_id=plan.plan_id, status=PlanStatus.IN_PROGRESS)
+            if problem := self._tried(event):
+                return problem
+        if self._store.state.turn is not None or self._go_on():
+            return None
+        return Told(key="plan.problem.not_asked")
+
+    def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> Told | None:
+        return self._tried(
+            StepChanged(
+                plan_id=plan.plan_id, step_id=step_id, status=status, at=self._store.clock.now()
+            )
+        )
+
+    def _tried(self, event: StepBreakSet | StepChanged | PlanStatusChanged) -> Told | None:
+        try:
+            self._store.dispatch(event)
+        except StateError:
+            return Told(key="plan.problem.not_now")
+        return None

@@ -1,0 +1,393 @@
+"""Having a plan made by a model, and reading what it wrote (S2-8, S2-18)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from duckflow_tui.agent.budget import BudgetEnd
+from duckflow_tui.goals.questions import LLMServices
+from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.safety.desk import CardClosed, ConsentMissing
+from duckflow_tui.state.base import StateError, brief, canonical_json, one_line
+from duckflow_tui.state.gates import (
+    ACCEPT,
+    EDIT_PLAN,
+    REJECT,
+    RUN_ALL,
+    RUN_STEPS,
+    STOP,
+    TELL,
+    Card,
+    CardAnswer,
+    CardKind,
+    CardMessage,
+    CardOption,
+)
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.plan import (
+    Plan,
+    PlanChange,
+    PlanEdit,
+    PlanProblem,
+    PlanStatus,
+    RunMode,
+    Step,
+    Task,
+    WorkStatus,
+    check_steps,
+    edited,
+    ended_status,
+)
+from duckflow_tui.state.plan_events import (
+    PlanAnswered,
+    PlanRevised,
+    PlanStatusChanged,
+    StepChanged,
+)
+from duckflow_tui.tools.operation import Output, ToolFault
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.llm.schema import PlanReply
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.store import Record, Store
+
+NOT_SENT: Final = "The user's limit of calls to models was reached; nothing was made."
+
+
+class PlanMaker:
+    """Asks for a plan until it can be: no circle, no unknown step, at least one step."""
+
+    def __init__(self, parts: TurnParts) -> None:
+        self._parts = parts
+
+    async def made(self, goal: str) -> Plan:
+        """A draft for this goal; raises ToolFault when none could be had."""
+        parts = self._parts
+
+        def read(reply: PlanReply) -> Plan:
+            return self._from_reply(reply, goal)
+
+        try:
+            return await LLMServices(parts).plan_initial_execution(goal, read)
+        except Unreadable as error:
+            raise ToolFault(f"No usable plan came: {one_line(str(error), 400)}") from error
+        except LlmError as error:
+            parts.notices.error(f"llm.error.{error.code}", **error.params)
+            raise ToolFault(f"The plan could not be made: {error.code}.") from error
+        except BudgetEnd as end:  # the turn's next call ends it
+            raise ToolFault(NOT_SENT, Outcome.STOPPED) from end
+
+    def _from_reply(self, reply: PlanReply, goal: str) -> Plan:
+        ids = self._parts.ids
+        names = [step.id.strip() for step in reply.steps]
+        if len(set(names)) < len(names):
+            raise PlanProblem("Two steps have the same id.")
+        given = {name: ids("step") for name in names}
+        by_number = {str(n): given[name] for n, name in enumerate(names, start=1)}
+
+        def need(name: str) -> str:
+            found = given.get(name.strip()) or by_number.get(name.strip())
+            if found is None:
+                raise PlanProblem(f"depends_on names {name!r}, which is no step's id.")
+            return found
+
+        steps = tuple(
+            Step(
+                step_id=given[step.id.strip()],
+                name=one_line(step.name, 200),
+                description=step.description,
+                depends_on=tuple(dict.fromkeys(need(name) for name in step.depends_on)),
+            )
+            for step in reply.steps
+        )
+        check_steps(steps)
+        return Plan(
+            plan_id=ids("plan"),
+            name=one_line(reply.name, 100) or one_line(goal, 100),
+            goal=reply.goal or goal,
+            steps=steps,
+            risk=reply.risk,
+            success_criteria=tuple(reply.success_criteria),
+            created_at=self._parts.store.clock.now(),
+        )
+
+
+_ANSWERS = {RUN_ALL.action: RunMode.ALL, RUN_STEPS.action: RunMode.STEP}
+
+
+class PlanApprovals:
+    """Each answer is bound to what its card showed; a plan that changed is shown again."""
+
+    def __init__(self, parts: TurnParts) -> None:
+        self._parts = parts
+        self._asking: dict[str, str] = {}  # plan id → its open card
+
+    def show_again(self, plan_id: str) -> bool:
+        """The plan changed: renew its card; False when none is open."""
+        card_id = self._asking.get(plan_id)
+        if card_id is None:
+            return False
+        self._parts.cards.withdraw(card_id, "renewed")
+        return True
+
+    def _plan(self, plan_id: str) -> Plan:
+        return next(p for p in self._parts.store.state.plans if p.plan_id == plan_id)
+
+    async def approval(self, plan_id: str, since: Plan | None = None) -> Output:
+        """Ask until the user answered for the plan as it is (S2-22, C35)."""
+        while True:
+            plan = self._plan(plan_id)
+            options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
+            card = self._card(CardKind.PLAN, plan, plan.fingerprint, options, before=since)
+            self._asking[plan_id] = card.card_id
+            try:
+                answer = await self._parts.cards.ask(card)
+            except CardClosed as closed:
+                if closed.reason == "renewed":
+                    since = plan
+                    continue
+                raise ToolFault("The question was withdrawn.", Outcome.STOPPED) from closed
+            except ConsentMissing as missing:
+                raise ToolFault(str(missing), Outcome.DENIED) from missing
+            finally:
+                self._asking.pop(plan_id, None)
+            run = _ANSWERS.get(answer.action)
+            try:
+                await self._parts.store.commit(
+                    PlanAnswered(
+                        plan_id=plan_id,
+                        fingerprint=answer.subject,
+                        run=run,
+                        reason=answer.text.strip(),
+                    )
+                )
+            except StateError:  # changed between the key and now: the answer was for what it said
+                since = plan
+                continue
+            approved = self._plan(plan_id)
+            if approved.run is not None:
+                self._put_others_aside(plan_id)
+            return _approved(approved, answer)
+
+    def _put_others_aside(self, plan_id: str) -> None:
+        """There is one plan at a time: what is left of another ends, and is said to."""
+        parts = self._parts
+        for other in parts.store.state.plans:
+            if other.plan_id == plan_id or not other.status.may_run:
+                continue
+            for card in parts.store.state.cards:
+                if card.plan_id == other.plan_id:
+                    parts.cards.withdraw(card.card_id, "stopped")
+            for step in other.steps:
+                if step.status is WorkStatus.IN_PROGRESS:  # by plan_tool.update_step
+                    parts.store.dispatch(
+                        StepChanged(
+                            plan_id=other.plan_id,
+                            step_id=step.step_id,
+                            status=WorkStatus.CANCELLED,
+                            note="another plan took its place",
+                            at=parts.store.clock.now(),
+                        )
+                    )
+            parts.store.dispatch(
+                PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED)
+            )
+            done, total = other.progress
+            parts.notices.say(
+                "plan.put_aside",
+                for_model=f"The plan {other.name!r} was put aside for it, with {done} of {total} "
+                "steps done.",
+                plan=other.name,
+                done=str(done),
+                total=str(total),
+            )
+
+    async def change(self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan) -> Output:
+        """Put a change of an approved plan before the user; until then it holds back the steps
+        that it changes or drops.
+        """
+        parts = self._parts
+        while True:
+            change = PlanChange(
+                change_id=parts.ids("change"),
+                plan_id=plan.plan_id,
+                base=plan.fingerprint,
+                edits=edits,
+                result=result,
+            )
+            card = self._card(
+                CardKind.PLAN_CHANGE, plan, change.change_id, (ACCEPT, REJECT), change=change
+            )
+            try:
+                answer = await parts.cards.ask(card)
+            except CardClosed as closed:
+                raise ToolFault("The question was withdrawn.", Outcome.STOPPED) from closed
+            except ConsentMissing as missing:
+                raise ToolFault(str(missing), Outcome.DENIED) from missing
+            except asyncio.CancelledError:
+                parts.notices.say(
+                    "plan.change_dropped",
+                    for_model="The user stopped the work while a change of the plan waited for "
+                    "their answer; the plan was not changed.",
+                )
+                raise
+            if answer.action != ACCEPT.action:
+                reason = answer.text.strip()
+                said = f": {reason}" if reason else ""
+                raise ToolFault(f"The user refused the change{said}", Outcome.REJECTED)
+            now = self._plan(plan.plan_id)
+            try:
+                result = edited(now, edits)
+            except PlanProblem as problem:
+                raise ToolFault(
+                    f"The plan went on meanwhile, and the change no longer fits: {problem}"
+                ) from problem
+            if now.fingerprint == change.base:
+                await parts.store.commit(PlanRevised(plan=result, by="model", accepted=True))
+                end_idle_plan(parts.store, plan.plan_id)
+                return Output("The user accepted the change; the plan is changed.", "accepted")
+            plan = now  # someone changed the plan meanwhile: show what this would do to it now
+
+    def _card(
+        self,
+        kind: CardKind,
+        plan: Plan,
+        subject: str,
+        options: tuple[CardOption, ...],
+        *,
+        change: PlanChange | None = None,
+        before: Plan | None = None,
+    ) -> Card:
+        return Card(
+            card_id=self._parts.ids("card"),
+            kind=kind,
+            subject=subject,
+            options=options,
+            plan_id=plan.plan_id,
+            change=change,
+            before=before,
+            opened_at=self._parts.store.clock.now(),
+        )
+
+
+def _approved(plan: Plan, answer: CardAnswer) -> Output:
+    if plan.run is None:
+        reason = plan.rejection
+        said = f"The user rejected the plan: {reason}" if reason else "The user rejected the plan."
+        raise ToolFault(
+            f"{said}\nDo not carry it out. Take the reason into account and propose another, or "
+            "ask what they want instead.",
+            Outcome.REJECTED,
+        )
+    how = "and wants all steps run" if plan.run is RunMode.ALL else "and wants it step by step"
+    text = f"The user approved the plan {how}."
+    if answer.text.strip():
+        text += f" They said: {answer.text.strip()}"
+    return Output(f"{text}\n{plan_words(plan)}", f"{len(plan.steps)}")
+
+
+def held_back(state: AgentState, plan_id: str) -> frozenset[str]:
+    """Steps that an open change of the plan would change or drop: they wait for the answer."""
+    return frozenset(
+        edit.step_id
+        for card in state.cards
+        if card.kind is CardKind.PLAN_CHANGE and card.plan_id == plan_id and card.change is not None
+        for edit in card.change.edits
+        if edit.op in ("change", "drop")
+    )
+
+
+async def let_go(store: Store, plan_id: str, step_ids: frozenset[str]) -> None:
+    """Return once something no longer holds one of these steps back."""
+
+    def free(state: AgentState) -> bool:
+        return not step_ids <= held_back(state, plan_id)
+
+    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def look(state: AgentState, record: Record) -> None:
+        if free(state) and not gone.done():
+            gone.set_result(None)
+
+    forget = store.watch(look)
+    try:
+        if not free(store.state):
+            await gone
+    finally:
+        forget()
+
+
+def is_halted(state: AgentState, plan: Plan) -> bool:
+    """Whether the user stopped it, or wanted something else instead of its next step: then only
+    their key, or a call that they ask the model for, lets it go on.
+
+    A change of the plan that they accepted since is what became of their wish. Refusing one says
+    nothing but that it is not wanted.
+    """
+    if any(step.status is WorkStatus.CANCELLED for step in plan.steps):
+        return True
+    cards = (m for m in reversed(state.messages) if isinstance(m, CardMessage))
+    changed = False
+    for message in cards:
+        if message.card.plan_id != plan.plan_id:
+            continue
+        action = message.answer.action
+        if message.card.kind is CardKind.PLAN_CHANGE:
+            changed = changed or action == ACCEPT.action
+            continue
+        return action == STOP.action or (action == TELL.action and not changed)
+    return False
+
+
+_SHOWN = 50  # steps
+
+
+def plan_words(plan: Plan) -> str:
+    """The plan with ids, status and needs, one step a line."""
+    numbers = {step.step_id: str(n) for n, step in enumerate(plan.steps, start=1)}
+    done, total = plan.progress
+    lines = [
+        f'Plan {plan.plan_id} "{plan.name}", {plan.status.value}, {done} of {total} steps done.',
+        f"Goal: {one_line(plan.goal, 400)}",
+    ]
+    for number, step in enumerate(plan.steps[:_SHOWN], start=1):
+        needs = ", ".join(numbers[need] for need in step.depends_on)
+        behind = f" (after {needs})" if needs else ""
+        note = f" — {one_line(step.note, 120)}" if step.note else ""
+        lines.append(
+            f"{number}. {step.step_id} [{step.status.value}] {step.name}{behind}: "
+            f"{one_line(step.description, 200)}{note}"
+        )
+    if total > _SHOWN:
+        lines.append(f"… and {total - _SHOWN} more steps")
+    return "\n".join(lines)
+
+
+def tasks_words(tasks: tuple[Task, ...]) -> str:
+    """A list of tasks, one a line."""
+    return "\n".join(
+        f"{number}. {task.operation} {brief(canonical_json(task.args))} {task.description}".rstrip()
+        for number, task in enumerate(tasks, start=1)
+    )
+
+
+def end_idle_plan(store: Store, plan_id: str) -> None:
+    """The same for a plan that was changed from outside, unless it is worked on: then its work
+    does so. What kept a plan from being done may have been waived or dropped.
+    """
+    if store.state.work is not None and store.state.work.plan_id == plan_id:
+        return
+    plan = next(p for p in store.state.plans if p.plan_id == plan_id)
+    if plan.status is PlanStatus.FAILED and ended_status(plan) is PlanStatus.COMPLETED:
+        store.dispatch(PlanStatusChanged(plan_id=plan_id, status=PlanStatus.COMPLETED))
+    end_plan(store, plan_id)
+
+
+def end_plan(store: Store, plan_id: str) -> None:
+    """Mark a plan as completed or failed once nothing of it can go on."""
+    plan = next(p for p in store.state.plans if p.plan_id == plan_id)
+    status = ended_status(plan)
+    if status is not None and plan.status is not status and plan.status.may_run:
+        store.dispatch(PlanStatusChanged(plan_id=plan_id, status=status))

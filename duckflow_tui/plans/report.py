@@ -1,0 +1,150 @@
+"""The report on a step or on a list: counts are computed, the words are a model's (S2-20)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from duckflow_tui.agent.budget import BudgetEnd
+from duckflow_tui.goals.questions import LLMServices
+from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.llm.schema import ReportReply
+from duckflow_tui.plans.tasks import linked_tasks
+from duckflow_tui.state.base import Told, one_line
+from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
+from duckflow_tui.state.plan import Plan, Step, StepReport, Task
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.state.calls import OperationMessage
+
+
+async def reported(
+    parts: TurnParts,
+    plan: Plan,
+    step: Step,
+    log: tuple[OperationMessage, ...],
+    *,
+    cause: str = "",
+    told: Told | None = None,
+    said: str = "",
+    calls_before: int = 0,
+    duration_s: float = 0.0,
+) -> StepReport:
+    """The report on what ``log`` did of ``step``.
+
+    ``cause`` is why it was not done, ``told`` the same for the user; empty when it was: then what
+    the model ``said`` at its end is the summary, and a call is made only where it said nothing
+    (C19).
+    """
+    found = counts(log)
+    words = ReportReply(
+        status="failed" if cause else "completed",
+        summary="" if cause else said,
+        cause=cause,
+        next_action="",
+    )
+    if cause or not said.strip():
+        worded = await _words(parts, plan, step, log, cause)
+        if worded is not None and worded.cause.strip():
+            told = None
+        words = worded or words
+    status = words.status
+    if cause:
+        status = "partial" if has_done_some(log, parts.specs()) else "failed"
+    now = plan_step(parts, step)
+    return StepReport(
+        report_id=parts.ids("report"),
+        plan_id=plan.plan_id,
+        step_id=step.step_id,
+        step_name=step.name,
+        status=status,
+        summary=words.summary,
+        cause=words.cause or cause,
+        told=told,
+        next_action=words.next_action,
+        **found,
+        llm_calls=max(now.calls - calls_before, 0),
+        duration_s=duration_s,
+        files_changed=changed_files(log),
+    )
+
+
+def plan_step(parts: TurnParts, step: Step) -> Step:
+    """The step as the state has it now; itself where it is of no plan."""
+    plans = parts.store.state.plans
+    return next((s for p in plans if (s := p.step(step.step_id)) is not None), step)
+
+
+async def _words(
+    parts: TurnParts, plan: Plan, step: Step, log: tuple[OperationMessage, ...], cause: str
+) -> ReportReply | None:
+    """The model's words on the log; None when they could not be had, which is shown."""
+    try:
+        return await LLMServices(parts).report(plan, step, log, counts(log), cause=cause)
+    except (LlmError, Unreadable) as error:
+        reason = one_line(str(error), 200)
+        parts.notices.warn("work.no_report", step_id=step.step_id, reason=reason)
+        return None
+    except BudgetEnd:
+        return None  # the card, or the notice, has shown it
+
+
+_RAN: Final = (Outcome.OK, Outcome.ERROR)
+
+_REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED, Outcome.DENIED)
+
+
+def counts(log: Sequence[OperationMessage]) -> dict[str, int]:
+    """Operations that went well, that failed, that were refused, and those that did not run."""
+    ran = [m for m in log if m.result.outcome in _RAN]
+    good = sum(m.result.went_well for m in ran)
+    refused = sum(m.result.outcome in _REFUSED for m in log)
+    return {
+        "succeeded": good,
+        "failed": len(ran) - good,
+        "refused": refused,
+        "skipped": len(log) - len(ran) - refused,
+    }
+
+
+def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:
+    """Whether a call did a part of the work: to have read something is none."""
+    reads = {spec.name for spec in specs if spec.effect is Effect.READ}
+    return any(m.result.went_well and m.operation not in reads for m in log)
+
+
+def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
+    """Paths that the calls changed, in the order of their first change."""
+    paths = (change.target or change.path for m in log for change in m.result.changes)
+    return tuple(dict.fromkeys(paths))
+
+
+def report_words(report: StepReport) -> str:
+    """A report for the model."""
+    lines = [
+        f'Report on step {report.step_id} "{report.step_name}": {report.status}. '
+        f"{report.succeeded} operations went well, {report.failed} failed, "
+        f"{report.refused} were refused, {report.skipped} did not run."
+    ]
+    if report.summary:
+        lines.append(one_line(report.summary, 1000))
+    if report.status != "completed" and report.cause:
+        lines.append(f"Cause: {one_line(report.cause, 500)}")
+    if report.files_changed:
+        lines.append(f"Files changed: {', '.join(report.files_changed[:30])}")
+    if report.next_action:
+        lines.append(f"Suggested next: {one_line(report.next_action, 300)}")
+    return "\n".join(lines)
+
+
+def is_independent(tasks: tuple[Task, ...]) -> bool:
+    """Whether no task needs what another gives."""
+    return not any(task.depends_on or linked_tasks(task.args) for task in tasks)
+
+
+def result_line(message: OperationMessage) -> str:
+    """How a call ended, on one line."""
+    result = message.result
+    text = one_line(result.text, 200)
+    return text if result.outcome is Outcome.OK else f"{result.outcome.value}: {text}"

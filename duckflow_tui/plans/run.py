@@ -1,0 +1,484 @@
+"""One run of an approved plan: its steps as they become ready, until it is done or asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+
+from duckflow_tui.agent.dispatch import interrupted_at
+from duckflow_tui.plans.propose import end_plan, held_back, let_go
+from duckflow_tui.plans.report import is_independent, reported, result_line
+from duckflow_tui.plans.step import StepRun
+from duckflow_tui.plans.tasks import LinkFault, call_of
+from duckflow_tui.state.base import StateError, one_line
+from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.gates import (
+    GO_ON,
+    RETRY,
+    SKIP,
+    STOP,
+    SUGGESTED,
+    TELL,
+    Card,
+    CardAnswer,
+    CardKind,
+    CardOption,
+)
+from duckflow_tui.state.plan import (
+    ExecutionMode,
+    Plan,
+    ReportMessage,
+    RunMode,
+    Step,
+    StepReport,
+    Task,
+    WorkInfo,
+    WorkStatus,
+    ready_steps,
+)
+from duckflow_tui.state.plan_events import (
+    ReportAdded,
+    StepBreakSet,
+    StepChanged,
+    WorkFinished,
+    WorkProgressed,
+    WorkStarted,
+)
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import Job, Spawn, TurnParts
+    from duckflow_tui.agent.steering import TurnControl
+    from duckflow_tui.state.calls import OperationMessage
+    from duckflow_tui.state.store import Store
+
+WorkEnd = Literal["completed", "failed", "waiting"]
+
+
+_LEAD: Final = 16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
+
+
+@dataclass(slots=True)
+class PlanResult:
+    """What came of a run: the reports, and what the user wants instead of going on."""
+
+    outcome: WorkEnd = "completed"
+    reports: list[StepReport] = field(default_factory=list[StepReport])
+    wish: str = ""  # the user's words, or the suggestion the user took
+
+
+class PlanRun:
+    """Runs once. ``only`` names one step to run; without it every step that becomes ready."""
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        control: TurnControl,
+        plan: Plan,
+        only: str = "",
+    ) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._control = control
+        self._plan_id = plan.plan_id
+        self._only = only
+        self._work_id = parts.ids("work")
+        self._allowed = ""  # the step whose breakpoint the user has let pass
+        self._stopped = False  # the user has said in the newest step that it ends here
+        self._wish = ""  # and what they want instead
+
+    @property
+    def _plan(self) -> Plan:
+        return next(p for p in self._store.state.plans if p.plan_id == self._plan_id)
+
+    async def run(self) -> PlanResult:
+        """Raises CancelledError after the step in hand was marked as stopped."""
+        result = PlanResult()
+        self._store.dispatch(
+            WorkStarted(
+                work=WorkInfo(
+                    work_id=self._work_id,
+                    plan_id=self._plan_id,
+                    limit=self._parts.limits.max_steps,
+                    started_at=self._store.clock.now(),
+                )
+            )
+        )
+        goes_on = await self._take_up(result)
+        while goes_on:
+            await self._control.safe_point()
+            # Only now: during a pause the user may have changed what comes next.
+            step = self._next()
+            if step is None:
+                if not (held := self._ready()):
+                    break
+                step_ids = frozenset(s.step_id for s in held)
+                await let_go(self._store, self._plan_id, step_ids)
+                continue
+            if step.break_before and self._allowed != step.step_id:
+                if not await self._past_breakpoint(step):
+                    result.outcome = "waiting"
+                    break
+                continue
+            report = await self._step(step)
+            result.reports.append(report)
+            if not await self._goes_on(report, result):
+                break
+        end_plan(self._store, self._plan_id)
+        self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=result.outcome))
+        return result
+
+    async def _take_up(self, result: PlanResult) -> bool:
+        """Ask again what was being asked when an earlier process ended; whether to go on."""
+        before = self._store.state.interrupted
+        report = before.report if before is not None else None
+        if report is None or report.plan_id != self._plan_id:
+            return True
+        await self._control.safe_point()
+        result.reports.append(report)
+        return await self._goes_on(report, result)
+
+    def _ready(self) -> tuple[Step, ...]:
+        ready = ready_steps(self._plan)
+        return tuple(s for s in ready if not self._only or s.step_id == self._only)
+
+    def _next(self) -> Step | None:
+        """The first that may begin and that no open question holds back."""
+        held = held_back(self._store.state, self._plan_id)
+        return next((step for step in self._ready() if step.step_id not in held), None)
+
+    async def _step(self, step: Step) -> StepReport:
+        mode = self._mode(step)
+        self._store.dispatch(
+            WorkProgressed(
+                work_id=self._work_id,
+                step_id=step.step_id,
+                mode=mode,
+                loop=0,
+                limit=self._parts.limits.max_steps,
+            )
+        )
+        run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode)
+        report = await run.run()
+        self._stopped, self._wish = run.stopped, run.wish
+        return report
+
+    def _mode(self, step: Step) -> ExecutionMode:
+        """The setting's way; ``auto`` takes a list where there is one whose tasks need nothing
+        of each other, or where the user goes step by step and so sees it beforehand (C9).
+        """
+        if interrupted_at(self._store.state, step.step_id) and step.mode is not None:
+            return step.mode
+        wanted = self._parts.execution
+        if wanted != "auto":
+            return wanted
+        tasks = tuple(task for task in step.task_list if task.status.is_open)
+        if tasks:
+            return "tasklist" if is_independent(tasks) else "adaptive"
+        return "tasklist" if self._plan.run is RunMode.STEP else "adaptive"
+
+    async def _past_breakpoint(self, step: Step) -> bool:
+        answer = await self._ask(CardKind.BREAKPOINT, step.step_id, step.step_id, (GO_ON, STOP))
+        if answer.action != GO_ON.action:
+            return False
+        self._allowed = step.step_id
+        if self._plan.step(step.step_id) is not None:  # not dropped while the card was open
+            event = StepBreakSet(plan_id=self._plan_id, step_id=step.step_id, on=False)
+            self._store.dispatch(event)
+        return True
+
+    async def _goes_on(self, report: StepReport, result: PlanResult) -> bool:
+        """Whether to take up the next step; asks where that is the user's to say."""
+        if self._stopped:
+            result.outcome, result.wish = "waiting", self._wish
+            return False
+        plan = self._plan
+        failed = report.status != "completed"
+        if failed:
+            result.outcome = "failed"
+        if self._only and not failed:
+            return False
+        if not failed and (plan.run is RunMode.ALL or not ready_steps(plan)):
+            return True
+        options: list[CardOption] = []
+        if failed:
+            options += [RETRY, SKIP]
+        elif self._ready():
+            options.append(GO_ON)
+        options.append(STOP)
+        goes_on = GO_ON in options and _names(report.next_action, self._ready()[0])
+        if report.next_action and not goes_on:
+            label = one_line(report.next_action, 200)
+            options.append(SUGGESTED.model_copy(update={"label": label}))
+        options.append(TELL)
+        answer = await self._ask(
+            CardKind.REPORT, report.report_id, report.step_id, tuple(options), report
+        )
+        return await self._answered(answer, report, result)
+
+    async def _answered(self, answer: CardAnswer, report: StepReport, result: PlanResult) -> bool:
+        match answer.action:
+            case GO_ON.action:
+                return True
+            case RETRY.action:
+                await self._tell(report.step_id, answer.text)
+                self._reopen(report.step_id, WorkStatus.PENDING)
+            case SKIP.action:
+                self._reopen(report.step_id, WorkStatus.SKIPPED)
+            case _:
+                if answer.action == SUGGESTED.action:
+                    result.wish = report.next_action
+                elif answer.action == TELL.action:
+                    result.wish = answer.text
+                if result.outcome == "completed" or result.wish:
+                    result.outcome = "waiting"
+                return False
+        result.outcome = "completed"
+        return not (self._only and answer.action == SKIP.action)
+
+    async def _tell(self, step_id: str, text: str) -> None:
+        """What the user says to a step is in its own thread, where its next run reads it."""
+        if text.strip():
+            message = UserMessage(
+                message_id=self._parts.ids("msg"),
+                text=text,
+                step_id=step_id,
+                at=self._store.clock.now(),
+            )
+            await self._store.commit(UserMessageAdded(message=message))
+
+    def _reopen(self, step_id: str, status: WorkStatus) -> None:
+        if self._plan.step(step_id) is None:
+            return  # the user dropped it while the card was open
+        self._store.dispatch(
+            StepChanged(
+                plan_id=self._plan_id,
+                step_id=step_id,
+                status=status,
+                at=self._store.clock.now(),
+            )
+        )
+
+    async def _ask(
+        self,
+        kind: CardKind,
+        subject: str,
+        step_id: str,
+        options: tuple[CardOption, ...],
+        report: StepReport | None = None,
+    ) -> CardAnswer:
+        return await self._parts.cards.ask(
+            Card(
+                card_id=self._parts.ids("card"),
+                kind=kind,
+                subject=subject,
+                options=options,
+                plan_id=self._plan_id,
+                step_id=step_id,
+                report=report,
+                opened_at=self._store.clock.now(),
+            )
+        )
+
+
+def _names(suggestion: str, step: Step) -> bool:
+    """Whether a suggestion says no more than to do this step."""
+    said, name = one_line(suggestion, 400).casefold(), one_line(step.name, 200).casefold()
+    before, found, after = said.partition(name)
+    return bool(found) and len(f"{before}{after}".strip()) <= _LEAD
+
+
+T = TypeVar("T")
+
+
+class WorkStopped(Exception):
+    """The work was stopped; what it had done stays. ``by_model``: by a call of task_loop.stop."""
+
+    def __init__(self, *, by_model: bool = False) -> None:
+        super().__init__("by the model" if by_model else "")
+        self.by_model = by_model
+
+
+class WorkBroke(Exception):
+    """The work ended by a fault of the app, which whoever spawned it shows."""
+
+
+class _Piece(Generic[T]):
+    def __init__(self, body: Coroutine[Any, Any, T]) -> None:
+        self.body = body
+        self.ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.job: Job | None = None
+        self.by_model = False  # who stopped it
+        self.begun = False  # its job has taken its first step
+
+
+class TaskLoop:
+    """Takes one piece of work, runs it as a job of the group ``task``, and tells who waits.
+
+    Neither side takes the other down: a piece that breaks raises in its own job, and who waits
+    gets ``WorkBroke``; a wait that is cancelled stops the piece and lets it lay its work down.
+    """
+
+    def __init__(self, store: Store, spawn: Spawn) -> None:
+        self._store = store
+        self._spawn = spawn
+        self._piece: _Piece[Any] | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether a piece of work has not ended."""
+        return self._piece is not None
+
+    async def run(self, body: Coroutine[Any, Any, T]) -> T:
+        """The result of the work.
+
+        Raises WorkStopped, WorkBroke, and StateError while another piece goes on.
+        """
+        if self._piece is not None:
+            body.close()
+            raise StateError("other work goes on; there is one writer at a time")
+        piece = self._piece = _Piece(body)
+        piece.job = self._spawn(self._carry(piece), "task")
+        try:
+            return await asyncio.shield(piece.ended)
+        except asyncio.CancelledError:
+            if piece.ended.done():
+                raise
+            if not piece.begun:  # a job that is cancelled now never begins, and tells nobody
+                piece.job.cancel()
+                piece.body.close()
+                self._piece = None
+                raise
+            self.stop()
+            while not piece.ended.done():
+                try:
+                    await asyncio.wait({piece.ended})
+                except asyncio.CancelledError:
+                    self.stop()  # asked again: it need not be gentle any more
+            raise
+
+    def stop(self, *, by_model: bool = False) -> None:
+        """End the work now. Who waits for it gets WorkStopped."""
+        piece = self._piece
+        if piece is not None and piece.job is not None:
+            piece.by_model = by_model
+            # Behind the job's first step, without which it could not say that it was stopped.
+            asyncio.get_running_loop().call_soon(piece.job.cancel)
+
+    async def _carry(self, piece: _Piece[T]) -> None:
+        piece.begun = True
+        try:
+            result = await piece.body
+        except asyncio.CancelledError:
+            self._lay_down("stopped")
+            self._tell(piece, WorkStopped(by_model=piece.by_model))
+            raise
+        except Exception as error:
+            self._lay_down("failed")
+            self._tell(piece, WorkBroke(repr(error)))
+            raise
+        self._piece = None
+        if not piece.ended.done():
+            piece.ended.set_result(result)
+
+    def _tell(self, piece: _Piece[Any], error: Exception) -> None:
+        self._piece = None
+        if not piece.ended.done():
+            piece.ended.set_exception(error)
+            piece.ended.exception()  # whoever waited may be gone; that is no news for the log
+
+    def _lay_down(self, outcome: Literal["failed", "stopped"]) -> None:
+        work = self._store.state.work
+        if work is not None:
+            self._store.dispatch(WorkFinished(work_id=work.work_id, outcome=outcome))
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    """What came of the tasks, in words for the model, and how many went well."""
+
+    text: str
+    succeeded: int
+    total: int
+
+
+class ListRun:
+    """Runs once; its calls are a thread of their own under the work's id."""
+
+    def __init__(self, parts: TurnParts, control: TurnControl, tasks: tuple[Task, ...]) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._control = control
+        self._tasks = tasks
+        self._work_id = parts.ids("work")
+        self._log: list[OperationMessage] = []
+
+    async def run(self) -> ListResult:
+        """Every task's result in full, as the model needs it to answer."""
+        total = len(self._tasks)
+        self._store.dispatch(
+            WorkStarted(
+                work=WorkInfo(
+                    work_id=self._work_id,
+                    mode="tasklist",
+                    limit=total,
+                    started_at=self._store.clock.now(),
+                )
+            )
+        )
+        started = self._store.clock.monotonic()
+        lines: list[str] = []
+        results: dict[str, str] = {}
+        failure = ""
+        for number, task in enumerate(self._tasks, start=1):
+            if failure:
+                lines.append(f"{number}. {task.operation}: not run, because task {failure} failed")
+                continue
+            await self._control.safe_point()
+            self._store.dispatch(
+                WorkProgressed(work_id=self._work_id, mode="tasklist", loop=number, limit=total)
+            )
+            good, text = await self._one(task, results)
+            lines.append(f"{number}. {task.operation}: {text}")
+            if good:
+                results[task.task_id] = text
+            else:
+                failure = str(number)
+        cause = lines[int(failure) - 1] if failure else ""
+        duration = self._store.clock.monotonic() - started
+        await self._report(cause, duration)
+        outcome = "failed" if failure else "completed"
+        self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=outcome))
+        return ListResult("\n\n".join(lines), len(results), total)
+
+    async def _report(self, cause: str, duration_s: float) -> None:
+        """What came of the list, in words for the user; the model has the results (S2-10)."""
+        request = self._store.state.objective
+        asked = one_line(request.original_query, 200) if request else ""
+        step = Step(step_id=self._work_id, name=asked or "list", task_list=self._tasks)
+        plan = Plan(plan_id=self._work_id, name=step.name, goal=asked, steps=(step,))
+        report = await reported(
+            self._parts, plan, step, tuple(self._log), cause=cause, duration_s=duration_s
+        )
+        await self._store.commit(
+            ReportAdded(
+                message=ReportMessage(
+                    message_id=self._parts.ids("msg"),
+                    report=report,
+                    step_id=self._work_id,
+                    at=self._store.clock.now(),
+                )
+            )
+        )
+
+    async def _one(self, task: Task, results: dict[str, str]) -> tuple[bool, str]:
+        try:
+            action = call_of(task, results, self._parts.ids, "part of the list of tasks")
+        except LinkFault as fault:
+            return False, str(fault)
+        message = await self._parts.caller.call(action, step_id=self._work_id)
+        self._log.append(message)
+        if message.result.went_well:
+            return True, message.result.text
+        return False, result_line(message)

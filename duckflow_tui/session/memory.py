@@ -1,0 +1,433 @@
+"""The memory of a project: a Markdown file of the user's, and the counts beside it (S4-9)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, cast
+
+from duckflow_tui.prompting.layers import LongMemory
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.session.drafts import draft_in
+from duckflow_tui.state.base import Clock, digest
+from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
+
+LARGEST: Final = 64 * 1024  # bytes of the notes
+
+_COUNTS: Final = ("total_files", "successful_operations", "total_conversations")
+
+_MOST: Final = 10**12  # of a count
+
+_NAME: Final = 40  # characters of the folder's name
+
+_IN_PROMPT: Final = 5  # lines of a kind
+
+
+_T = TypeVar("_T")
+
+
+class ProjectMemory:
+    """One for a session. A project is its folder's real path; ``redact`` takes secrets out."""
+
+    def __init__(
+        self,
+        folder: Path,
+        workspace: Path,
+        words: MemoryWords,
+        clock: Clock,
+        redact: Callable[[str], str],
+        *,
+        already: Mapping[str, int] | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        """``already`` are the counts that a resumed session brings with it: the totals hold them,
+        and prompts count the session by itself.
+        """
+        real = os.path.realpath(workspace)
+        shown = re.sub(r"[^\w.-]+", "-", Path(real).name).strip("-.")[:_NAME] or "project"
+        self._name = f"{shown}-{digest(os.fsencode(real))[:12]}"
+        self._path = folder / f"{self._name}.md"
+        self._files = SmallFiles(folder, disk)
+        self._words = words
+        self._clock = clock
+        self._redact = redact
+        self._already = already or {}
+        self._changing = asyncio.Lock()
+        self.known = LongMemory()  # what prompts are told; read at start and after each change
+
+    @property
+    def path(self) -> str:
+        """The file of the notes; it need not be there."""
+        return str(self._path)
+
+    def load(self) -> None:
+        """Read notes and counts for the prompts; what cannot be read is not told."""
+        try:
+            raw = self._files.read(self._path.name, LARGEST)
+        except OSError:
+            raw = None
+        text = "" if raw is None or b"\0" in raw else decoded(raw[:LARGEST])
+        self.known = self._known_from(text)
+
+    async def lines(self) -> tuple[MemoryLine, ...]:
+        """Every line of the file, also those of the user's own sections. Raises MemoryFault."""
+        return memory_lines(await self._text(), self._words)
+
+    async def text(self) -> str:
+        """The file as it can be shown, empty without one. Raises MemoryFault."""
+        return readable(await self._text())
+
+    def redacted(self, text: str) -> str:
+        """The text without known secrets: the user may have written some by hand."""
+        return self._redact(text)
+
+    async def check(self, text: str) -> None:
+        """Raise MemoryFault for what may not, or need not, be noted."""
+        self._check(text, await self._text())
+
+    async def remember(self, text: str, kind: MemoryKind) -> None:
+        """Note a line under today's date; what else the file holds stays byte for byte."""
+        said = " ".join(text.split())
+
+        def change(old: str) -> str:
+            self._check(text, old)
+            return with_line(old, kind, said, self._today(), self._words)
+
+        await self._change(change)
+
+    async def forget(self, line: MemoryLine) -> None:
+        """Take a line out, as it was shown; another one is never taken. Raises MemoryFault."""
+
+        def change(old: str) -> str:
+            new = without_line(old, line)
+            if new is None:
+                raise MemoryFault("gone")
+            return new
+
+        await self._change(change)
+
+    async def begin(self) -> None:
+        """Make the file where there is none yet, so that it can be edited."""
+        await self._change(lambda old: old if old.strip() else fresh(self._words))
+
+    async def reread(self) -> None:
+        """The user may have edited it: tell prompts what it says now."""
+        await asyncio.to_thread(self.load)
+
+    async def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add what a session did to the totals; a disk that refuses costs only the counts."""
+        if any(counts.values()):
+            await asyncio.to_thread(self._add_counts, counts)
+
+    # --- the notes ---------------------------------------------------------------------------
+
+    def _check(self, text: str, notes: str) -> None:
+        check_words(text)
+        if self._redact(text) != text:
+            raise MemoryFault("secret")
+        if any(same(line.text, text) for line in memory_lines(notes, self._words)):
+            raise MemoryFault("known")
+
+    async def _text(self) -> str:
+        return await self._tried(lambda: self._whole(self._files.read(self._path.name, LARGEST)))
+
+    async def _change(self, change: Callable[[str], str]) -> None:
+        async with self._changing:
+            await self._tried(lambda: self._changed(change))
+
+    def _changed(self, change: Callable[[str], str]) -> None:
+        with self._files.changing() as folder:
+            raw = self._files.read_within(folder, self._path.name, LARGEST)
+            new = encoded(change(self._whole(raw)))
+            if len(new) > LARGEST:
+                raise MemoryFault("full")
+            if new != raw:
+                self._files.replace(folder, self._path.name, new)
+        self.load()
+
+    async def _tried(self, work: Callable[[], _T]) -> _T:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            raise MemoryFault("disk", error.strerror or str(error)) from error
+
+    def _whole(self, raw: bytes | None) -> str:
+        if raw is None:
+            return ""
+        if len(raw) > LARGEST:
+            raise MemoryFault("full")
+        if b"\0" in raw:  # UTF-16, or no text at all
+            raise MemoryFault("not_text")
+        return decoded(raw)
+
+    def _known_from(self, text: str) -> LongMemory:
+        """The newest lines first; what an earlier session did is marked with how it ended."""
+        lines = sorted(
+            (line for line in memory_lines(text, self._words) if line.kind is not None),
+            key=lambda line: (line.on, line.number),
+            reverse=True,
+        )
+        wishes = [line.text for line in lines if line.kind == "preference"]
+        learned = [f"{line.kind}: {line.text}" for line in lines if line.kind != "preference"]
+        totals = self._counts()
+        counts = {key: max(totals[key] - self._already.get(key, 0), 0) for key in _COUNTS}
+        return LongMemory(
+            total_files=counts["total_files"],
+            successful_operations=counts["successful_operations"],
+            total_conversations=counts["total_conversations"],
+            user_settings=tuple(map(self._redact, wishes[:_IN_PROMPT])),
+            learned_patterns=tuple(map(self._redact, learned[:_IN_PROMPT])),
+        )
+
+    def _today(self) -> str:
+        return datetime.fromtimestamp(self._clock.now()).strftime("%Y-%m-%d")
+
+    # --- the counts --------------------------------------------------------------------------
+
+    @property
+    def _counts_name(self) -> str:
+        return f"{self._name}.json"
+
+    def _counts(self) -> dict[str, int]:
+        try:
+            return _numbers(self._files.read(self._counts_name, LARGEST))
+        except OSError:
+            return _numbers(None)
+
+    def _add_counts(self, counts: Mapping[str, int]) -> None:
+        try:
+            with self._files.changing() as folder:
+                old = _numbers(self._files.read_within(folder, self._counts_name, LARGEST))
+                new = {key: min(old[key] + counts.get(key, 0), _MOST) for key in _COUNTS}
+                self._files.replace(folder, self._counts_name, json.dumps(new).encode())
+        except OSError:
+            return
+
+
+def _numbers(raw: bytes | None) -> dict[str, int]:
+    """The counts of a file; what is no count is 0."""
+    try:
+        data: object = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        data = {}
+    table = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    found = {key: table.get(key) for key in _COUNTS}
+    return {
+        key: value if type(value) is int and 0 <= value <= _MOST else 0
+        for key, value in found.items()
+    }
+
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class SmallFiles:
+    """A folder of the app, mode 0700, its files 0600. No link is followed. Raises OSError."""
+
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+        self._folder = folder
+        self._disk = disk or Disk()
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """At most ``limit`` bytes and one more, which says that there is more; None without it."""
+        try:
+            folder = os.open(self._folder, _FOLDER)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._read(folder, name, limit)
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def changing(self) -> Generator[int]:
+        """The folder, made where it lacks, with no other process of ours changing it meanwhile."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.open(self._folder, _FOLDER)
+        try:
+            if stat.S_IMODE(os.fstat(folder).st_mode) != 0o700:
+                os.fchmod(folder, 0o700)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield folder
+        finally:
+            os.close(folder)
+
+    def replace(self, folder: int, name: str, data: bytes) -> None:
+        """Give the file this content, wholly or not at all; ``folder`` is that of ``changing``."""
+        with draft_in(self._disk, folder) as draft:
+            draft.write(data)
+            draft.become(folder, name)
+        self._disk.sync_directory(folder)
+
+    def read_within(self, folder: int, name: str, limit: int) -> bytes | None:
+        """``read`` while the folder is held by ``changing``."""
+        return self._read(folder, name, limit)
+
+    def _read(self, folder: int, name: str, limit: int) -> bytes | None:
+        try:
+            file = os.open(name, _FILE, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(file, "rb") as source:
+            if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "is no regular file", name)
+            return source.read(limit + 1)
+
+
+KINDS: Final[tuple[MemoryKind, ...]] = ("worked", "failed", "preference")
+
+
+# Each is matched at the start of a row only: the file may hold one line of 64 KB.
+_HEADING: Final = re.compile(r"#{1,6}[ \t]+")
+
+_BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
+
+_DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ \t]*[:：]?[ \t]+")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWords:
+    """What a new file says. ``known`` are the headings of every language, in lower case."""
+
+    title: str
+    note: str  # how the file may be used
+    headings: Mapping[MemoryKind, str]
+    known: Mapping[str, MemoryKind]
+
+
+def decoded(raw: bytes) -> str:
+    """The text; bytes that are no UTF-8 come through ``encoded`` as they were."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of such a text."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def readable(text: str) -> str:
+    """The text as it can be shown: a byte that is no UTF-8 becomes a question mark of its own."""
+    return encoded(text).decode("utf-8", "replace")
+
+
+def memory_lines(text: str, words: MemoryWords) -> tuple[MemoryLine, ...]:
+    """Every line that says something: not the headings, blank lines and comments."""
+    return tuple(_said(text.split("\n"), words))
+
+
+def _said(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
+    kind: MemoryKind | None = None
+    for number, row, place in _seen(rows):
+        if place != "text":
+            continue
+        heading = _heading(row)
+        if heading is not None:
+            kind = words.known.get(heading)
+            continue
+        bullet = _BULLET.match(f"{row} ")
+        row = row[bullet.end() :].strip() if bullet else row
+        day = _DAY.match(row)
+        said = row[day.end() :] if day else row
+        if said:
+            on = day.group(1) if day else ""
+            yield MemoryLine(number, kind, readable(said), on, rows[number])
+
+
+def _seen(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment", "closed"]]]:
+    """Every row without blanks around it, and whether it is part of a comment or ends one."""
+    hidden = False
+    for number, raw in enumerate(rows):
+        row = raw.removeprefix("\ufeff").strip()
+        if hidden or row.startswith("<!--"):
+            hidden = "-->" not in row
+            yield number, row, "comment" if hidden else "closed"
+        else:
+            yield number, row, "text"
+
+
+def _heading(row: str) -> str | None:
+    """What a heading says, in lower case; None for any other row."""
+    start = _HEADING.match(row)
+    return None if start is None else row[start.end() :].rstrip(" \t#").strip().casefold()
+
+
+def with_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWords) -> str:
+    """The text with one line more, the last of its section; a section that lacks is added, before
+    a comment that never ends.
+    """
+    text = text if text.strip() else fresh(words)
+    end = "\r\n" if "\r\n" in text else "\n"
+    line = f"- {on} {said}"
+    rows = text.split("\n")
+    at = _end_of_section(rows, kind, words)
+    if at is None:
+        open_from = _unfinished_comment(rows)
+        rest = "\n".join(rows[open_from:])
+        text = text[: len(text) - len(rest)]
+        if text:
+            text += "" if text.endswith("\n") else end
+            text += "" if text.endswith(end * 2) else end
+        rest = f"{end}{rest}" if rest else ""
+        return f"{text}## {words.headings[kind]}{end}{line}{end}{rest}"
+    if at == len(rows):  # behind a last line that has no end
+        return f"{text}{end}{line}"
+    return "\n".join([*rows[:at], f"{line}{end[:-1]}", *rows[at:]])
+
+
+def without_line(text: str, line: MemoryLine) -> str | None:
+    """The text without that line, wherever it stands now; None when it is not there."""
+    rows = text.split("\n")
+    number = line.number
+    if number >= len(rows) or rows[number] != line.raw:
+        if line.raw not in rows:
+            return None
+        number = rows.index(line.raw)
+    if number == len(rows) - 1:
+        rows[number] = ""  # what ended the line before stays
+    else:
+        del rows[number]
+    return "\n".join(rows)
+
+
+def fresh(words: MemoryWords) -> str:
+    """A file without a line yet."""
+    sections = [f"## {words.headings[kind]}\n" for kind in KINDS]
+    return "\n".join([f"# {words.title}\n", f"<!-- {words.note} -->\n", *sections])
+
+
+def _end_of_section(rows: list[str], kind: MemoryKind, words: MemoryWords) -> int | None:
+    """The row behind the last one of the section that is not blank; None without a section."""
+    at: int | None = None
+    inside = False
+    for number, row, place in _seen(rows):
+        heading = _heading(row) if place == "text" else None
+        if heading is not None:
+            if inside:
+                break
+            inside = words.known.get(heading) == kind
+        if inside and row and place != "comment":
+            at = number + 1
+    return at
+
+
+def _unfinished_comment(rows: list[str]) -> int:
+    """The row where a comment begins that never ends; behind the last one where there is none."""
+    start = len(rows)
+    for number, _, place in _seen(rows):
+        if place != "comment":
+            start = len(rows)
+        elif start == len(rows):
+            start = number
+    return start

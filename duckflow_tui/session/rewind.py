@@ -1,0 +1,453 @@
+"""Where a conversation can go back to, how things stood there, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from duckflow_tui.agent.parts import TurnParts
+from duckflow_tui.session import rewind
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import ELLIPSIS, one_line
+from duckflow_tui.state.calls import OperationMessage, RunningOperation
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
+    Level,
+    Message,
+    NoticeMessage,
+    UserMessage,
+)
+from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
+from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
+from duckflow_tui.state.rewind import (
+    ConversationRewound,
+    RewindUndone,
+    SessionForked,
+    Standing,
+    can_be_undone,
+)
+from duckflow_tui.state.turn import TurnSummary
+from duckflow_tui.tools.undo import UndoReport, last_changed
+
+NAMED: Final = 6  # files that are told by name
+
+_NOT_DONE: Final = "the conversation went back to before it was done"
+
+_STILL_RAN: Final = (
+    "It still ran where this session was forked. What it did is not known here: look before you "
+    "rely on it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A message of the user that the conversation can go back to before."""
+
+    message_id: str
+    text: str
+    at: float  # seconds since the epoch
+    aside: bool
+    messages: int  # that are behind it, of the user and of the model
+    _log: list[FileChange] = field(default_factory=list[FileChange], repr=False)  # newest first
+    _count: int = 0  # of them that are behind it
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """What was done to files since and was not undone, oldest first."""
+        return tuple(reversed(self._log[: self._count]))
+
+    @property
+    def files(self) -> int:
+        """How many files that are."""
+        return len({change.path for change in self._log[: self._count]})
+
+
+def points(state: AgentState) -> list[Point]:
+    """The user's messages, the newest first."""
+    found: list[Point] = []
+    log: list[FileChange] = []
+    said = 0
+    for message in reversed(state.messages):
+        if isinstance(message, OperationMessage):
+            if message.call_id not in state.undone_calls:
+                log += reversed(message.result.changes)
+            continue
+        said += isinstance(message, (UserMessage, AssistantMessage))
+        if isinstance(message, UserMessage) and not message.step_id:
+            point = Point(
+                message.message_id, message.text, message.at, message.aside, said, log, len(log)
+            )
+            found.append(point)
+    return found
+
+
+def point_at(state: AgentState, message_id: str) -> Point | None:
+    """The message of that id; None when the conversation has none such."""
+    return next((p for p in points(state) if p.message_id == message_id), None)
+
+
+def standing_at(past: AgentState, now: AgentState, plans: Sequence[Plan]) -> Standing:
+    """How things stood then, with ``plans`` as they are laid down. Of files that changed since,
+    nothing that was read holds any more.
+    """
+    standing = Standing.of(past)
+    same = {p: sha for p, sha in past.files_read.items() if now.files_read.get(p) == sha}
+    update: dict[str, object] = {"files_read": same, "plans": tuple(plans)}
+    if past.turn is not None:
+        update |= {"phase": Phase.IDLE, "status": Status.SUCCESS, "status_detail": ""}
+    return standing.model_copy(update=update)
+
+
+def laid_plans(past: AgentState) -> tuple[Plan, ...]:
+    """The plans of then; what was in the middle of its work is not any more."""
+    if past.turn is None:
+        return past.plans
+    return tuple(
+        plan.model_copy(update={"steps": tuple(_laid(step) for step in plan.steps)})
+        for plan in past.plans
+    )
+
+
+def _laid(step: Step) -> Step:
+    if step.status is not WorkStatus.IN_PROGRESS:
+        return step
+
+    def task(old: Task) -> Task:
+        if old.status is not WorkStatus.IN_PROGRESS:
+            return old
+        return old.model_copy(update={"status": WorkStatus.CANCELLED, "result": _NOT_DONE})
+
+    update = {
+        "status": WorkStatus.CANCELLED,
+        "note": _NOT_DONE,
+        "started_at": None,
+        "task_list": tuple(task(t) for t in step.task_list),
+    }
+    return step.model_copy(update=update)
+
+
+def stopped_turn(past: AgentState, at: float) -> TurnSummary | None:
+    """The turn that ran then, as if it had been stopped there."""
+    turn, usage = past.turn, past.usage
+    if turn is None:
+        return None
+    return TurnSummary(
+        turn_id=turn.turn_id,
+        outcome="stopped",
+        llm_calls=usage.calls - turn.calls_before,
+        tokens=usage.tokens_in + usage.tokens_out - turn.tokens_before,
+        duration_s=max(at - turn.started_at - turn.away_s, 0.0),
+    )
+
+
+def carried(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage, ...]:
+    """What came of the calls that ran then; of those that still run, that nothing is known."""
+    ended = {m.call_id: m for m in now if isinstance(m, OperationMessage)}
+    return tuple(ended.get(call.call_id) or _unknown(call) for call in past.running)
+
+
+def _unknown(call: RunningOperation) -> OperationMessage:
+    return OperationMessage(
+        call_id=call.call_id,
+        operation=call.operation,
+        args=call.args,
+        reasoning=call.reasoning,
+        intent=call.intent,
+        result=OperationResult(outcome=Outcome.STOPPED, text=_STILL_RAN),
+        step_id=call.step_id,
+        by_user=call.by_user,
+        at=call.at,
+    )
+
+
+def file_names(changes: Iterable[FileChange]) -> str:
+    """The files of these changes, the first by name."""
+    paths = list(dict.fromkeys(change.target or change.path for change in changes))
+    named = ", ".join(one_line(path, 200) for path in paths[:NAMED])
+    return named if len(paths) <= NAMED else f"{named}, {ELLIPSIS} (+{len(paths) - NAMED})"
+
+
+def new_plans(past: AgentState, now: AgentState) -> tuple[str, ...]:
+    """The names of plans that there were not yet."""
+    known = {plan.plan_id for plan in past.plans}
+    return tuple(plan.name for plan in now.plans if plan.plan_id not in known)
+
+
+def new_requirements(past: AgentState, now: AgentState) -> int:
+    """How many requirements that count there were not yet."""
+    known = _requirements(past)
+    return len([key for key in _requirements(now) if key not in known])
+
+
+def _requirements(state: AgentState) -> set[tuple[str, str]]:
+    objectives = [*state.earlier, *([state.objective] if state.objective else [])]
+    return {
+        (objective.objective_id, item.requirement_id)
+        for objective in objectives
+        for item in objective.extracted_requirements
+        if item.counts
+    }
+
+
+#: What is in the way: work runs, the conversation has no such message, it is nowhere recorded,
+#: nothing was gone back from, something was said since, a fork has no place on the disk or could
+#: not be written, the session is only watched.
+Hindrance = Literal[
+    "", "busy", "unknown", "lost", "none", "said", "not_kept", "not_written", "replay"
+]
+
+
+_PREVIEW: Final = 80  # characters of a message that a notice repeats
+
+_BACK: Final = (
+    "The user took the conversation back to here. What was said and done after this is no part of "
+    "it any more."
+)
+
+_FILES: Final = (
+    "What it changed in these files was not undone: {files}. Read them before you rely on them."
+)
+
+_COMMANDS: Final = "Commands that were started after this still run in the background."
+
+_FORKED: Final = (
+    "This session was forked from another one here, and the other goes on by itself. What ran "
+    "there does not run here. Files may be other ones than they were: read them before you rely "
+    "on them."
+)
+
+
+class NotWritten(Exception):
+    """A fork could not be made; the text says why."""
+
+
+class Earlier(Protocol):
+    """What was recorded of the session so far."""
+
+    async def before(self, message_id: str) -> AgentState | None:
+        """A state of its own, as the session stood just before the user sent this message; None
+        where that is nowhere recorded.
+        """
+        ...
+
+    async def fork(self, message_id: str, event: SessionForked) -> None:
+        """Make the session of the event from all that was recorded before the message, or from
+        all there is where the message is empty; raises NotWritten.
+        """
+        ...
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the session is on the disk, so that a fork can be."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """The id of the new session, or what was in the way of it."""
+
+    session_id: str = ""
+    problem: Hindrance = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """Files that are as they were again, and what kept the next one from it."""
+
+    files: str = ""  # their names
+    stopped_by: UndoReport | None = None
+
+
+class RewindKeys:
+    """One for a session."""
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        earlier: Earlier,
+        undo_last: Callable[[], Awaitable[UndoReport]],
+        turn_runs: Callable[[], bool],
+    ) -> None:
+        """``undo_last`` takes the newest change of files back; ``turn_runs``: or is about to."""
+        self._parts = parts
+        self._store = parts.store
+        self._earlier = earlier
+        self._undo_last = undo_last
+        self._turn_runs = turn_runs
+
+    async def back(self, message_id: str, draft: str = "") -> Hindrance:
+        """Take the conversation back to before a message of the user. Its text is the draft again,
+        before what stands in the composer; files stay as they are.
+        """
+        if problem := self._in_the_way(message_id):
+            return problem
+        async with self._parts.compacting:
+            past = await self._earlier.before(message_id)
+            if past is None:
+                return "lost"
+            # What was read may have taken a moment.
+            if self._is_busy():
+                return "busy"
+            point = rewind.point_at(self._store.state, message_id)
+            if point is None:
+                return "unknown"
+            await self._store.commit(self._rewound(past, point, draft))
+        return ""
+
+    async def undo(self) -> Hindrance:
+        """Have what the conversation went back from again."""
+        rewound = self._store.state.rewound
+        if rewound is None:
+            return "none"
+        if self._is_busy():
+            return "busy"
+        if not can_be_undone(self._store.state):
+            return "said"
+        await self._store.commit(RewindUndone(message_id=rewound.message_id))
+        return ""
+
+    async def put_files_back(self) -> PutBack:
+        """Undo what was done to files after the point that the conversation went back to, the
+        newest change first, until one cannot be undone.
+        """
+        state = self._store.state
+        back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
+        left = back & {m.call_id for m in state.left_behind}
+        done: list[str] = []
+        stopped: UndoReport | None = None
+        while (newest := last_changed(state)) is not None and newest.call_id in left:
+            if self._is_busy():
+                break
+            report = await self._undo_last()
+            done += [change.target or change.path for change in report.undone]
+            if len(report.undone) < len(newest.result.changes):
+                stopped = report
+                break
+        names = ", ".join(dict.fromkeys(done))
+        if done:
+            told = f"The user had these files put back to what they were: {names}."
+            self._parts.notices.say("rewind.put_back", for_model=told, files=names)
+        if stopped is not None:
+            self._parts.notices.warn(stopped.key, **stopped.params)
+        return PutBack(names, stopped)
+
+    async def fork(self, message_id: str = "", draft: str = "") -> Forked:
+        """Make another session that goes on from before this message, or from here. This one stays
+        as it is, whatever it does.
+        """
+        if not self._earlier.is_kept:
+            return Forked(problem="not_kept")
+        state = self._store.state
+        point = rewind.point_at(state, message_id)
+        if message_id and point is None:
+            return Forked(problem="unknown")
+        past = await self._earlier.before(message_id) if message_id else state
+        if past is None:
+            return Forked(problem="lost")
+        event = self._forked(past, point, draft)
+        try:
+            await self._earlier.fork(message_id, event)
+        except NotWritten as error:
+            return Forked(problem="not_written", detail=str(error))
+        return Forked(event.session.session_id)
+
+    # inside
+
+    def _is_busy(self) -> bool:
+        state = self._store.state
+        works = state.turn is not None or state.work is not None or self._turn_runs()
+        calls = any(not call.by_user for call in state.running)
+        return works or calls or bool(state.gates or state.cards or state.live)
+
+    def _in_the_way(self, message_id: str) -> Hindrance:
+        if self._is_busy() or self._parts.compacting.locked():
+            return "busy"
+        known = rewind.point_at(self._store.state, message_id) is not None
+        return "" if known else "unknown"
+
+    def _rewound(self, past: AgentState, point: Point, draft: str) -> ConversationRewound:
+        state, now = self._store.state, self._store.clock.now()
+        gone = rewind.carried(past, state.messages)
+        return ConversationRewound(
+            message_id=point.message_id,
+            standing=rewind.standing_at(past, state, rewind.laid_plans(past)),
+            turns=len(past.turns),
+            stopped=rewind.stopped_turn(past, now),
+            carried=tuple(call.call_id for call in gone),
+            draft=f"{point.text}\n{draft}" if draft.strip() else point.text,
+            notices=self._notices(past, point),
+        )
+
+    def _notices(self, past: AgentState, point: Point) -> tuple[NoticeMessage, ...]:
+        """What went with the messages, and what did not."""
+        state = self._store.state
+        files = rewind.file_names(point.changes)
+        known = {process.process_id for process in past.processes}
+        running = sum(p.runs and p.process_id not in known for p in state.processes)
+        told = [_FILES.format(files=files)] if files else []
+        told += [_COMMANDS] if running else []
+        for_model = " ".join([_BACK, *told]) if told else ""
+        said = one_line(point.text, _PREVIEW)
+        found = [self._notice("rewind.back", for_model, said=said, count=str(point.messages))]
+        if files:
+            count = str(point.files)
+            found.append(
+                self._notice("rewind.files", level=Level.WARNING, files=files, count=count)
+            )
+        if plans := rewind.new_plans(past, state):
+            names = ", ".join(one_line(name, _PREVIEW) for name in plans)
+            found.append(self._notice("rewind.plans", names=names))
+        if dropped := rewind.new_requirements(past, state):
+            found.append(self._notice("rewind.requirements", count=str(dropped)))
+        if running:
+            found.append(self._notice("rewind.commands", count=str(running)))
+        if state.queue:
+            found.append(self._notice("rewind.queue", count=str(len(state.queue))))
+        return tuple(found)
+
+    def _forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
+        state, now = self._store.state, self._store.clock.now()
+        title = title_of(state)
+        session = state.session.model_copy(
+            update={
+                "session_id": self._parts.ids("session"),
+                "name": "",
+                "pinned": False,
+                "started_at": now,
+                "forked_from": state.session.session_id,
+                "forked_title": title,
+            }
+        )
+        said = one_line(point.text, _PREVIEW) if point is not None else ""
+        key = "rewind.forked_before" if point is not None else "rewind.forked"
+        params = {"title": title, "said": said, "id": state.session.session_id}
+        return SessionForked(
+            session=session,
+            standing=rewind.standing_at(past, state, rewind.laid_plans(past)),
+            stopped=rewind.stopped_turn(past, now),
+            carried=rewind.carried(past, state.messages),
+            draft=point.text if point is not None else draft,
+            notices=(self._notice(key, _FORKED, Level.INFO, **params),),
+            at=now,
+        )
+
+    def _notice(
+        self, key: str, for_model: str = "", level: Level = Level.INFO, **params: str
+    ) -> NoticeMessage:
+        return NoticeMessage(
+            message_id=self._parts.ids("msg"),
+            level=level,
+            key=key,
+            params=params,
+            for_model=for_model,
+            at=self._store.clock.now(),
+        )
+
+
+def title_of(state: AgentState) -> str:
+    """What a list calls this session: the user's name for it, else the first request."""
+    asked = (m.text for m in state.messages if isinstance(m, UserMessage) and m.text.strip())
+    return one_line(state.session.name or next(asked, ""), _PREVIEW)

@@ -1,0 +1,273 @@
+"""Calls of operations: what runs, what it prints, what came of it, and the files it changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.base import BaseEvent, Frozen, JsonObject, StateError
+from duckflow_tui.state.gates import (
+    FilePreview,
+    Gate,
+    GateAnswer,
+)
+from duckflow_tui.state.operations import (
+    FileChange,
+    OperationResult,
+    Outcome,
+    change_running,
+)
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
+TAIL: Final = 64_000  # characters kept of output that is still arriving; the whole goes to a blob
+
+
+def overprinted(text: str) -> str:
+    """What a terminal would leave of each line: what follows its last carriage return.
+
+    CR LF is a line end. A carriage return at the very end stays: what it does depends on what
+    comes next.
+    """
+    if "\r" not in text:
+        return text
+    lines = text.replace("\r\n", "\n").split("\n")
+    last = len(lines) - 1
+    for number, line in enumerate(lines):
+        if "\r" in line:
+            body = line.rstrip("\r")
+            rest = "\r" if number == last and body != line else ""
+            lines[number] = body.rpartition("\r")[2] + rest
+    return "\n".join(lines)
+
+
+class LiveOutput:
+    """Output that is arriving: its newest part, and how much there was. Mutable, it grows often.
+
+    A carriage return begins the line anew, so that a progress bar stays one line.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0  # characters so far
+        self.at = 0.0  # when the newest piece came, seconds since the epoch; 0: not known
+        self._parts: list[str] = []  # whole lines, and pieces of a line that is very long
+        self._kept = 0
+        self._line = ""  # the last line, as long as it may be printed over
+
+    def add(self, text: str, at: float = 0.0) -> None:
+        """Take a piece in; what is older than the newest ``TAIL`` characters goes."""
+        self.total += len(text)
+        self.at = at or self.at
+        text = overprinted(self._line + text)
+        whole = text.rfind("\n") + 1
+        if len(text) - whole > TAIL:
+            whole = len(text)
+        self._line = text[whole:]
+        self._parts.append(text[:whole])
+        self._kept += whole
+        if self._kept > 2 * TAIL:
+            joined = "".join(self._parts)[-TAIL:]
+            self._parts, self._kept = [joined], len(joined)
+
+    @property
+    def text(self) -> str:
+        """The newest ``TAIL`` characters."""
+        return ("".join(self._parts) + self._line.rstrip("\r"))[-TAIL:]
+
+    def newest(self, count: int) -> list[str]:
+        """The newest ``count`` lines, the unfinished one included; asked for at every frame."""
+        pieces = [self._line.rstrip("\r")]
+        ends = size = 0
+        for part in reversed(self._parts):
+            if ends > count or size > TAIL:
+                break
+            pieces.append(part)
+            ends += part.count("\n")
+            size += len(part)
+        lines = "".join(reversed(pieces))[-TAIL:].rsplit("\n", count + 1)
+        if not lines[-1]:
+            lines.pop()
+        return lines[-count:]
+
+
+class OperationMessage(Frozen):
+    """A call and what came of it, in the place where it ended."""
+
+    kind: Literal["operation"] = "operation"
+    call_id: str
+    operation: str
+    args: JsonObject
+    reasoning: str = ""
+    intent: str = ""
+    gate: Gate | None = None  # the gate it went through, as last shown
+    answer: GateAnswer | None = None
+    previews: tuple[FilePreview, ...] = ()  # of a change that went through no gate
+    allowed: str = ""  # what let an effect happen unasked: the name of a mode, or "granted"
+    result: OperationResult
+    step_id: str = ""
+    by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
+    for_requirement: str = ""  # the app ran it as the check of this requirement, not the model
+    at: float
+
+
+class RunningOperation(Frozen):
+    """A call that was asked for and has not ended."""
+
+    call_id: str
+    operation: str
+    args: JsonObject
+    reasoning: str = ""
+    intent: str = ""
+    step_id: str = ""
+    by_user: bool = False
+    started: bool = False  # false while it waits for a gate or its turn
+    at: float  # of the intent, or of the start once started
+    progress: str = ""
+    gate: Gate | None = None  # the answered one, as it was shown
+    answer: GateAnswer | None = None
+    expects: tuple[FileChange, ...] = ()  # what it is about to do to files, once started
+
+
+# --- operations ------------------------------------------------------------------------------
+
+
+class OperationRequested(BaseEvent):
+    """The intent: on disk before anything is touched."""
+
+    kind: Literal["operation_requested"] = "operation_requested"
+    call_id: str
+    operation: str
+    args: JsonObject
+    reasoning: str = ""
+    intent: str = ""
+    step_id: str = ""  # the plan's step it belongs to
+    by_user: bool = False  # the user ran it, not the model
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        if any(r.call_id == self.call_id for r in state.running):
+            raise StateError(f"call {self.call_id} runs already")
+        state.running = (
+            *state.running,
+            RunningOperation(
+                call_id=self.call_id,
+                operation=self.operation,
+                args=self.args,
+                reasoning=self.reasoning,
+                intent=self.intent,
+                step_id=self.step_id,
+                by_user=self.by_user,
+                at=self.at,
+            ),
+        )
+
+
+class OperationStarted(BaseEvent):
+    """Consent is there; it runs now."""
+
+    kind: Literal["operation_started"] = "operation_started"
+    call_id: str
+    at: float
+    expects: tuple[FileChange, ...] = ()  # what it is about to do to files
+
+    def apply(self, state: AgentState) -> None:
+        _running(state, self.call_id)
+        update = {"started": True, "at": self.at, "expects": self.expects}
+        change_running(state, self.call_id, update)
+
+
+class OperationProgress(BaseEvent):
+    """A running operation says how far it is."""
+
+    kind: Literal["operation_progress"] = "operation_progress"
+    transient: ClassVar[bool] = True
+    call_id: str
+    text: str
+
+    def apply(self, state: AgentState) -> None:
+        change_running(state, self.call_id, {"progress": self.text})
+
+
+class OperationFinished(BaseEvent):
+    """The result; the call leaves ``running`` and enters the conversation."""
+
+    kind: Literal["operation_finished"] = "operation_finished"
+    message: OperationMessage
+    files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256; "" forgets it
+
+    def apply(self, state: AgentState) -> None:
+        _running(state, self.message.call_id)
+        state.running = tuple(r for r in state.running if r.call_id != self.message.call_id)
+        state.outputs.pop(self.message.call_id, None)
+        state.messages.append(self.message)
+        for path, sha in self.files_read.items():
+            if sha:
+                state.files_read[path] = sha
+            else:
+                state.files_read.pop(path, None)
+        could_not = self.message.result.outcome in (Outcome.ERROR, Outcome.INVALID)
+        if could_not and not self.message.by_user and state.pace is not None:
+            failed = state.pace.failed_operations + 1
+            state.pace = state.pace.model_copy(update={"failed_operations": failed})
+
+
+class FileChangedOutside(BaseEvent):
+    """A file that was read or is in a preview changed, and not by us."""
+
+    kind: Literal["file_changed_outside"] = "file_changed_outside"
+    path: str
+    sha: str  # new hash, empty when the file is gone
+
+    def apply(self, state: AgentState) -> None:
+        if self.path in state.files_read:
+            state.files_read[self.path] = self.sha
+        if self.path not in state.changed_outside:
+            state.changed_outside = (*state.changed_outside, self.path)
+
+
+class OutsideChangesTold(BaseEvent):
+    """The model was told which files changed outside."""
+
+    kind: Literal["outside_changes_told"] = "outside_changes_told"
+    paths: tuple[str, ...]
+
+    def apply(self, state: AgentState) -> None:
+        state.changed_outside = tuple(p for p in state.changed_outside if p not in self.paths)
+
+
+class ChangesUndone(BaseEvent):
+    """The user took changes back; files are as they were before them."""
+
+    kind: Literal["changes_undone"] = "changes_undone"
+    call_id: str  # the call whose changes were undone
+    changes: tuple[FileChange, ...]
+
+    def apply(self, state: AgentState) -> None:
+        state.undone_calls = (*state.undone_calls, self.call_id)
+        for change in self.changes:
+            state.files_read.pop(change.path, None)
+            state.files_read.pop(change.target, None)
+
+
+def _running(state: AgentState, call_id: str) -> RunningOperation:
+    found = next((r for r in state.running if r.call_id == call_id), None)
+    if found is None:
+        raise StateError(f"call {call_id} does not run")
+    return found
+
+
+class OperationOutput(BaseEvent):
+    """A piece of what a running call prints; the whole comes with its result."""
+
+    kind: Literal["operation_output"] = "operation_output"
+    transient: ClassVar[bool] = True
+    call_id: str
+    text: str
+    at: float = 0.0  # 0: not known
+
+    def apply(self, state: AgentState) -> None:
+        if all(r.call_id != self.call_id for r in state.running):
+            return
+        state.outputs.setdefault(self.call_id, LiveOutput()).add(self.text, self.at)

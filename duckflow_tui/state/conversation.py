@@ -1,0 +1,199 @@
+"""The conversation: messages, the queue before it, and the replies that are arriving."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.decision import TurnDecision
+from duckflow_tui.state.gates import (
+    CardMessage,
+)
+from duckflow_tui.state.goal import (
+    AttemptMessage,
+    ReviewMessage,
+)
+from duckflow_tui.state.memory import CompactionMessage
+from duckflow_tui.state.plan import ReportMessage
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
+#: Before what the user said while work ran, for the model.
+BESIDE_THE_WORK: Final = "[said while the work ran, and answered beside it]"
+
+
+class Level(StrEnum):
+    """How loud a notice is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class UserMessage(Frozen):
+    """What the user sent."""
+
+    kind: Literal["user"] = "user"
+    message_id: str
+    text: str
+    aside: bool = False  # said while work ran, and answered beside it
+    step_id: str = ""
+    at: float
+
+    @property
+    def for_model(self) -> str:
+        """What the model is told."""
+        return f"{BESIDE_THE_WORK}\n{self.text}" if self.aside else self.text
+
+
+class AssistantMessage(Frozen):
+    """What the model replied. ``raw`` is kept only for a reply that could not be parsed."""
+
+    kind: Literal["assistant"] = "assistant"
+    message_id: str
+    llm_id: str
+    text: str  # the reply, markdown; a part of it when ``complete`` is false
+    reasoning: str = ""
+    reasoning_s: float = 0.0
+    decision: TurnDecision | None = None
+    protocol: Literal["json", "tools"] = "json"
+    raw: str = ""
+    complete: bool = True
+    step_id: str = ""
+    aside: bool = False
+    answers: str = ""  # id of the message that was said beside the work and is answered
+    at: float
+
+
+class NoticeMessage(Frozen):
+    """A word from the app itself: a key of the catalogue, so that languages can be switched.
+
+    ``params`` hold untrusted text too; it is shown sanitised. ``for_model`` is what the model
+    is told about it, as a user-role line, empty for nothing.
+    """
+
+    kind: Literal["notice"] = "notice"
+    message_id: str
+    level: Level = Level.INFO
+    key: str
+    params: dict[str, str] = Field(default_factory=dict)
+    for_model: str = ""
+    step_id: str = ""
+    aside: bool = False  # ``for_model`` is for the one who answers beside the work
+    fresh: bool = False  # the thread begins anew here: what was before travels as digests only
+    at: float
+
+
+Message = Annotated[
+    UserMessage
+    | AssistantMessage
+    | OperationMessage
+    | NoticeMessage
+    | CardMessage
+    | ReportMessage
+    | ReviewMessage
+    | AttemptMessage
+    | CompactionMessage,
+    Field(discriminator="kind"),
+]
+
+
+class QueuedMessage(Frozen):
+    """A message sent while work runs; it waits for the next turn."""
+
+    message_id: str
+    text: str
+    at: float
+
+
+def forget_rewound(state: AgentState) -> None:
+    """What left the conversation cannot come back any more."""
+    state.rewound = None
+    state.rewound_messages = []
+
+
+# --- conversation ----------------------------------------------------------------------------
+
+
+class UserMessageAdded(BaseEvent):
+    """A message of the user entered the conversation."""
+
+    kind: Literal["user_message"] = "user_message"
+    message: UserMessage
+
+    def apply(self, state: AgentState) -> None:
+        state.queue = tuple(q for q in state.queue if q.message_id != self.message.message_id)
+        state.messages.append(self.message)
+        forget_rewound(state)
+        _sent(state, self.message.text)
+
+
+class MessageQueued(BaseEvent):
+    """A message sent while work runs waits for the next turn."""
+
+    kind: Literal["message_queued"] = "message_queued"
+    message: QueuedMessage
+
+    def apply(self, state: AgentState) -> None:
+        state.queue = (*state.queue, self.message)
+        _sent(state, self.message.text)
+
+
+class QueueItemChanged(BaseEvent):
+    """The user rewrote a waiting message."""
+
+    kind: Literal["queue_item_changed"] = "queue_item_changed"
+    message_id: str
+    text: str
+
+    def apply(self, state: AgentState) -> None:
+        if all(q.message_id != self.message_id for q in state.queue):
+            raise StateError(f"no message {self.message_id} waits")
+        state.queue = tuple(
+            q.model_copy(update={"text": self.text}) if q.message_id == self.message_id else q
+            for q in state.queue
+        )
+
+
+class QueueItemRemoved(BaseEvent):
+    """The user took a waiting message back."""
+
+    kind: Literal["queue_item_removed"] = "queue_item_removed"
+    message_id: str
+
+    def apply(self, state: AgentState) -> None:
+        if all(q.message_id != self.message_id for q in state.queue):
+            raise StateError(f"no message {self.message_id} waits")
+        state.queue = tuple(q for q in state.queue if q.message_id != self.message_id)
+
+
+class NoticeAdded(BaseEvent):
+    """The app says something itself."""
+
+    kind: Literal["notice"] = "notice"
+    message: NoticeMessage
+
+    def apply(self, state: AgentState) -> None:
+        state.messages.append(self.message)
+
+
+class AssistantReplied(BaseEvent):
+    """A reply of the model ended, whole or cut short."""
+
+    kind: Literal["assistant_message"] = "assistant_message"
+    message: AssistantMessage
+
+    def apply(self, state: AgentState) -> None:
+        state.live.pop(self.message.llm_id, None)
+        state.messages.append(self.message)
+
+
+def _sent(state: AgentState, text: str) -> None:
+    """What was sent is no draft any more."""
+    if state.draft.strip() == text:
+        state.draft = ""

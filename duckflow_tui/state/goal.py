@@ -1,0 +1,440 @@
+"""What the user asked for and how far it is met: Objective › Requirement › Attempt (S1)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.decision import Check, TaskProfile
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
+DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
+
+VETO_BELOW: Final = 0.5  # a priority-1 requirement under it blocks that (C14)
+
+
+#: How the last turn on a request ended that was not done.
+Left = Literal["partial", "denied", "failed", "limit", "stopped"]
+
+
+class RequirementState(StrEnum):
+    """How far a requirement is met."""
+
+    OPEN = "open"  # nothing was judged yet
+    MET = "met"
+    PARTLY = "partly"
+    REFUTED = "refuted"  # a check or a judgement says it is not met
+    WAIVED = "waived"  # the user does not want it any more
+
+
+class Evidence(Frozen):
+    """What shows that a requirement is met or not; an excerpt with where and when it was seen."""
+
+    kind: Literal["command", "file", "diff", "judgement"]
+    text: str  # excerpt of an output or of a file, lines of a diff, or the evaluator's words
+    source: str = ""  # the command line, the path, or the model that judged
+    supports: bool = True  # whether it speaks for the requirement
+    exit_code: int | None = None  # of a command
+    call_id: str = ""  # of the operation that showed it, where there is one
+    at: float = 0.0  # seconds since the epoch
+
+
+class RequirementItem(Frozen):
+    """One thing the user asked for (S1-15); priority 1 high, 2 mid, 3 low."""
+
+    requirement_id: str
+    requirement: str
+    satisfaction_level: float = Field(default=0.0, ge=0.0, le=1.0)
+    evidence: tuple[Evidence, ...] = ()  # of the newest review, oldest first
+    priority: int = Field(default=1, ge=1, le=3)
+    state: RequirementState = RequirementState.OPEN
+    check: Check = Check()
+    by_user: bool = False  # the user wrote or rewrote it
+    waived_because: str = ""  # the user's reason
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has a say in what is done."""
+        return self.state is not RequirementState.WAIVED
+
+
+class ExecutionPlan(Frozen):
+    """What one attempt means to do, and what it must keep to and avoid (S1-22, S1-25)."""
+
+    strategy: str = ""
+    plan_id: str = ""
+    steps: tuple[str, ...] = ()  # in words, in order
+    constraints: tuple[str, ...] = ()
+    avoid_strategies: tuple[str, ...] = ()
+
+
+class ExecutionError(Frozen):
+    """An operation that could not do its work."""
+
+    operation: str
+    message: str
+    call_id: str = ""
+
+
+class PartialResult(Frozen):
+    """Something an attempt did reach, though not all of it."""
+
+    description: str
+    evidence: tuple[str, ...] = ()
+
+
+class ExecutionResult(Frozen):
+    """What one attempt's operations gave."""
+
+    succeeded: int = Field(default=0, ge=0)
+    failed: int = Field(default=0, ge=0)
+    results: tuple[str, ...] = ()
+    errors: tuple[ExecutionError, ...] = ()
+
+
+class FailureAnalysis(Frozen):
+    """Why an execution failed and what would mend it (S1-10)."""
+
+    cause: str
+    fix: str
+    retryable: bool = False
+
+
+class MissingItem(Frozen):
+    """Something the answer still lacks; priority 1 high to 3 low."""
+
+    what: str
+    priority: int = Field(default=1, ge=1, le=3)
+
+
+class MissingInfoAnalysis(Frozen):
+    """What is missing, by priority, and what was learned on the way (S1-9)."""
+
+    missing: tuple[MissingItem, ...] = ()
+    constraints: tuple[str, ...] = ()
+    suggested_improvements: tuple[str, ...] = ()
+    alternative_strategies: tuple[str, ...] = ()
+
+
+class SatisfactionEvaluation(Frozen):
+    """How far the results meet the requirements (S1-16); scores 0.0 to 1.0 by requirement id."""
+
+    overall_score: float = Field(ge=0.0, le=1.0)
+    requirement_scores: dict[str, float] = Field(default_factory=dict)
+    evidence: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    missing_aspects: tuple[str, ...] = ()
+    grade: Literal["good", "normal", "needs_work"] = "normal"
+    quality_assessment: str = ""
+    suggestions: tuple[str, ...] = ()
+    verdict: Literal["approve", "fix", "reject"] = "fix"
+    completion_recommendation: bool = False
+
+
+class AttemptResult(Frozen):
+    """One run at the objective and what it taught (S1-21)."""
+
+    attempt_number: int = Field(ge=1)
+    strategy: str = ""
+    execution_plan: ExecutionPlan = ExecutionPlan()
+    results: tuple[str, ...] = ()
+    satisfaction_score: float = Field(default=0.0, ge=0.0, le=1.0)
+    errors: tuple[ExecutionError, ...] = ()
+    lessons_learned: tuple[str, ...] = ()
+
+
+class ContinuationContext(Frozen):
+    """What a further attempt starts from (S1-17…20)."""
+
+    previous_attempts: tuple[AttemptResult, ...] = ()
+    execution_errors: tuple[ExecutionError, ...] = ()
+    partial_successes: tuple[PartialResult, ...] = ()
+    identified_problems: tuple[str, ...] = ()
+    suggested_improvements: tuple[str, ...] = ()
+    alternative_strategies: tuple[str, ...] = ()
+    unavailable_resources: tuple[str, ...] = ()
+    failed_approaches: tuple[str, ...] = ()
+    learned_limitations: tuple[str, ...] = ()
+    missing_info: MissingInfoAnalysis = MissingInfoAnalysis()
+
+
+class TaskContext(Frozen):
+    """What a planner may know about the place and its tools (S1-22)."""
+
+    workspace_info: str = ""
+    available_tools: tuple[str, ...] = ()
+
+
+class TaskObjective(Frozen):
+    """What the user asked for, over all attempts (S1-12…14)."""
+
+    objective_id: str
+    original_query: str
+    created_at: float  # seconds since the epoch
+    extracted_requirements: tuple[RequirementItem, ...] = ()
+    profile: TaskProfile | None = None
+    iteration_count: int = Field(default=0, ge=0)
+    max_iterations: int = Field(default=3, ge=1)
+    current_satisfaction: float = Field(default=0.0, ge=0.0, le=1.0)
+    accumulated_results: tuple[str, ...] = ()
+    learned_constraints: tuple[str, ...] = ()
+    attempted_strategies: tuple[str, ...] = ()
+    attempts: tuple[AttemptResult, ...] = ()  # reviewed ones, oldest first
+    closed: bool = False  # the user takes it as it is, or gave it up: no more attempts
+    left: Left | None = None  # another request took its place before it was done
+
+    def requirement(self, requirement_id: str) -> RequirementItem | None:
+        """The requirement of exactly that id."""
+        items = self.extracted_requirements
+        return next((r for r in items if r.requirement_id == requirement_id), None)
+
+    def with_requirement(self, item: RequirementItem) -> TaskObjective:
+        """The objective with one requirement replaced by id."""
+        items = tuple(
+            item if r.requirement_id == item.requirement_id else r
+            for r in self.extracted_requirements
+        )
+        return self.model_copy(update={"extracted_requirements": items})
+
+    @property
+    def met(self) -> tuple[int, int]:
+        """Requirements met, and those that count."""
+        counted = [r for r in self.extracted_requirements if r.counts]
+        return sum(r.state is RequirementState.MET for r in counted), len(counted)
+
+
+class UnderstandingResult(Frozen):
+    """What the first node of an attempt leaves for the others (S1-22, S1-26)."""
+
+    execution_plan: ExecutionPlan
+    task_objective: TaskObjective
+
+
+class Review(Frozen):
+    """One judgement of an attempt: the evaluator's, with what the checks made of it.
+
+    ``score`` decides. ``vetoes`` name the requirements whose evidence overruled the evaluator;
+    ``mismatch`` says that score and the model's own recommendation disagree (C14).
+    """
+
+    review_id: str
+    attempt: int = Field(ge=1)
+    max_attempts: int = Field(ge=1)
+    score: float = Field(ge=0.0, le=1.0)
+    done: bool
+    items: tuple[RequirementItem, ...] = ()  # as judged
+    missing: tuple[MissingItem, ...] = ()
+    evaluation: SatisfactionEvaluation | None = None  # None: the checks decided all of it
+    vetoes: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()  # requirements whose check could not be run
+    mismatch: bool = False
+    unproven: bool = False  # not done only because of what is unchecked
+
+
+class SituationReport(Frozen):
+    """What the user is told when the attempts are used up (S1-32)."""
+
+    original_query: str
+    attempts: int = Field(ge=0)
+    max_attempts: int = Field(ge=1)
+    score: float = Field(ge=0.0, le=1.0)
+    missing: tuple[str, ...] = ()
+    collected: tuple[tuple[str, str], ...] = ()  # what → its first 100 characters
+    quality: str = ""  # the evaluator's words
+    analysis: FailureAnalysis | None = None  # once the user asked for it
+
+
+class ReviewMessage(Frozen):
+    """What an attempt was judged to be, with the evidence (S1-27)."""
+
+    kind: Literal["review"] = "review"
+    message_id: str
+    review: Review
+    for_model: str = ""
+    step_id: str = ""
+    at: float
+
+
+class AttemptMessage(Frozen):
+    """A further attempt begins: what it means to do, keep to and avoid (S1-25)."""
+
+    kind: Literal["attempt"] = "attempt"
+    message_id: str
+    attempt: int = Field(ge=1)
+    max_attempts: int = Field(ge=1)
+    plan: ExecutionPlan
+    for_model: str = ""
+    step_id: str = ""
+    at: float
+
+
+class ObjectiveChanged(BaseEvent):
+    """The objective was opened, continued, or closed with None. No requirement of it is lost:
+    only the user waives one, and what was not done when another took its place is kept as an
+    earlier one, until the user comes back to it.
+    """
+
+    kind: Literal["objective"] = "objective"
+    objective: TaskObjective | None
+
+    def apply(self, state: AgentState) -> None:
+        old, new = state.objective, self.objective
+        if old is not None and new is not None and old.objective_id == new.objective_id:
+            kept = {item.requirement_id for item in new.extracted_requirements}
+            lost = [r for r in old.extracted_requirements if r.requirement_id not in kept]
+            if lost:
+                raise StateError(f"requirement {lost[0].requirement_id} would be dropped")
+        else:
+            state.last_review = None
+            state.earlier = _earlier(state, old, new)
+        state.objective = new
+
+
+class RequirementsFound(BaseEvent):
+    """The model split the request into requirements; they join what is there."""
+
+    kind: Literal["requirements_found"] = "requirements_found"
+    objective_id: str
+    items: tuple[RequirementItem, ...] = Field(min_length=1)
+
+    def apply(self, state: AgentState) -> None:
+        objective = _objective(state)
+        if objective.objective_id != self.objective_id:
+            raise StateError(f"objective {self.objective_id} is not the one in hand")
+        items = (*objective.extracted_requirements, *self.items)
+        if len({item.requirement_id for item in items}) != len(items):
+            raise StateError("two requirements have the same id")
+        if any(item.state is not RequirementState.OPEN for item in self.items):
+            raise StateError("a new requirement is open")
+        state.objective = objective.model_copy(update={"extracted_requirements": items})
+
+
+class RequirementEdited(BaseEvent):
+    """The user added or rewrote a requirement; what it showed before counts no more."""
+
+    kind: Literal["requirement_edited"] = "requirement_edited"
+    item: RequirementItem
+
+    def apply(self, state: AgentState) -> None:
+        objective = _objective(state)
+        old = objective.requirement(self.item.requirement_id)
+        same = old is not None and (old.requirement, old.check) == (
+            self.item.requirement,
+            self.item.check,
+        )
+        by_user = old.by_user if old is not None and same else True
+        new = self.item.model_copy(update={"by_user": by_user})
+        if old is None:
+            items = (*objective.extracted_requirements, new)
+            state.objective = objective.model_copy(update={"extracted_requirements": items})
+            return
+        if not same:
+            blank = {"state": RequirementState.OPEN, "satisfaction_level": 0.0, "evidence": ()}
+            new = new.model_copy(update=blank)
+        state.objective = objective.with_requirement(new)
+
+
+class RequirementWaived(BaseEvent):
+    """The user does not want a requirement any more, or wants it back."""
+
+    kind: Literal["requirement_waived"] = "requirement_waived"
+    requirement_id: str
+    because: str = ""
+    waived: bool = True
+
+    def apply(self, state: AgentState) -> None:
+        objective = _objective(state)
+        item = objective.requirement(self.requirement_id)
+        if item is None:
+            raise StateError(f"there is no requirement {self.requirement_id}")
+        new = RequirementState.WAIVED if self.waived else RequirementState.OPEN
+        state.objective = objective.with_requirement(
+            item.model_copy(update={"state": new, "waived_because": self.because})
+        )
+
+
+class ObjectiveReviewed(BaseEvent):
+    """An attempt was judged. Of the requirements only state, level and evidence change."""
+
+    kind: Literal["objective_reviewed"] = "objective_reviewed"
+    message: ReviewMessage
+    result: AttemptResult
+
+    def apply(self, state: AgentState) -> None:
+        objective = _objective(state)
+        review = self.message.review
+        for judged in review.items:
+            item = objective.requirement(judged.requirement_id)
+            if item is None or not item.counts:
+                continue  # the user changed the ledger while it was judged
+            if (item.requirement, item.check) != (judged.requirement, judged.check):
+                continue
+            objective = objective.with_requirement(
+                item.model_copy(
+                    update={
+                        "state": judged.state,
+                        "satisfaction_level": judged.satisfaction_level,
+                        "evidence": judged.evidence,
+                    }
+                )
+            )
+        learned = (*objective.learned_constraints, *self.result.lessons_learned)
+        tried = (*objective.attempted_strategies, self.result.strategy)
+        state.objective = objective.model_copy(
+            update={
+                "iteration_count": objective.iteration_count + 1,
+                "current_satisfaction": review.score,
+                "attempts": (*objective.attempts, self.result),
+                "accumulated_results": (*objective.accumulated_results, *self.result.results),
+                "learned_constraints": tuple(dict.fromkeys(learned)),
+                "attempted_strategies": tuple(dict.fromkeys(s for s in tried if s)),
+            }
+        )
+        state.last_review = review
+        state.messages.append(self.message)
+
+
+class AttemptStarted(BaseEvent):
+    """A further attempt at the objective begins within the turn."""
+
+    kind: Literal["attempt_started"] = "attempt_started"
+    message: AttemptMessage
+
+    def apply(self, state: AgentState) -> None:
+        if state.turn is None:
+            raise StateError("no turn runs")
+        state.turn = state.turn.model_copy(
+            update={
+                "attempt": self.message.attempt,
+                "max_attempts": self.message.max_attempts,
+                "loop": 0,
+            }
+        )
+        state.messages.append(self.message)
+
+
+def _earlier(
+    state: AgentState, old: TaskObjective | None, new: TaskObjective | None
+) -> tuple[TaskObjective, ...]:
+    """The requests that were left, once ``new`` is in the place of ``old``."""
+    rest = tuple(o for o in state.earlier if new is None or o.objective_id != new.objective_id)
+    if new is not None and len(rest) < len(state.earlier):  # again, in the place of one just opened
+        words = {r.requirement for r in new.extracted_requirements}
+        lost = [r for r in old.extracted_requirements if r.requirement not in words] if old else []
+        if lost:
+            raise StateError(f"requirement {lost[0].requirement_id} would be dropped")
+        return rest
+    last = state.last_turn
+    if old is None or last is None or last.outcome == "done":
+        return rest
+    return (*rest, old.model_copy(update={"left": last.outcome}))
+
+
+def _objective(state: AgentState) -> TaskObjective:
+    if state.objective is None:
+        raise StateError("there is no objective")
+    return state.objective

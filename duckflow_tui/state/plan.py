@@ -1,0 +1,457 @@
+"""The hierarchy of work, Plan › Step › Task (S2), and what holds for every plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.base import Frozen, JsonObject, Told, canonical_json, digest
+
+
+class WorkStatus(StrEnum):
+    """Status of a task or a step: the four of S2-12, S2-13 and three more (C36)."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is still to be done."""
+        return self in (WorkStatus.PENDING, WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED)
+
+    @property
+    def lets_others_start(self) -> bool:
+        """Whether what depends on it may begin: it is done, or the user waived it."""
+        return self in (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
+
+
+class PlanStatus(StrEnum):
+    """Status of a plan: the five of S2-14, what the user's no makes of it (C35), and what their
+    yes to another plan does.
+    """
+
+    DRAFT = "draft"
+    APPROVED = "approved"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the user's approval stands and work is left to do."""
+        return self in (PlanStatus.APPROVED, PlanStatus.IN_PROGRESS)
+
+
+class RunMode(StrEnum):
+    """How an approved plan runs: to its end, or asking before each further step."""
+
+    ALL = "all"
+    STEP = "step"
+
+
+ExecutionMode = Literal["adaptive", "tasklist"]
+
+
+class Task(Frozen):
+    """One operation inside a step (S2-12); ``depends_on`` holds task ids."""
+
+    task_id: str
+    operation: str
+    args: JsonObject = Field(default_factory=dict)
+    description: str = ""
+    status: WorkStatus = WorkStatus.PENDING
+    result: str | None = None  # one line; the whole is in the conversation under ``call_id``
+    depends_on: tuple[str, ...] = ()
+    call_id: str = ""  # of the call that ran it, empty before
+    started_at: float | None = None  # seconds since the epoch
+    duration_s: float = 0.0
+
+
+class Step(Frozen):
+    """One step of a plan (S2-13); ``depends_on`` holds step ids."""
+
+    step_id: str
+    name: str
+    description: str = ""
+    status: WorkStatus = WorkStatus.PENDING
+    depends_on: tuple[str, ...] = ()
+    task_list: tuple[Task, ...] = ()
+    note: str = ""  # what the last change of its status said
+    mode: ExecutionMode | None = None  # how it runs or ran
+    break_before: bool = False  # the user wants to be asked before it begins
+    started_at: float | None = None  # of the run that goes on now, seconds since the epoch
+    elapsed_s: float = 0.0  # of the runs that ended
+    runs: int = 0
+    calls: int = 0  # calls to models
+    cost: float | None = None  # US dollars; None without a price
+
+
+class Plan(Frozen):
+    """A plan the user can see, change and approve (S2-14)."""
+
+    plan_id: str
+    name: str
+    goal: str
+    status: PlanStatus = PlanStatus.DRAFT
+    steps: tuple[Step, ...] = ()
+    risk: Literal["low", "medium", "high"] = "low"
+    success_criteria: tuple[str, ...] = ()
+    version: int = Field(default=1, ge=1)  # counts the changes of what there is to do
+    run: RunMode | None = None  # how the user approved it
+    approved: str = ""  # fingerprint of what the user approved, empty for nothing
+    rejection: str = ""  # the user's reason
+    created_at: float = 0.0  # seconds since the epoch
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over what an approval is bound to: all that says what is to be done."""
+        steps = [[s.step_id, s.name, s.description, list(s.depends_on)] for s in self.steps]
+        said = [self.plan_id, self.name, self.goal, self.risk, list(self.success_criteria), steps]
+        return digest(canonical_json(said))
+
+    def step(self, step_id: str) -> Step | None:
+        """The step of exactly that id."""
+        return next((step for step in self.steps if step.step_id == step_id), None)
+
+    def with_step(self, changed: Step) -> Plan:
+        """The plan with one step replaced by id; the version stays."""
+        steps = tuple(changed if s.step_id == changed.step_id else s for s in self.steps)
+        return self.model_copy(update={"steps": steps})
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Steps completed, steps in all."""
+        done = sum(step.status is WorkStatus.COMPLETED for step in self.steps)
+        return done, len(self.steps)
+
+
+class PlanEdit(Frozen):
+    """One change of a plan's steps, by the user's key or proposed by the model."""
+
+    op: Literal["add", "change", "drop", "move"]
+    step_id: str = ""  # of the step that is changed, dropped or moved; of a new one, if it has one
+    after: str | None = None  # add, move: the step it follows; empty: first; None: last
+    name: str | None = None  # None leaves it as it is
+    description: str | None = None
+    depends_on: tuple[str, ...] | None = None
+
+
+class PlanChange(Frozen):
+    """A change of a plan that waits for the user's yes; ``base`` is the plan's fingerprint."""
+
+    change_id: str
+    plan_id: str
+    base: str
+    edits: tuple[PlanEdit, ...]
+    result: Plan  # the plan as it would be
+    reason: str = ""  # the model's words
+
+
+class StepReport(Frozen):
+    """What came of a step: counts are computed, words are the model's (S2-20, S2-23)."""
+
+    report_id: str
+    plan_id: str
+    step_id: str
+    step_name: str
+    status: Literal["completed", "partial", "failed", "stopped"]
+    summary: str = ""
+    cause: str = ""
+    told: Told | None = None  # the cause in the app's own words, where no model worded it
+    next_action: str = ""
+    succeeded: int = Field(default=0, ge=0)  # operations
+    failed: int = Field(default=0, ge=0)
+    refused: int = Field(default=0, ge=0)  # by the user or the policy
+    skipped: int = Field(default=0, ge=0)
+    llm_calls: int = Field(default=0, ge=0)
+    duration_s: float = 0.0
+    files_changed: tuple[str, ...] = ()
+
+
+class WorkInfo(Frozen):
+    """The work TaskLoop does now: one step of a plan, or a task list of a turn without a plan."""
+
+    work_id: str
+    plan_id: str = ""
+    step_id: str = ""
+    mode: ExecutionMode = "adaptive"
+    loop: int = Field(default=0, ge=0)  # decisions of an adaptive step, tasks of a list
+    limit: int = Field(default=10, ge=1)
+    started_at: float
+
+
+SOFT_STEPS: Final = 7  # more than this gets a word (C24)
+
+MAX_STEPS: Final = 300  # steps of a plan; what the screen is measured for
+
+_DIGITS: Final = 9  # of a number that may mean a step
+
+
+class PlanProblem(ValueError):
+    """Why a plan or a change of it cannot be; ``str()`` is a sentence for the model, ``told`` the
+    same for the user.
+    """
+
+    def __init__(self, text: str, code: str = "cannot_be", **params: str) -> None:
+        super().__init__(text)
+        self.told = Told(key=f"plan.problem.{code}", params=params)
+
+
+def check_steps(steps: Sequence[Step]) -> None:
+    """Raise PlanProblem for an empty plan, two steps of one id, an unknown or circular need."""
+    if not steps:
+        raise PlanProblem("The plan has no step; it needs at least one.", "no_steps")
+    if len(steps) > MAX_STEPS:
+        raise PlanProblem(
+            f"The plan has {len(steps)} steps; at most {MAX_STEPS} are possible.",
+            "many_steps",
+            count=str(len(steps)),
+            most=str(MAX_STEPS),
+        )
+    ids = [step.step_id for step in steps]
+    known = set(ids)
+    if len(known) < len(ids):
+        twice = next(i for i in ids if ids.count(i) > 1)
+        raise PlanProblem(f"Two steps have the id {twice}.")
+    for step in steps:
+        if not step.name.strip():
+            raise PlanProblem(f"Step {step.step_id} has no name.", "no_name")
+        for need in step.depends_on:
+            if need not in known:
+                raise PlanProblem(
+                    f"Step {step.name!r} depends on {need!r}, which is no step.",
+                    "no_such_need",
+                    step=step.name,
+                    need=need,
+                )
+    if circle := _circle(steps):
+        names = {step.step_id: step.name for step in steps}
+        raise PlanProblem(
+            "Steps depend on each other in a circle: "
+            + " → ".join(repr(names[i]) for i in circle)
+            + ".",
+            "circle",
+            steps=" → ".join(names[i] for i in circle),
+        )
+
+
+def _circle(steps: Sequence[Step]) -> list[str]:
+    """The ids of one circle, its first at the end again; empty when there is none."""
+    needs = {step.step_id: step.depends_on for step in steps}
+    done: set[str] = set()
+    for start in needs:
+        path: list[str] = []
+        inside: set[str] = set()
+        stack: list[tuple[str, int]] = [(start, 0)]
+        while stack:
+            at, child = stack.pop()
+            if child == 0:
+                if at in inside:
+                    return [*path[path.index(at) :], at]
+                if at in done:
+                    continue
+                path.append(at)
+                inside.add(at)
+            if child < len(needs[at]):
+                stack.append((at, child + 1))
+                stack.append((needs[at][child], 0))
+            else:
+                done.add(at)
+                inside.discard(at)
+                path.pop()
+    return []
+
+
+def waits_for(plan: Plan, step: Step) -> tuple[Step, ...]:
+    """The steps that must be done before this one may begin, in the plan's order."""
+    needs = set(step.depends_on)
+    return tuple(s for s in plan.steps if s.step_id in needs and not s.status.lets_others_start)
+
+
+def ready_steps(plan: Plan) -> tuple[Step, ...]:
+    """Steps that may begin now, in the plan's order."""
+    done = {s.step_id for s in plan.steps if s.status.lets_others_start}
+    return tuple(
+        s for s in plan.steps if s.status is WorkStatus.PENDING and done.issuperset(s.depends_on)
+    )
+
+
+def ended_status(plan: Plan) -> PlanStatus | None:
+    """What the plan is once nothing of it can go on; None while something can.
+
+    Every step done or waived by the user: completed. Else, with no step running or able to
+    start: failed.
+    """
+    if all(s.status.lets_others_start for s in plan.steps):
+        return PlanStatus.COMPLETED
+    if any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps) or ready_steps(plan):
+        return None
+    return PlanStatus.FAILED
+
+
+def find_step(plan: Plan, given: str) -> Step | None:
+    """The step that someone means by an id, a number counted from 1, or a name."""
+    wanted = given.strip()
+    by_id = plan.step(wanted)
+    if by_id is not None:
+        return by_id
+    number = wanted.lower().removeprefix("step").strip(" _#.")
+    short = len(number) <= _DIGITS and number.isascii() and number.isdigit()
+    if short and 1 <= int(number) <= len(plan.steps):
+        return plan.steps[int(number) - 1]
+    same = [s for s in plan.steps if s.name.casefold() == wanted.casefold()]
+    return same[0] if len(same) == 1 else None
+
+
+def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
+    """The plan after the edits, one version on. Raises PlanProblem when one cannot be made.
+
+    Every ``add`` must carry the id of its new step. What has begun or ended can be neither
+    dropped nor changed; it may be moved, which changes only how the plan reads.
+    """
+    steps = list(plan.steps)
+    for edit in edits:
+        if edit.op == "add":
+            _add(steps, edit)
+            continue
+        at = _index(steps, edit.step_id)
+        old = steps[at]
+        if edit.op == "move":
+            del steps[at]
+            steps.insert(_place(steps, edit.after), old)
+            continue
+        if old.status not in (WorkStatus.PENDING, WorkStatus.FAILED, WorkStatus.BLOCKED):
+            raise PlanProblem(
+                f"Step {old.name!r} is {old.status.value}; only what has not begun can be "
+                f"{'dropped' if edit.op == 'drop' else 'changed'}.",
+                "has_begun",
+                step=old.name,
+            )
+        if edit.op == "drop":
+            users = [s.name for s in steps if old.step_id in s.depends_on]
+            del steps[at]
+            if users:
+                raise PlanProblem(
+                    f"Step {old.name!r} cannot be dropped: {', '.join(map(repr, users))} "
+                    "depends on it. Change what depends on it first.",
+                    "is_needed",
+                    step=old.name,
+                    by=", ".join(users),
+                )
+        else:
+            steps[at] = _changed(old, edit)
+    check_steps(steps)
+    return plan.model_copy(update={"steps": tuple(steps), "version": plan.version + 1})
+
+
+def _add(steps: list[Step], edit: PlanEdit) -> None:
+    steps.insert(
+        _place(steps, edit.after),
+        Step(
+            step_id=edit.step_id,
+            name=edit.name or "",
+            description=edit.description or "",
+            depends_on=edit.depends_on or (),
+        ),
+    )
+
+
+def _changed(old: Step, edit: PlanEdit) -> Step:
+    said = {
+        "name": edit.name,
+        "description": edit.description,
+        "depends_on": edit.depends_on,
+    }
+    return old.model_copy(update={key: value for key, value in said.items() if value is not None})
+
+
+def _index(steps: Sequence[Step], step_id: str) -> int:
+    for at, step in enumerate(steps):
+        if step.step_id == step_id:
+            return at
+    raise PlanProblem(f"There is no step {step_id!r}.", "no_step")
+
+
+def _place(steps: Sequence[Step], after: str | None) -> int:
+    if after is None:
+        return len(steps)
+    return _index(steps, after) + 1 if after else 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepDifference:
+    """One line of the difference of two plans."""
+
+    kind: str  # same, add, drop, change, move
+    step: Step  # as it will be; as it was, for a drop
+    number: int  # its place, counted from 1, in the plan that has it
+    before: Step | None = None  # as it was, for a change
+
+
+def difference(old: Plan, new: Plan) -> tuple[StepDifference, ...]:
+    """What a change does to each step, in the new order, dropped steps where they stood."""
+    was = {step.step_id: step for step in old.steps}
+    stays = [s.step_id for s in old.steps if new.step(s.step_id) is not None]
+    now = [s.step_id for s in new.steps if s.step_id in was]
+    moved = _moved(stays, now)
+    lines: list[StepDifference] = []
+    for number, step in enumerate(new.steps, start=1):
+        before = was.get(step.step_id)
+        if before is None:
+            lines.append(StepDifference("add", step, number))
+        elif _means(before) != _means(step):
+            lines.append(StepDifference("change", step, number, before))
+        else:
+            kind = "move" if step.step_id in moved else "same"
+            lines.append(StepDifference(kind, step, number))
+    for number, step in enumerate(old.steps, start=1):
+        if new.step(step.step_id) is None:
+            place = next(
+                (
+                    at + 1
+                    for at in range(len(lines) - 1, -1, -1)
+                    if lines[at].step.step_id in {s.step_id for s in old.steps[: number - 1]}
+                ),
+                0,
+            )
+            lines.insert(place, StepDifference("drop", step, number))
+    return tuple(lines)
+
+
+def _means(step: Step) -> tuple[str, str, tuple[str, ...]]:
+    return step.name, step.description, step.depends_on
+
+
+def _moved(old: Sequence[str], new: Sequence[str]) -> set[str]:
+    """The fewest steps whose move turns the one order into the other."""
+    place = {step_id: at for at, step_id in enumerate(old)}
+    best: list[list[str]] = []  # longest ascending run that ends at each place
+    for at, step_id in enumerate(new):
+        longest: list[str] = []
+        for run in best[:at]:
+            if place[run[-1]] < place[step_id] and len(run) > len(longest):
+                longest = run
+        best.append([*longest, step_id])
+    return set(new) - set(max(best, key=len)) if best else set()
+
+
+class ReportMessage(Frozen):
+    """How a step ended (S2-23)."""
+
+    kind: Literal["report"] = "report"
+    message_id: str
+    report: StepReport
+    for_model: str = ""  # what the model is told, empty where a call's result says it
+    step_id: str = ""  # empty: the report belongs to the conversation
+    at: float

@@ -1,0 +1,260 @@
+"""Going back in the conversation: what goes back with it, and what is kept to undo that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import BaseEvent, Count, Frozen, StateError
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import Message, NoticeMessage, UserMessage, forget_rewound
+from duckflow_tui.state.goal import Review, TaskObjective
+from duckflow_tui.state.memory import Compaction, WorkingMemory
+from duckflow_tui.state.pace import Pace, Vitals
+from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.plan import Plan
+from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.state.turn import TurnSummary
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
+
+class Standing(Frozen):
+    """Where the work stood at a message. What was paid and the mode are no part of it, nor is
+    what the user allowed: a way back takes none of them back.
+    """
+
+    phase: Phase = Phase.IDLE
+    status: Status = Status.SUCCESS
+    status_detail: str = ""
+    memory: WorkingMemory = Field(default_factory=WorkingMemory)
+    objective: TaskObjective | None = None
+    last_review: Review | None = None
+    earlier: tuple[TaskObjective, ...] = ()
+    pace: Pace | None = None
+    plans: tuple[Plan, ...] = ()
+    active_plan_id: str | None = None
+    vitals: Vitals = Field(default_factory=Vitals)
+    compactions: tuple[Compaction, ...] = ()
+    undone_compactions: tuple[str, ...] = ()
+    files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256
+    last_context: Count = 0  # tokens of the newest main request
+
+    @classmethod
+    def of(cls, state: AgentState) -> Standing:
+        """How it stands now."""
+        return cls(
+            phase=state.phase,
+            status=state.status,
+            status_detail=state.status_detail,
+            memory=state.memory,
+            objective=state.objective,
+            last_review=state.last_review,
+            earlier=state.earlier,
+            pace=state.pace,
+            plans=state.plans,
+            active_plan_id=state.active_plan_id,
+            vitals=state.vitals,
+            compactions=state.compactions,
+            undone_compactions=state.undone_compactions,
+            files_read=dict(state.files_read),
+            last_context=state.usage.last_context,
+        )
+
+    def put(self, state: AgentState) -> None:
+        """Let it stand so again."""
+        state.phase, state.status = self.phase, self.status
+        state.status_detail = self.status_detail
+        state.memory = self.memory
+        state.objective = self.objective
+        state.last_review = self.last_review
+        state.earlier = self.earlier
+        state.pace = self.pace
+        state.plans = self.plans
+        state.active_plan_id = self.active_plan_id
+        state.vitals = self.vitals
+        state.compactions = self.compactions
+        state.undone_compactions = self.undone_compactions
+        state.files_read = dict(self.files_read)
+        update = {"last_context": self.last_context, "estimated": True}
+        state.usage = state.usage.model_copy(update=update)
+
+
+class Rewound(Frozen):
+    """A way back that can be undone as long as nothing was said after it. The messages that left
+    the conversation stand beside it, in ``AgentState.rewound_messages``.
+    """
+
+    message_id: str  # of the user, the first that left
+    at: int = Field(ge=0)  # messages that stayed
+    added: int = Field(ge=0)  # behind them, with it
+    turns: int = Field(ge=0)  # that ended before it, as they stand now
+    turns_kept: int = Field(ge=0)  # of those that had ended
+    turns_left: tuple[TurnSummary, ...] = ()  # that left the conversation
+    standing: Standing  # before it
+    draft: str = ""  # what it put into the composer
+
+
+def left_out(messages: list[Message]) -> tuple[OperationMessage, ...]:
+    """Of messages that leave the conversation, what an undo of files has to know: calls that
+    changed files, and commands, without what they said.
+    """
+    found: list[OperationMessage] = []
+    for message in messages:
+        if not isinstance(message, OperationMessage):
+            continue
+        if message.result.changes or "command" in message.args:
+            result = message.result.model_copy(update={"text": ""})
+            update = {"result": result, "previews": (), "gate": None, "answer": None}
+            found.append(message.model_copy(update=update))
+    return tuple(found)
+
+
+def all_calls(state: AgentState) -> list[OperationMessage]:
+    """The calls of the session in the order in which they ended, also those that a way back left
+    behind: what they did to files stands.
+    """
+    found = [m for m in state.messages if isinstance(m, OperationMessage)]
+    if state.left_behind:
+        found = sorted([*state.left_behind, *found], key=lambda message: message.at)
+    return found
+
+
+class ConversationRewound(BaseEvent):
+    """The user took the conversation back to before a message of theirs. What came after it
+    leaves the conversation; what it did to files stands.
+    """
+
+    kind: Literal["conversation_rewound"] = "conversation_rewound"
+    message_id: str
+    standing: Standing  # at the message
+    turns: int = Field(ge=0)  # that had ended by then
+    stopped: TurnSummary | None = None  # the turn that ran then: it is as if it had been stopped
+    carried: tuple[str, ...] = ()  # calls that ran then: their results stay
+    draft: str  # what stands in the composer now
+    notices: tuple[NoticeMessage, ...] = ()  # what the user and the model are told
+
+    def apply(self, state: AgentState) -> None:
+        if state.turn is not None or state.gates or state.cards or state.work is not None:
+            raise StateError("work is under way")
+        at = _place(state.messages, self.message_id)
+        if self.turns > len(state.turns):
+            raise StateError(f"there were no {self.turns} turns")
+        before = Standing.of(state)
+        gone = state.messages[at:]
+        carried = [m for m in gone if isinstance(m, OperationMessage) and m.call_id in self.carried]
+        state.messages = [*state.messages[:at], *carried]
+        turns_left = tuple(state.turns[self.turns :])
+        state.turns = state.turns[: self.turns]
+        _stop(state, self.stopped)
+        state.messages.extend(self.notices)
+        self.standing.put(state)
+        state.interrupted = None
+        state.draft = self.draft
+        state.left_behind += left_out([m for m in gone if m not in carried])
+        state.rewound_messages = gone
+        state.rewound = Rewound(
+            message_id=self.message_id,
+            at=at,
+            added=len(carried) + len(self.notices),
+            turns=len(state.turns),
+            turns_kept=self.turns,
+            turns_left=turns_left,
+            standing=before,
+            draft=self.draft,
+        )
+
+
+class RewindUndone(BaseEvent):
+    """The user wants what they went back from: the conversation is as it was before."""
+
+    kind: Literal["rewind_undone"] = "rewind_undone"
+    message_id: str  # that it had gone back to
+
+    def apply(self, state: AgentState) -> None:
+        rewound = state.rewound
+        if rewound is None or rewound.message_id != self.message_id:
+            raise StateError(f"the conversation did not go back to {self.message_id}")
+        if not can_be_undone(state):
+            raise StateError("something was said since")
+        since = state.messages[rewound.at + rewound.added :]
+        state.messages = [*state.messages[: rewound.at], *state.rewound_messages, *since]
+        state.turns = [*state.turns[: rewound.turns_kept], *rewound.turns_left]
+        state.last_turn = state.turns[-1] if state.turns else None
+        rewound.standing.put(state)
+        back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
+        state.left_behind = tuple(m for m in state.left_behind if m.call_id not in back)
+        if state.draft.strip() == rewound.draft.strip():
+            state.draft = ""
+        forget_rewound(state)
+
+
+class SessionForked(BaseEvent):
+    """A session that goes on from a message of another one. All before it is a copy; consent,
+    what ran and what waited stay with the original.
+    """
+
+    kind: Literal["session_forked"] = "session_forked"
+    session: SessionInfo
+    standing: Standing  # at the message
+    stopped: TurnSummary | None = None  # the turn that ran then: it is as if it had been stopped
+    carried: tuple[OperationMessage, ...] = ()  # calls that ran then, and what came of them
+    draft: str = ""
+    notices: tuple[NoticeMessage, ...] = ()
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        if state.session.session_id == self.session.session_id:
+            raise StateError(f"this is the session {self.session.session_id}")
+        state.session = self.session
+        state.messages.extend(self.carried)
+        _stop(state, self.stopped)
+        state.messages.extend(self.notices)
+        self.standing.put(state)
+        state.turn = state.interrupted = state.work = None
+        state.running = ()
+        state.gates = ()
+        state.cards = ()
+        state.queue = ()
+        state.grants = ()
+        state.accepted_words = ()
+        state.live = {}
+        state.outputs = {}
+        state.servers = ()
+        gone = {"ended_at": self.at, "ended_by": "app"}
+        state.processes = tuple(p.model_copy(update=gone) if p.runs else p for p in state.processes)
+        state.draft = self.draft
+        forget_rewound(state)
+
+
+def can_be_undone(state: AgentState) -> bool:
+    """Whether nothing was said or done since the conversation went back. Words of the app, and
+    commands of the user's own, leave it so.
+    """
+    rewound = state.rewound
+    if rewound is None or len(state.turns) != rewound.turns:
+        return False
+    since = state.messages[rewound.at + rewound.added :]
+    return all(
+        isinstance(m, NoticeMessage) or (isinstance(m, OperationMessage) and m.by_user)
+        for m in since
+    )
+
+
+def _place(messages: list[Message], message_id: str) -> int:
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if isinstance(message, UserMessage) and message.message_id == message_id:
+            return at
+    raise StateError(f"there is no message {message_id}")
+
+
+def _stop(state: AgentState, turn: TurnSummary | None) -> None:
+    """The turn ends here, where one ran; the last turn is the last there is."""
+    if turn is not None:
+        stopped = turn.model_copy(update={"messages": len(state.messages)})
+        state.turns = [*state.turns, stopped]
+    state.last_turn = state.turns[-1] if state.turns else None

@@ -1,0 +1,269 @@
+"""The session as a whole: what it is, when it was taken up again, its name, its mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
+from duckflow_tui.state.turn import Interrupted, TurnInfo, TurnSummary
+from duckflow_tui.state.usage import (
+    PromptFigures,
+    on_the_way,
+)
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
+SandboxLevel = Literal["full", "partial", "seatbelt", "external", "none"]
+
+
+class SessionInfo(Frozen):
+    """Facts about the session as a whole."""
+
+    session_id: str = ""
+    workspace: str = ""  # absolute path
+    title: str = ""  # name of the workspace folder
+    demo: bool = False
+    headless: bool = False
+    started_at: float = 0.0
+    model: str = ""  # of the main role
+    endpoint: str = ""
+    sandbox: SandboxLevel = "none"  # what holds commands of the model
+    branch: str = ""  # of git when it began; empty where there is none
+    name: str = ""  # the user's, empty for none
+    pinned: bool = False  # at the top of the list
+    forked_from: str = ""  # id of the session that it goes on from a message of
+    forked_title: str = ""  # what that one was called
+
+
+#: Cards that the work opens again by itself, as they were, before it does anything else.
+OPENED_AGAIN: Final = (
+    CardKind.PLAN,
+    CardKind.PLAN_CHANGE,
+    CardKind.REPORT,
+    CardKind.BREAKPOINT,
+)
+
+
+#: Cards that whoever had asked asks again, before the next call to a model.
+ASKED_AGAIN: Final = (CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET)
+
+
+CUT: Final = "the app ended while it ran"
+
+
+class SessionResumed(BaseEvent):
+    """The session goes on in another process: what was in flight is laid down as it was.
+
+    Gates and cards close; a call that waited for its gate leaves without a result, and is asked
+    for again. Consent that the user gave for the session ends with the process.
+    """
+
+    kind: Literal["session_resumed"] = "session_resumed"
+    session: SessionInfo
+    mode: ApprovalMode
+    context_window: int = 0
+    ended: tuple[OperationMessage, ...] = ()  # calls that ran, and what is known of them
+    files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256; "" forgets it
+    another_folder: bool = False  # the workspace is not the folder it was: nothing read holds
+    asks_again: bool = False  # a gate or card opens again at once; else the turn is paused
+    ends_turn: bool = False  # nobody is there who could let it go on
+    interrupted_at: float  # when the newest record was written, seconds since the epoch
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        if state.session.session_id not in ("", self.session.session_id):
+            raise StateError(f"this is the session {state.session.session_id}")
+        state.session = self.session
+        state.mode = self.mode
+        state.usage = state.usage.model_copy(update={"context_window": self.context_window})
+        if state.turn is not None:
+            self._count_lost(state, on_the_way(state.requests, state.turn.turn_id))
+        state.messages.extend(self.ended)
+        if self.another_folder:
+            state.files_read = {}
+        for path, sha in self.files_read.items():
+            if sha:
+                state.files_read[path] = sha
+            else:
+                state.files_read.pop(path, None)
+        self._lay_plans_down(state)
+        if state.turn is not None:
+            self._lay_turn_down(state, state.turn)
+        state.running = ()
+        state.gates = ()
+        state.cards = ()
+        state.work = None
+        state.live = {}
+        state.outputs = {}
+        state.servers = ()
+        state.grants = ()
+        state.accepted_words = ()
+        gone = {"ended_at": self.interrupted_at, "ended_by": "app"}
+        state.processes = tuple(p.model_copy(update=gone) if p.runs else p for p in state.processes)
+
+    def _count_lost(self, state: AgentState, lost: tuple[PromptFigures, ...]) -> None:
+        """What was sent was spent, though nobody told how much."""
+        if not lost:
+            return
+        usage = state.usage
+        sent = sum(figures.tokens for figures in lost)
+        update = {"calls": usage.calls + len(lost), "tokens_in": usage.tokens_in + sent}
+        state.usage = usage.model_copy(update=update)
+        state.requests = tuple(
+            f.model_copy(update={"ended": True}) if f in lost else f for f in state.requests
+        )
+
+    def _lay_turn_down(self, state: AgentState, turn: TurnInfo) -> None:
+        if self.ends_turn:
+            state.turn = None
+            state.interrupted = None
+            state.phase, state.status, state.status_detail = Phase.IDLE, Status.SUCCESS, ""
+            usage = state.usage
+            state.last_turn = TurnSummary(
+                turn_id=turn.turn_id,
+                outcome="stopped",
+                llm_calls=usage.calls - turn.calls_before,
+                tokens=usage.tokens_in + usage.tokens_out - turn.tokens_before,
+                duration_s=max(self.interrupted_at - turn.started_at - turn.away_s, 0.0),
+                messages=len(state.messages),
+            )
+            state.turns.append(state.last_turn)
+            return
+        away = max(self.at - self.interrupted_at, 0.0)
+        pause = "running" if self.asks_again else "paused"
+        state.turn = turn.model_copy(update={"pause": pause, "away_s": turn.away_s + away})
+        before = state.interrupted or Interrupted()
+        drafts = (c.plan_id for c in state.cards if c.kind is CardKind.PLAN)
+        reports = (c.report for c in state.cards if c.kind is CardKind.REPORT)
+        work = state.work if state.work is not None and state.work.plan_id else None
+        asked = tuple(card for card in state.cards if card.kind in ASKED_AGAIN)
+        state.interrupted = Interrupted(
+            work=work or before.work,
+            plan_card=next(drafts, before.plan_card),
+            report=next(reports, before.report),
+            asked=asked or before.asked,
+        )
+
+    def _lay_plans_down(self, state: AgentState) -> None:
+        """A step that TaskLoop worked on may begin again; so may a task that is asked for anew."""
+        worked_on = state.work.plan_id if state.work is not None else ""
+        cut = {message.call_id for message in self.ended}
+
+        def task(old: Task) -> Task:
+            if old.status is not WorkStatus.IN_PROGRESS:
+                return old
+            if old.call_id in cut:
+                return old.model_copy(update={"status": WorkStatus.CANCELLED, "result": CUT})
+            return old.model_copy(update={"status": WorkStatus.PENDING, "started_at": None})
+
+        def step(plan: Plan, old: Step) -> Step:
+            tasks = tuple(task(t) for t in old.task_list)
+            update: dict[str, object] = {"task_list": tasks}
+            begun = old.status is WorkStatus.IN_PROGRESS
+            if begun and (self.ends_turn or plan.plan_id == worked_on):
+                ran = max(self.interrupted_at - (old.started_at or self.interrupted_at), 0.0)
+                status = WorkStatus.CANCELLED if self.ends_turn else WorkStatus.PENDING
+                note = CUT if self.ends_turn else ""
+                update |= {"status": status, "note": note, "started_at": None}
+                update["elapsed_s"] = old.elapsed_s + ran
+            return old.model_copy(update=update)
+
+        state.plans = tuple(
+            plan.model_copy(update={"steps": tuple(step(plan, s) for s in plan.steps)})
+            for plan in state.plans
+        )
+
+
+class DraftSaved(BaseEvent):
+    """What stands in the composer and was not sent."""
+
+    kind: Literal["draft"] = "draft"
+    text: str
+
+    def apply(self, state: AgentState) -> None:
+        state.draft = self.text
+
+
+class JournalChanged(BaseEvent):
+    """The session can no longer be kept on the disk, or can again."""
+
+    kind: Literal["journal"] = "journal"
+    transient: ClassVar[bool] = True
+    unkept: str  # a code of ``session.faults``, ``no_session`` where it was wanted, or empty
+
+    def apply(self, state: AgentState) -> None:
+        state.unkept = self.unkept
+
+
+MAX_NAME: Final = 200  # characters
+
+
+class SessionTitled(BaseEvent):
+    """The user named the session; an empty name is none: the first request stands for it."""
+
+    kind: Literal["session_titled"] = "session_titled"
+    name: str = Field(max_length=MAX_NAME)
+
+    def apply(self, state: AgentState) -> None:
+        state.session = state.session.model_copy(update={"name": self.name})
+
+
+class SessionPinned(BaseEvent):
+    """The user wants the session at the top of the list, or no longer."""
+
+    kind: Literal["session_pinned"] = "session_pinned"
+    pinned: bool
+
+    def apply(self, state: AgentState) -> None:
+        state.session = state.session.model_copy(update={"pinned": self.pinned})
+
+
+# --- session ---------------------------------------------------------------------------------
+
+
+class SessionStarted(BaseEvent):
+    """The first event of a session."""
+
+    kind: Literal["session_started"] = "session_started"
+    session: SessionInfo
+    mode: ApprovalMode
+    context_window: int = 0
+
+    def apply(self, state: AgentState) -> None:
+        if state.session.session_id:
+            raise StateError("the session has begun already")
+        state.session = self.session
+        state.mode = self.mode
+        state.usage = state.usage.model_copy(update={"context_window": self.context_window})
+
+
+class ModelChanged(BaseEvent):
+    """Another main model, or an endpoint where there was none."""
+
+    kind: Literal["model_changed"] = "model_changed"
+    endpoint: str
+    model: str
+    context_window: int = 0
+
+    def apply(self, state: AgentState) -> None:
+        update = {"endpoint": self.endpoint, "model": self.model}
+        state.session = state.session.model_copy(update=update)
+        state.usage = state.usage.model_copy(update={"context_window": self.context_window})
+
+
+class ModeChanged(BaseEvent):
+    """The user set another approval mode. Never resolves an open gate."""
+
+    kind: Literal["mode_changed"] = "mode_changed"
+    mode: ApprovalMode
+
+    def apply(self, state: AgentState) -> None:
+        state.mode = self.mode

@@ -1,0 +1,175 @@
+"""The turn that runs, how turns ended, and what one was in the middle of when the app ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from duckflow_tui.state.base import BaseEvent, Count, Frozen, StateError
+from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.plan import StepReport, WorkInfo
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+
+TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
+
+#: What a turn's message is to the request before it: another one, the same, or open until the
+#: model's first decision says it; until then what is guessed holds.
+Belongs = Literal["new", "same", "guessed_new", "guessed_same"]
+
+PauseState = Literal["running", "pausing", "paused"]
+
+
+class TurnInfo(Frozen):
+    """The turn that is running."""
+
+    turn_id: str
+    message_id: str
+    attempt: int = Field(default=1, ge=1)
+    max_attempts: int = Field(default=3, ge=1)
+    loop: int = Field(default=0, ge=0)
+    limit: int = Field(default=10, ge=1)
+    request: Belongs = "new"
+    pause: PauseState = "running"
+    started_at: float
+    calls_before: int = 0  # usage.calls when the turn began
+    tokens_before: Count = 0  # in and out
+    cost_before: float | None = None
+    away_s: float = 0.0  # seconds that the app was not running meanwhile
+
+
+class TurnSummary(Frozen):
+    """How the last turn ended."""
+
+    turn_id: str
+    outcome: TurnOutcome
+    reply: str = ""
+    satisfaction: float | None = None
+    llm_calls: int = 0
+    tokens: Count = 0
+    cost: float | None = None
+    files_changed: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    messages: int = 0  # that there were in the conversation when it ended
+
+
+class Interrupted(Frozen):
+    """Kept until the turn, taken up again, comes to its next decision."""
+
+    work: WorkInfo | None = None  # on a plan, at the step it had come to
+    plan_card: str = ""  # the plan that waited for approval
+    report: StepReport | None = None  # whose card waited for an answer
+    asked: tuple[Card, ...] = ()  # consultations, escalations, limits that no one has opened again
+
+    def waiting(self, kind: CardKind, step_id: str = "") -> Card | None:
+        """The card of this kind that waited in the turn itself, or in this step."""
+        found = (c for c in self.asked if c.kind is kind and c.step_id == step_id)
+        return next(found, None)
+
+    def without(self, card: Card) -> Interrupted:
+        """The same once this card was opened again."""
+        same = (card.kind, card.step_id)
+        left = tuple(c for c in self.asked if (c.kind, c.step_id) != same)
+        return self.model_copy(update={"asked": left})
+
+
+# --- turn ------------------------------------------------------------------------------------
+
+
+class TurnStarted(BaseEvent):
+    """A user message is being worked on."""
+
+    kind: Literal["turn_started"] = "turn_started"
+    turn: TurnInfo
+
+    def apply(self, state: AgentState) -> None:
+        if state.turn is not None:
+            raise StateError(f"turn {state.turn.turn_id} still runs")
+        state.turn = self.turn
+        state.recoveries = 0
+
+
+class LoopStarted(BaseEvent):
+    """One more model decision in the turn."""
+
+    kind: Literal["loop_started"] = "loop_started"
+    loop: int = Field(ge=1)
+    limit: int = Field(ge=1)
+
+    def apply(self, state: AgentState) -> None:
+        turn = _turn(state)
+        state.turn = turn.model_copy(update={"loop": self.loop, "limit": self.limit})
+        state.interrupted = None
+        if state.pace is not None:
+            state.pace = state.pace.model_copy(update={"used": self.loop})
+
+
+class PauseRequested(BaseEvent):
+    """The user wants the work to halt at the next safe point."""
+
+    kind: Literal["pause_requested"] = "pause_requested"
+
+    def apply(self, state: AgentState) -> None:
+        state.turn = _turn(state).model_copy(update={"pause": "pausing"})
+
+
+class TurnPaused(BaseEvent):
+    """The safe point was reached; nothing runs until the user resumes."""
+
+    kind: Literal["turn_paused"] = "turn_paused"
+
+    def apply(self, state: AgentState) -> None:
+        state.turn = _turn(state).model_copy(update={"pause": "paused"})
+
+
+class TurnResumed(BaseEvent):
+    """The user let the work go on."""
+
+    kind: Literal["turn_resumed"] = "turn_resumed"
+
+    def apply(self, state: AgentState) -> None:
+        state.turn = _turn(state).model_copy(update={"pause": "running"})
+
+
+class TurnFinished(BaseEvent):
+    """The turn ended; also the last line of ``--json``."""
+
+    kind: Literal["turn_finished"] = "turn_finished"
+    turn_id: str
+    outcome: TurnOutcome
+    reply: str = ""
+    satisfaction: float | None = None
+    llm_calls: int = 0
+    tokens: Count = 0
+    cost: float | None = None
+    files_changed: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+    def apply(self, state: AgentState) -> None:
+        turn = _turn(state)
+        if turn.turn_id != self.turn_id:
+            raise StateError(f"turn {self.turn_id} does not run")
+        state.turn = None
+        state.interrupted = None
+        state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
+        state.last_turn = TurnSummary(
+            turn_id=self.turn_id,
+            outcome=self.outcome,
+            reply=self.reply,
+            satisfaction=self.satisfaction,
+            llm_calls=self.llm_calls,
+            tokens=self.tokens,
+            cost=self.cost,
+            files_changed=self.files_changed,
+            duration_s=self.duration_s,
+            messages=len(state.messages),
+        )
+        state.turns.append(state.last_turn)
+
+
+def _turn(state: AgentState) -> TurnInfo:
+    if state.turn is None:
+        raise StateError("no turn runs")
+    return state.turn

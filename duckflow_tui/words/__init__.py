@@ -1,0 +1,1 @@
+"""What is said to a person, in English and Japanese."""
