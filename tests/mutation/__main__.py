@@ -1,0 +1,12 @@
+"""``python tests/mutation``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from mutation.run import main
+
+sys.exit(main())

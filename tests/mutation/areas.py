@@ -1,0 +1,141 @@
+"""The parts of the program that are mutated, and the tests that have to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_LEFT_OUT: Final = ("__init__.py", "pacing/journal.py")  # no code; words for the developers' log
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Globs from the root of the repository. A file of two areas belongs to the first."""
+
+    name: str
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+AREAS: Final = (
+    Area(
+        "gates",
+        (
+            "duckflow_tui/safety/gate*.py",
+            "duckflow_tui/state/gate*.py",
+            "duckflow_tui/tools/consent.py",
+        ),
+        (
+            "tests/unit/test_state_gates.py",
+            "tests/engine/test_safety_gates.py",
+            "tests/engine/test_tools_router*.py",
+            "tests/engine/test_session_resume_cards.py",
+        ),
+    ),
+    Area(
+        "safety",
+        ("duckflow_tui/safety/*.py",),
+        (
+            "tests/unit/test_safety_*.py",
+            "tests/engine/test_safety_*.py",
+            "tests/faults/test_safety_*.py",
+            "tests/engine/test_tools_*.py",
+        ),
+    ),
+    Area(
+        "plans",
+        (
+            "duckflow_tui/plans/*.py",
+            "duckflow_tui/state/plan*.py",
+            "duckflow_tui/state/work.py",
+            "duckflow_tui/tools/plan_operations.py",
+            "duckflow_tui/loops/plan_[!k]*.py",
+            "duckflow_tui/loops/step_*.py",
+            "duckflow_tui/loops/task_*.py",
+            "duckflow_tui/loops/list_run.py",
+            "duckflow_tui/loops/links.py",
+            "duckflow_tui/loops/reporting.py",
+        ),
+        (
+            "tests/unit/test_state_plans.py",
+            "tests/engine/test_loops_plan*.py",
+            "tests/engine/test_loops_task_loop.py",
+            "tests/engine/test_loops_step_pace.py",
+            "tests/engine/test_session_resume_work.py",
+            "tests/engine/test_session_resume_cards.py",
+            "tests/faults/test_loops_work.py",
+        ),
+    ),
+    Area(
+        "pacing",
+        (
+            "duckflow_tui/pacing/*.py",
+            "duckflow_tui/goals/*.py",
+            "duckflow_tui/state/pace*.py",
+            "duckflow_tui/loops/pace_keeper.py",
+            "duckflow_tui/loops/consult*.py",
+        ),
+        (
+            "tests/unit/test_pacing_*.py",
+            "tests/unit/test_goals_*.py",
+            "tests/engine/test_loops_pace.py",
+            "tests/engine/test_loops_step_pace.py",
+            "tests/engine/test_loops_consulting.py",
+            "tests/engine/test_loops_review.py",
+        ),
+    ),
+    Area(
+        "session",
+        ("duckflow_tui/session/*.py",),
+        (
+            "tests/unit/test_session_*.py",
+            "tests/unit/test_tools_blobs.py",
+            "tests/engine/test_session*.py",
+            "tests/faults/test_session_damage.py",
+            "tests/faults/test_session_journal.py",
+            "tests/faults/test_session_strange_files.py",
+            "tests/engine/test_tools_memory.py",
+        ),
+    ),
+    Area(
+        "keys",
+        (
+            "duckflow_tui/commands.py",
+            "duckflow_tui/ui/commands.py",
+            "duckflow_tui/ui/*actions.py",
+            "duckflow_tui/ui/*bindings.py",
+            "duckflow_tui/ui/panes/*bindings.py",
+            "duckflow_tui/ui/panes/key_guard.py",
+            "duckflow_tui/ui/panes/typed_ahead.py",
+            "duckflow_tui/ui/early_keys.py",
+            "duckflow_tui/loops/*_keys.py",
+        ),
+        (
+            "tests/ui/test_ui_*.py",
+            "tests/engine/test_loops_*.py",
+            "tests/engine/test_session_rewind.py",
+        ),
+    ),
+)
+
+
+def sources_of(area: Area, root: Path) -> list[Path]:
+    """The files of an area that belong to no area before it, relative to ``root``."""
+    before = AREAS[: AREAS.index(area)]
+    taken = {path for other in before for path in _found(root, other.sources)}
+    return sorted(path for path in _found(root, area.sources) if path not in taken)
+
+
+def tests_of(area: Area, root: Path) -> list[Path]:
+    """The files of its tests, relative to ``root``. Pictures only repeat what others say."""
+    found = set(_found(root, area.tests))
+    return sorted(path for path in found if "pictures" not in path.name)
+
+
+def _found(root: Path, globs: tuple[str, ...]) -> Iterator[Path]:
+    for glob in globs:
+        for path in root.glob(glob):
+            if not path.as_posix().endswith(_LEFT_OUT):
+                yield path.relative_to(root)

@@ -1,0 +1,149 @@
+"""Breaks statements of the program by chance, and tells which of them no test notices."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from mutation.areas import AREAS, Area, sources_of, tests_of
+from mutation.mutants import Mutant, broken, mutants_of, some_of
+from mutation.tree import ROOT, Copy, copied
+
+CAUGHT_FROM: Final = 0.95  # of all mutations
+
+_CACHE: Final = ROOT / ".pytest_cache" / "mutation.json"  # what the tests of a file enter
+_AS_THEY_ARE: Final = 3600.0  # seconds for all tests of an area
+_START: Final = 30.0  # seconds that a run may take besides its tests
+_SLOWER: Final = 6.0  # times as long as a test takes by itself
+
+Tests = dict[str, dict[str, Any]]  # what each enters, how long it takes, whether it passes
+
+
+def main() -> int:
+    """The command line; 1 where too many mutations survived."""
+    options = _options()
+    seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
+    areas = [area for area in AREAS if not options.only or area.name in options.only]
+    chosen = _chosen(areas, Random(seed), options.count, options.at)
+    print(f"{len(chosen)} mutations, seed {seed}", flush=True)
+    if options.list:
+        for area, mutant in chosen:
+            print(f"{area.name:8} {mutant}")
+        return 0
+    caught: defaultdict[str, list[bool]] = defaultdict(list)
+    known: dict[str, Tests] = {}
+    with copied() as copy:
+        for area, mutant in chosen:
+            if area.name not in known:
+                known[area.name] = _tests(area, copy)
+            since = time.monotonic()
+            by = _caught_by(mutant, copy, known[area.name])
+            caught[area.name].append(bool(by))
+            said = f"caught by {by}" if by else "SURVIVED"
+            print(f"{area.name:8} {mutant}  {said}  ({time.monotonic() - since:.0f} s)", flush=True)
+    return _sum(caught)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python tests/mutation", description=__doc__)
+    names = [area.name for area in AREAS]
+    parser.add_argument("--seed", type=int, help="makes the same choice again; else by chance")
+    parser.add_argument("--count", type=int, default=60, help="mutations in all (default: 60)")
+    parser.add_argument("--only", action="append", choices=names, help="an area; may be repeated")
+    parser.add_argument("--at", help="every mutation of one line: path:line")
+    parser.add_argument("--list", action="store_true", help="name the mutations, run nothing")
+    return parser.parse_args()
+
+
+def _chosen(
+    areas: Sequence[Area], random: Random, count: int, at: str | None
+) -> list[tuple[Area, Mutant]]:
+    """As many of each area, one statement each; or all of the line ``at``."""
+    chosen: list[tuple[Area, Mutant]] = []
+    for number, area in enumerate(areas):
+        sources = sources_of(area, ROOT)
+        if not sources or not tests_of(area, ROOT):
+            raise SystemExit(f"area {area.name}: the table names no file that is there")
+        found = [m for path in sources for m in mutants_of(path, _text(path))]
+        if at is not None:
+            chosen += [(area, m) for m in found if f"{m.path}:{m.line}" == at]
+            continue
+        share = count // len(areas) + (number < count % len(areas))
+        chosen += [(area, mutant) for mutant in some_of(found, share, random)]
+    return chosen
+
+
+def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
+    """The test that fails with it; empty where all that come by this place pass."""
+    place = f"{mutant.path.as_posix()}::{mutant.function}"
+    near = {
+        test: told["seconds"]
+        for test, told in tests.items()
+        if told["passed"] and _enters(told["entered"], place, whole=not mutant.function)
+    }
+    if not near:
+        return ""
+    source = broken(mutant, (copy.root / mutant.path).read_text(encoding="utf-8"))
+    with copy.changed(mutant.path, source):
+        within = _START + _SLOWER * sum(near.values())
+        return copy.run(sorted(near, key=near.__getitem__), within).caught
+
+
+def _enters(entered: Sequence[str], place: str, *, whole: bool) -> bool:
+    """``whole``: anything of the module will do, since what it defines may be used anywhere."""
+    return any(name.startswith(place) if whole else name == place for name in entered)
+
+
+def _tests(area: Area, copy: Copy) -> Tests:
+    """The tests of an area; those of files that are as they were last time are not run again."""
+    functions = sorted(name for path in sources_of(area, ROOT) for name in _functions(path))
+    marks = {path: _digest(*functions, _text(path)) for path in tests_of(area, ROOT)}
+    kept: dict[str, Tests] = {}
+    if _CACHE.exists():
+        kept = json.loads(_CACHE.read_text(encoding="utf-8"))
+    if new := [path for path, mark in marks.items() if mark not in kept]:
+        print(f"{area.name:8} looking what the tests of {len(new)} files come by", flush=True)
+        found = copy.entered_by(new, _AS_THEY_ARE)
+        for path in new:
+            prefix = f"{path.as_posix()}::"
+            kept[marks[path]] = {t: told for t, told in found.items() if t.startswith(prefix)}
+        _CACHE.parent.mkdir(exist_ok=True)
+        _CACHE.write_text(json.dumps(kept), encoding="utf-8")
+    tests = {test: told for mark in marks.values() for test, told in kept[mark].items()}
+    for test, told in tests.items():
+        if not told["passed"]:
+            print(f"{area.name:8} fails as things are, left out: {test}", flush=True)
+    return tests
+
+
+def _functions(path: Path) -> list[str]:
+    tree = ast.parse(_text(path))
+    return [
+        f"{path}::{node.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def _sum(caught: dict[str, list[bool]]) -> int:
+    all_of = [one for found in caught.values() for one in found]
+    areas = ", ".join(f"{name} {sum(found)}/{len(found)}" for name, found in caught.items())
+    print(f"{sum(all_of)} of {len(all_of)} caught ({areas})")
+    return 0 if sum(all_of) >= CAUGHT_FROM * len(all_of) else 1
+
+
+def _text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
