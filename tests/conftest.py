@@ -1,9 +1,17 @@
-"""What holds for every test: no clock in property tests, and screens that start soon."""
+"""What holds for every test: no clock in property tests, screens that start soon, and the text of
+a screen beside its picture.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 import textual.css.stylesheet as sheets
 from hypothesis import HealthCheck, settings
+from support.pictures import ScreenText, text_of
+from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.parse import parse
 from textual.css.tokenizer import Token
@@ -44,3 +52,15 @@ def _parse_once(
 
 
 setattr(sheets, "parse", _parse_once)  # noqa: B010  # the name is Textual's own
+
+
+@pytest.fixture
+def snap_compare(snap_compare: Callable[..., bool], snapshot: Any) -> Callable[..., bool]:
+    """Whether the screen of an app looks as it did; its text is compared too, to be read."""
+
+    def compare(app: App[Any], **how: Any) -> bool:
+        same = snap_compare(app, **how)
+        assert text_of(str(app.return_value)) == snapshot.use_extension(ScreenText)
+        return same
+
+    return compare

@@ -18,6 +18,7 @@ from support.consults import (
     review,
     reviewed,
 )
+from support.pictures import by_name, each_state
 from support.pinned import ManualClock
 from textual.pilot import Pilot
 
@@ -26,8 +27,6 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 
-SIZES = [(120, 40), (80, 24), (60, 20)]
-IDS = ["120x40", "80x24", "60x20"]
 Build = Callable[[str], Store]
 
 
@@ -106,9 +105,7 @@ def app_of(build: Build, language: str) -> DuckflowApp:
     return app_with(FakeEngine(build(language)), language=language, theme=theme)
 
 
-@pytest.mark.parametrize("build", EVERYWHERE, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@each_state("build", by_name(EVERYWHERE), main=["stagnation"])
 def test_cards(snap_compare: Any, build: Build, size: tuple[int, int], language: str) -> None:
     """English: the card has the focus. Japanese: it waits, as while the user types.
 
@@ -126,9 +123,7 @@ def test_the_other_patterns(snap_compare: Any, build: Build, language: str) -> N
     assert snap_compare(app, terminal_size=(120, 40), run_before=pressing("enter"))
 
 
-@pytest.mark.parametrize("build", JUDGED, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@each_state("build", by_name(JUDGED))
 def test_reviews(snap_compare: Any, build: Build, size: tuple[int, int], language: str) -> None:
     """Folded where room is short, opened where there is some."""
     keys = ("ctrl+o",) if size == (120, 40) else ()

@@ -1,21 +1,18 @@
-"""The window of the model at the three sizes, in both languages."""
+"""The window of the model at the three sizes and in both languages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from support import context_states as states
 from support.app_states import FakeEngine, app_with, settled
+from support.pictures import by_name, each_state
 from support.pinned import ManualClock
 from textual.pilot import Pilot
 
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
-
-SIZES = [(120, 40), (80, 24), (60, 20)]
-IDS = ["120x40", "80x24", "60x20"]
 
 Build = Callable[[str], tuple[FakeEngine, tuple[str, ...]]]
 
@@ -44,9 +41,7 @@ def card_opened(language: str) -> tuple[FakeEngine, tuple[str, ...]]:
 STATES: list[Build] = [estimated, page, parts, card, card_opened]
 
 
-@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@each_state("build", by_name(STATES))
 def test_the_window(snap_compare: Any, build: Build, size: tuple[int, int], language: str) -> None:
     fake, keys = build(language)
     app = app_with(fake, language=language, theme="duck-light" if language == "ja" else "duck-dark")

@@ -1,11 +1,11 @@
-"""Going back in the conversation at the three sizes, in both languages."""
+"""Going back in the conversation at the three sizes and in both languages."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from support.app_states import app_with, settled
+from support.pictures import each_state
 from support.pinned import ManualClock
 from support.rewind_states import asked
 from textual.pilot import Pilot
@@ -13,15 +13,11 @@ from textual.pilot import Pilot
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 
-SIZES = [(120, 40), (80, 24), (60, 20)]
-IDS = ["120x40", "80x24", "60x20"]
 LIST = ("down", "b")
 BACK = ("down", "enter")
 
 
-@pytest.mark.parametrize("keys", [LIST, BACK], ids=["list", "back"])
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@each_state("keys", {"list": LIST, "back": BACK})
 def test_rewind(
     snap_compare: Any, keys: tuple[str, ...], size: tuple[int, int], language: str
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, store_with
+from support.pictures import ONE_STATE
 from support.pinned import ManualClock
 from support.session_shelf import NOW, shelf, sized
 from textual.pilot import Pilot
@@ -17,9 +18,6 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.sessions import SessionScreen
-
-SIZES = [(120, 40), (80, 24), (60, 20)]
-IDS = ["120x40", "80x24", "60x20"]
 
 
 @pytest.fixture(autouse=True)
@@ -69,15 +67,13 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
     return press
 
 
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@ONE_STATE
 def test_list(snap_compare: Any, tmp_path: Path, size: tuple[int, int], language: str) -> None:
     app = app_of(tmp_path, language)
     assert snap_compare(app, terminal_size=size, run_before=opened("down"))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@ONE_STATE
 def test_search(snap_compare: Any, tmp_path: Path, size: tuple[int, int], language: str) -> None:
     """What is found is marked where it stands: in titles and in the conversation."""
     app = app_of(tmp_path, language)
@@ -85,8 +81,7 @@ def test_search(snap_compare: Any, tmp_path: Path, size: tuple[int, int], langua
     assert snap_compare(app, terminal_size=size, run_before=opened(typed=typed))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@ONE_STATE
 def test_unreadable(
     snap_compare: Any, tmp_path: Path, size: tuple[int, int], language: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.app_states import FakeEngine, app_with, settled, store_with
 from support.conversations import REPLY, REPLY_JA, START, answer, assistant, live, operation, user
 from support.gates import gate
+from support.pictures import IDS, SIZES
 from textual.pilot import Pilot
 
 from duckflow_tui.state.agent import AgentState
@@ -23,8 +24,6 @@ from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.app import DuckflowApp
 
-SIZES = [(120, 40), (80, 24), (60, 20)]
-IDS = ["120x40", "80x24", "60x20"]
 ASK = "The total is wrong when two discounts apply. Find out why, fix it, and add a test."
 ASK_JA = "割引が二つ重なると合計がおかしくなります。原因を調べて直し、テストも追加してください。"
 PATH = {"path": "src/shop/pricing.py"}
@@ -162,8 +161,11 @@ def test_states_in_japanese_and_light(snap_compare: Any, build: Build) -> None:
     assert snap_compare(app, terminal_size=size, run_before=stands)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize(("language", "theme"), [("en", "duck-dark"), ("ja", "duck-light")])
+@pytest.mark.parametrize(
+    ("language", "theme", "size"),
+    [*(("en", "duck-dark", size) for size in SIZES), ("ja", "duck-light", (80, 24))],
+    ids=[*(f"en-duck-dark-{name}" for name in IDS), "ja-duck-light-80x24"],
+)
 def test_the_first_screen(
     snap_compare: Any, size: tuple[int, int], language: str, theme: str
 ) -> None:

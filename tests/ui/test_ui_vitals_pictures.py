@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support import goals
 from support.app_states import FakeEngine, app_with, settled, store_with
+from support.pictures import each_state
 from support.pinned import ManualClock
 from textual.pilot import Pilot
 
@@ -16,8 +17,6 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 
-SIZES = [(120, 40), (80, 24), (60, 20)]
-IDS = ["120x40", "80x24", "60x20"]
 LANGUAGES = ["en", "ja"]
 Keys = tuple[str, ...]
 
@@ -71,9 +70,7 @@ CASES: dict[str, tuple[Callable[[str], Store], Keys, bool]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", LANGUAGES)
+@each_state("case", {case: case for case in CASES})
 def test_vitals_and_ledger(
     snap_compare: Any, case: str, size: tuple[int, int], language: str
 ) -> None:

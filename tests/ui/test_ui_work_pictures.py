@@ -1,12 +1,12 @@
-"""What runs and waits beside the composer, at the three sizes, in both languages."""
+"""What runs and waits beside the composer, at the three sizes and in both languages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from support.app_states import FakeEngine, app_with, settled
+from support.pictures import by_name, each_state
 from support.running_states import (
     FAILING,
     QUEUE,
@@ -25,8 +25,6 @@ from textual.pilot import Pilot
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 
-SIZES = [(120, 40), (80, 24), (60, 20)]
-IDS = ["120x40", "80x24", "60x20"]
 LOGS = {"shop": "opened shop.db read-only\nserving on stdio\n"}
 
 Build = Callable[[Store, str], tuple[str, ...]]  # fills the store; the keys to press
@@ -97,9 +95,7 @@ STATES: list[Build] = [
 ]
 
 
-@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("language", ["en", "ja"])
+@each_state("build", by_name(STATES))
 def test_work_at_hand(
     snap_compare: Any, build: Build, size: tuple[int, int], language: str
 ) -> None:
