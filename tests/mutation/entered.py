@@ -33,9 +33,9 @@ class _Entered:
     def end(self, test: str) -> None:
         """What was entered since the last end belongs to this test."""
         told = self.tests.setdefault(test, {"seconds": 0.0, "passed": True, "entered": []})
-        names = {_named(code) for code in self.now if code.co_filename.startswith(_ROOT)}
+        codes, self.now = self.now.copy(), set()  # a thread may still add to the old one
+        names = {_named(code) for code in codes if code.co_filename.startswith(_ROOT)}
         told["entered"] = sorted(names.union(told["entered"]))
-        self.now = set()
 
 
 def _named(code: CodeType) -> str:

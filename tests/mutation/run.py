@@ -105,7 +105,8 @@ def _enters(entered: Sequence[str], place: str, *, whole: bool) -> bool:
 
 def _tests(area: Area, copy: Copy) -> Tests:
     """The tests of an area; those of files that are as they were last time are not run again."""
-    functions = sorted(name for path in sources_of(area, ROOT) for name in _functions(path))
+    sources = [path for other in AREAS for path in sources_of(other, ROOT)]
+    functions = [name for path in sources for name in _functions(path)]
     marks = {path: _digest(*functions, _text(path)) for path in tests_of(area, ROOT)}
     kept: dict[str, Tests] = {}
     if _CACHE.exists():
@@ -113,6 +114,9 @@ def _tests(area: Area, copy: Copy) -> Tests:
     if new := [path for path, mark in marks.items() if mark not in kept]:
         print(f"{area.name:8} looking what the tests of {len(new)} files come by", flush=True)
         found = copy.entered_by(new, _AS_THEY_ARE)
+        wanted = {path.as_posix() for path in sources}
+        for told in found.values():
+            told["entered"] = [n for n in told["entered"] if n.partition("::")[0] in wanted]
         for path in new:
             prefix = f"{path.as_posix()}::"
             kept[marks[path]] = {t: told for t, told in found.items() if t.startswith(prefix)}

@@ -29,10 +29,13 @@ _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the tests said. ``caught``: the test that failed, "hang", or empty where all passed."""
+    """What the tests said. ``caught``: the test that failed, "hang", or empty where all passed;
+    ``status``: of pytest, 0 or 1 where the tests were run to their end.
+    """
 
     caught: str
     text: str
+    status: int | None = None
 
 
 class Copy:
@@ -80,7 +83,7 @@ class Copy:
         target.unlink(missing_ok=True)
         paths = [path.as_posix() for path in tests]
         done = self._pytest(["-p", "mutation.entered"], paths, within, {TARGET: str(target)})
-        if not target.exists():
+        if done.status not in (0, 1):
             raise SystemExit(f"The tests could not be run as they are:\n{done.text}")
         return json.loads(target.read_text(encoding="utf-8"))
 
@@ -115,9 +118,10 @@ class Copy:
         finally:
             _end(process)
         if process.returncode == 0:
-            return Outcome("", text)
+            return Outcome("", text, 0)
         failed = _FAILED.search(text)
-        return Outcome(failed[1] if failed else f"exit status {process.returncode}", text)
+        caught = failed[1] if failed else f"exit status {process.returncode}"
+        return Outcome(caught, text, process.returncode)
 
 
 @contextmanager
