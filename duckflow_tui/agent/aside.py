@@ -16,8 +16,8 @@ from duckflow_tui.tools.plan_operations import BESIDE_WORK
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.base import Event
     from duckflow_tui.state.conversation import UserMessage
-    from duckflow_tui.state.events import Event
     from duckflow_tui.state.store import Record
 
 MAX_LOOPS: Final = 4  # decisions one answer may take

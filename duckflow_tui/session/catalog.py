@@ -25,8 +25,7 @@ from duckflow_tui.session.folders import SessionPlace, find, is_written, places,
 from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
 from duckflow_tui.session.journals import open_to_read, resume_journal
 from duckflow_tui.session.payload import Redact
-from duckflow_tui.state.base import Clock, SystemClock, one_line
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Clock, Event, SystemClock, one_line
 from duckflow_tui.state.session import MAX_NAME, SessionPinned, SessionTitled
 from duckflow_tui.state.store import Store
 

@@ -30,10 +30,9 @@ from duckflow_tui.session.payload import (
 )
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, calendar, moment, one_line
+from duckflow_tui.state.base import ELLIPSIS, calendar, event_from_json, moment, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
-from duckflow_tui.state.events import event_from_json
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import (
     AttemptMessage,

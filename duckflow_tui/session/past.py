@@ -19,9 +19,8 @@ from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import NotWritten
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError
+from duckflow_tui.state.base import Event, StateError, event_from_json
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
-from duckflow_tui.state.events import Event, event_from_json
 from duckflow_tui.state.rewind import SessionForked
 from duckflow_tui.state.store import MemoryRecorder, Store
 

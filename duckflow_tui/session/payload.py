@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_jsonable_python
 
 from duckflow_tui.session.blobs import DamagedBlob
-from duckflow_tui.state.events import event_from_json
+from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.store import Record
 
 INLINE: Final = 64 * 1024  # bytes of JSON in a record; more goes to a blob first (safety.md)

@@ -20,10 +20,9 @@ from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
 from duckflow_tui.session.snapshots import IN_FLIGHT, Image, capture
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError, moment
+from duckflow_tui.state.base import Event, StateError, event_from_json, moment
 from duckflow_tui.state.calls import OperationFinished
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, Level, NoticeAdded
-from duckflow_tui.state.events import Event, event_from_json
 from duckflow_tui.state.gates import CardKind, CardOpened, GateOpened
 from duckflow_tui.state.goal import ObjectiveReviewed
 from duckflow_tui.state.operations import Outcome

@@ -19,9 +19,8 @@ from duckflow_tui.session.payload import BlobShelf, Migrations
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, read_session
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError
+from duckflow_tui.state.base import StateError, event_from_json
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
-from duckflow_tui.state.events import event_from_json
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome, Zone
 from duckflow_tui.state.plan import WorkStatus

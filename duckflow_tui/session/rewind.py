@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol
 from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.session import rewind
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, one_line
+from duckflow_tui.state.base import ELLIPSIS, one_line, put
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
     AssistantMessage,
@@ -19,7 +19,7 @@ from duckflow_tui.state.conversation import (
     UserMessage,
 )
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
-from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.phase import PhaseState
 from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
 from duckflow_tui.state.rewind import (
     ConversationRewound,
@@ -93,11 +93,13 @@ def standing_at(past: AgentState, now: AgentState, plans: Sequence[Plan]) -> Sta
     nothing that was read holds any more.
     """
     standing = Standing.of(past)
-    same = {p: sha for p, sha in past.files_read.items() if now.files_read.get(p) == sha}
-    update: dict[str, object] = {"files_read": same, "plans": tuple(plans)}
+    standing.files_read = {
+        path: sha for path, sha in past.files_read.items() if now.files_read.get(path) == sha
+    }
+    standing.plans = tuple(plans)
     if past.turn is not None:
-        update |= {"phase": Phase.IDLE, "status": Status.SUCCESS, "status_detail": ""}
-    return standing.model_copy(update=update)
+        put(standing, PhaseState(), PhaseState)
+    return standing
 
 
 def laid_plans(past: AgentState) -> tuple[Plan, ...]:

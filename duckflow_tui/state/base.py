@@ -6,10 +6,13 @@ import hashlib
 import json
 import secrets
 import time
+from copy import copy
+from dataclasses import fields
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -169,11 +172,46 @@ class StateError(ValueError):
     """An event that does not fit the state; nothing was changed."""
 
 
-class BaseEvent(Frozen):
-    """What all events share. A transient event is shown but never journalled."""
+class Event(Frozen):
+    """Something that happened. Its ``kind`` is its name in the journal and in ``--json``; a
+    transient event is shown but never journalled.
+
+    ``apply`` is pure: no clock, no ids, no I/O; it checks, then assigns.
+    """
 
     transient: ClassVar[bool] = False
+    kind: Any  # a literal in each event
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        kind = str(cls.model_fields["kind"].default)
+        if "kind" in cls.__annotations__ and KINDS.setdefault(kind, cls) is not cls:
+            raise TypeError(f"there is an event {kind} already")
 
     def apply(self, state: AgentState) -> None:
         """Change the state, or raise StateError and leave it as it was."""
         raise NotImplementedError
+
+
+#: Every event by its kind; a class of events enters it by being defined.
+KINDS: dict[str, type[Event]] = {}
+
+
+def put(target: object, source: object, *slices: type[object]) -> None:
+    """Let every field of these slices stand in the target as it does in the source."""
+    for part in slices:
+        for field in fields(cast("Any", part)):
+            value: Any = getattr(source, field.name)
+            setattr(target, field.name, copy(value) if type(value) in (list, dict) else value)
+
+
+def event_from_json(values: dict[str, Any]) -> Event:
+    """Read an event back from its fields; raises pydantic.ValidationError when it is none."""
+    kind = values.get("kind")
+    if isinstance(kind, str) and kind in KINDS:
+        return KINDS[kind].model_validate(values)
+    unknown = PydanticCustomError("unknown_kind", "no event of this program")
+    raise ValidationError.from_exception_data(
+        "Event", [InitErrorDetails(type=unknown, loc=("kind",), input=kind)]
+    )

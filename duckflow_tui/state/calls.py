@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Frozen, JsonObject, StateError
+from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
 from duckflow_tui.state.gates import (
     FilePreview,
     Gate,
@@ -133,7 +134,17 @@ class RunningOperation(Frozen):
 # --- operations ------------------------------------------------------------------------------
 
 
-class OperationRequested(BaseEvent):
+@dataclass(eq=False)
+class CallState:
+    """Calls of operations, and what they did to files."""
+
+    running: tuple[RunningOperation, ...] = ()
+    changed_outside: tuple[str, ...] = ()  # paths the model was not told about yet
+    undone_calls: tuple[str, ...] = ()  # calls whose changes the user took back
+    left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
+
+
+class OperationRequested(Event):
     """The intent: on disk before anything is touched."""
 
     kind: Literal["operation_requested"] = "operation_requested"
@@ -164,7 +175,7 @@ class OperationRequested(BaseEvent):
         )
 
 
-class OperationStarted(BaseEvent):
+class OperationStarted(Event):
     """Consent is there; it runs now."""
 
     kind: Literal["operation_started"] = "operation_started"
@@ -178,7 +189,7 @@ class OperationStarted(BaseEvent):
         change_running(state, self.call_id, update)
 
 
-class OperationProgress(BaseEvent):
+class OperationProgress(Event):
     """A running operation says how far it is."""
 
     kind: Literal["operation_progress"] = "operation_progress"
@@ -190,7 +201,7 @@ class OperationProgress(BaseEvent):
         change_running(state, self.call_id, {"progress": self.text})
 
 
-class OperationFinished(BaseEvent):
+class OperationFinished(Event):
     """The result; the call leaves ``running`` and enters the conversation."""
 
     kind: Literal["operation_finished"] = "operation_finished"
@@ -213,7 +224,7 @@ class OperationFinished(BaseEvent):
             state.pace = state.pace.model_copy(update={"failed_operations": failed})
 
 
-class FileChangedOutside(BaseEvent):
+class FileChangedOutside(Event):
     """A file that was read or is in a preview changed, and not by us."""
 
     kind: Literal["file_changed_outside"] = "file_changed_outside"
@@ -227,7 +238,7 @@ class FileChangedOutside(BaseEvent):
             state.changed_outside = (*state.changed_outside, self.path)
 
 
-class OutsideChangesTold(BaseEvent):
+class OutsideChangesTold(Event):
     """The model was told which files changed outside."""
 
     kind: Literal["outside_changes_told"] = "outside_changes_told"
@@ -237,7 +248,7 @@ class OutsideChangesTold(BaseEvent):
         state.changed_outside = tuple(p for p in state.changed_outside if p not in self.paths)
 
 
-class ChangesUndone(BaseEvent):
+class ChangesUndone(Event):
     """The user took changes back; files are as they were before them."""
 
     kind: Literal["changes_undone"] = "changes_undone"
@@ -258,7 +269,7 @@ def _running(state: AgentState, call_id: str) -> RunningOperation:
     return found
 
 
-class OperationOutput(BaseEvent):
+class OperationOutput(Event):
     """A piece of what a running call prints; the whole comes with its result."""
 
     kind: Literal["operation_output"] = "operation_output"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, StateError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.gates import (
@@ -120,7 +121,15 @@ def forget_rewound(state: AgentState) -> None:
 # --- conversation ----------------------------------------------------------------------------
 
 
-class UserMessageAdded(BaseEvent):
+@dataclass(eq=False)
+class ConversationState:
+    """What was said. ``messages`` only grow, but for a way back in the conversation."""
+
+    messages: list[Message] = field(default_factory=list[Message])
+    queue: tuple[QueuedMessage, ...] = ()
+
+
+class UserMessageAdded(Event):
     """A message of the user entered the conversation."""
 
     kind: Literal["user_message"] = "user_message"
@@ -133,7 +142,7 @@ class UserMessageAdded(BaseEvent):
         _sent(state, self.message.text)
 
 
-class MessageQueued(BaseEvent):
+class MessageQueued(Event):
     """A message sent while work runs waits for the next turn."""
 
     kind: Literal["message_queued"] = "message_queued"
@@ -144,7 +153,7 @@ class MessageQueued(BaseEvent):
         _sent(state, self.message.text)
 
 
-class QueueItemChanged(BaseEvent):
+class QueueItemChanged(Event):
     """The user rewrote a waiting message."""
 
     kind: Literal["queue_item_changed"] = "queue_item_changed"
@@ -160,7 +169,7 @@ class QueueItemChanged(BaseEvent):
         )
 
 
-class QueueItemRemoved(BaseEvent):
+class QueueItemRemoved(Event):
     """The user took a waiting message back."""
 
     kind: Literal["queue_item_removed"] = "queue_item_removed"
@@ -172,7 +181,7 @@ class QueueItemRemoved(BaseEvent):
         state.queue = tuple(q for q in state.queue if q.message_id != self.message_id)
 
 
-class NoticeAdded(BaseEvent):
+class NoticeAdded(Event):
     """The app says something itself."""
 
     kind: Literal["notice"] = "notice"
@@ -182,7 +191,7 @@ class NoticeAdded(BaseEvent):
         state.messages.append(self.message)
 
 
-class AssistantReplied(BaseEvent):
+class AssistantReplied(Event):
     """A reply of the model ended, whole or cut short."""
 
     kind: Literal["assistant_message"] = "assistant_message"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Frozen, JsonObject, StateError
+from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
 from duckflow_tui.state.goal import (
     SituationReport,
 )
@@ -300,7 +301,22 @@ class CardMessage(Frozen):
 # --- gates -----------------------------------------------------------------------------------
 
 
-class GateOpened(BaseEvent):
+@dataclass(eq=False)
+class GateState:
+    """What waits for the user, and the consent that was given for this session."""
+
+    gates: tuple[Gate, ...] = ()  # open ones, oldest first
+    cards: tuple[Card, ...] = ()  # open ones, oldest first
+    grants: tuple[Grant, ...] = ()
+    accepted_words: tuple[str, ...] = ()  # typed once in a gate of this session
+
+    @property
+    def pending_gate(self) -> bool:
+        """Whether an approval is open (S4-42)."""
+        return bool(self.gates)
+
+
+class GateOpened(Event):
     """A proposal waits for the user. The same gate id again: the preview was renewed."""
 
     kind: Literal["gate_opened"] = "gate_opened"
@@ -312,7 +328,7 @@ class GateOpened(BaseEvent):
         state.gates = (*state.gates, self.gate)
 
 
-class GateAnswered(BaseEvent):
+class GateAnswered(Event):
     """The user's key. Refused unless it is bound to exactly what an open gate shows."""
 
     kind: Literal["gate_answered"] = "gate_answered"
@@ -345,7 +361,7 @@ class GateAnswered(BaseEvent):
         change_running(state, gate.call_id, {"gate": gate, "answer": self.answer})
 
 
-class GateWithdrawn(BaseEvent):
+class GateWithdrawn(Event):
     """A gate closed without an answer: the turn stopped, or the preview was renewed."""
 
     kind: Literal["gate_withdrawn"] = "gate_withdrawn"
@@ -358,7 +374,7 @@ class GateWithdrawn(BaseEvent):
         state.gates = tuple(g for g in state.gates if g.gate_id != self.gate_id)
 
 
-class GrantAdded(BaseEvent):
+class GrantAdded(Event):
     """The user allowed the same for the rest of the session."""
 
     kind: Literal["grant_added"] = "grant_added"
@@ -371,7 +387,7 @@ class GrantAdded(BaseEvent):
 # --- cards -----------------------------------------------------------------------------------
 
 
-class CardOpened(BaseEvent):
+class CardOpened(Event):
     """A question waits for the user."""
 
     kind: Literal["card_opened"] = "card_opened"
@@ -391,7 +407,7 @@ class CardOpened(BaseEvent):
             state.pace = state.pace.model_copy(update={"consultations": seen})
 
 
-class CardAnswered(BaseEvent):
+class CardAnswered(Event):
     """The user's key on a card; the card with its answer enters the conversation.
 
     Refused unless it is bound to what an open card shows.
@@ -418,7 +434,7 @@ class CardAnswered(BaseEvent):
         )
 
 
-class CardWithdrawn(BaseEvent):
+class CardWithdrawn(Event):
     """A card closed without an answer: the work stopped, or what it showed is no longer so."""
 
     kind: Literal["card_withdrawn"] = "card_withdrawn"

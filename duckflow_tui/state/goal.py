@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, StateError
 from duckflow_tui.state.decision import Check, TaskProfile
 
 if TYPE_CHECKING:
@@ -272,7 +273,16 @@ class AttemptMessage(Frozen):
     at: float
 
 
-class ObjectiveChanged(BaseEvent):
+@dataclass(eq=False)
+class GoalState:
+    """The request in hand, and those that were left."""
+
+    objective: TaskObjective | None = None
+    last_review: Review | None = None  # of the objective
+    earlier: tuple[TaskObjective, ...] = ()  # requests left before they were done
+
+
+class ObjectiveChanged(Event):
     """The objective was opened, continued, or closed with None. No requirement of it is lost:
     only the user waives one, and what was not done when another took its place is kept as an
     earlier one, until the user comes back to it.
@@ -294,7 +304,7 @@ class ObjectiveChanged(BaseEvent):
         state.objective = new
 
 
-class RequirementsFound(BaseEvent):
+class RequirementsFound(Event):
     """The model split the request into requirements; they join what is there."""
 
     kind: Literal["requirements_found"] = "requirements_found"
@@ -313,7 +323,7 @@ class RequirementsFound(BaseEvent):
         state.objective = objective.model_copy(update={"extracted_requirements": items})
 
 
-class RequirementEdited(BaseEvent):
+class RequirementEdited(Event):
     """The user added or rewrote a requirement; what it showed before counts no more."""
 
     kind: Literal["requirement_edited"] = "requirement_edited"
@@ -338,7 +348,7 @@ class RequirementEdited(BaseEvent):
         state.objective = objective.with_requirement(new)
 
 
-class RequirementWaived(BaseEvent):
+class RequirementWaived(Event):
     """The user does not want a requirement any more, or wants it back."""
 
     kind: Literal["requirement_waived"] = "requirement_waived"
@@ -357,7 +367,7 @@ class RequirementWaived(BaseEvent):
         )
 
 
-class ObjectiveReviewed(BaseEvent):
+class ObjectiveReviewed(Event):
     """An attempt was judged. Of the requirements only state, level and evidence change."""
 
     kind: Literal["objective_reviewed"] = "objective_reviewed"
@@ -398,7 +408,7 @@ class ObjectiveReviewed(BaseEvent):
         state.messages.append(self.message)
 
 
-class AttemptStarted(BaseEvent):
+class AttemptStarted(Event):
     """A further attempt at the objective begins within the turn."""
 
     kind: Literal["attempt_started"] = "attempt_started"

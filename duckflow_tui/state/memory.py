@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Count, Frozen, StateError, one_line
+from duckflow_tui.state.base import Count, Event, Frozen, StateError, one_line
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.usage import (
     CompactedBy,
@@ -180,7 +181,23 @@ class CompactionMessage(Frozen):
 # --- memory, phase, vitals, objective --------------------------------------------------------
 
 
-class WorkingMemoryChanged(BaseEvent):
+@dataclass(eq=False)
+class MemoryState:
+    """What the model carries from request to request."""
+
+    memory: WorkingMemory = field(default_factory=WorkingMemory)
+    files_read: dict[str, str] = field(default_factory=dict[str, str])
+    """Shown path → SHA-256 when last read or written."""
+    compactions: tuple[Compaction, ...] = ()  # in force, oldest first
+    undone_compactions: tuple[str, ...] = ()  # that the user took back
+
+    @property
+    def compaction(self) -> Compaction | None:
+        """What holds now; None while the whole conversation travels."""
+        return self.compactions[-1] if self.compactions else None
+
+
+class WorkingMemoryChanged(Event):
     """A decision changed the working memory; ``cuts`` name what its limits took away."""
 
     kind: Literal["working_memory"] = "working_memory"
@@ -194,7 +211,7 @@ class WorkingMemoryChanged(BaseEvent):
         state.memory = self.memory
 
 
-class ContextCompacted(BaseEvent):
+class ContextCompacted(Event):
     """From here on a digest travels in place of the older messages, which stay in the session."""
 
     kind: Literal["context_compacted"] = "context_compacted"
@@ -214,7 +231,7 @@ class ContextCompacted(BaseEvent):
         )
 
 
-class CompactionUndone(BaseEvent):
+class CompactionUndone(Event):
     """The user wants the newest compaction away: the full messages travel again."""
 
     kind: Literal["compaction_undone"] = "compaction_undone"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, StateError
 from duckflow_tui.state.decision import TaskProfile
 
 if TYPE_CHECKING:
@@ -140,7 +141,15 @@ class Vitals(Frozen):
     history: tuple[VitalChange, ...] = ()
 
 
-class ProfileChosen(BaseEvent):
+@dataclass(eq=False)
+class PaceState:
+    """How far the attempt may go, and how the AI is doing."""
+
+    pace: Pace | None = None  # of the attempt that runs, or of the last one
+    vitals: Vitals = field(default_factory=Vitals)
+
+
+class ProfileChosen(Event):
     """The user named the kind of request, or with None leaves it to the model again."""
 
     kind: Literal["profile_chosen"] = "profile_chosen"
@@ -150,7 +159,7 @@ class ProfileChosen(BaseEvent):
         state.profile_choice = self.profile
 
 
-class LimitSet(BaseEvent):
+class LimitSet(Event):
     """How many loops the attempt may take (S0-31). ``fresh`` begins new books: a new objective."""
 
     kind: Literal["limit_set"] = "limit_set"
@@ -167,7 +176,7 @@ class LimitSet(BaseEvent):
             state.turn = state.turn.model_copy(update={"limit": self.limit.max_loops})
 
 
-class LimitExtended(BaseEvent):
+class LimitExtended(Event):
     """The work may go on for more loops: the user lets it, or the pacemaker, since it moves."""
 
     kind: Literal["limit_extended"] = "limit_extended"
@@ -190,7 +199,7 @@ class LimitExtended(BaseEvent):
             state.turn = state.turn.model_copy(update={"limit": more.max_loops})
 
 
-class VitalsChanged(BaseEvent):
+class VitalsChanged(Event):
     """One vital moved, with its cause."""
 
     kind: Literal["vitals"] = "vitals"

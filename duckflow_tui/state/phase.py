@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, StateError
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -70,7 +71,16 @@ class Refusal(Frozen):
 TRANSITION_HISTORY = 50  # S4-55
 
 
-class PhaseChanged(BaseEvent):
+@dataclass(eq=False)
+class PhaseState:
+    """Where the work is, and how it goes there."""
+
+    phase: Phase = Phase.IDLE
+    status: Status = Status.SUCCESS
+    status_detail: str = ""
+
+
+class PhaseChanged(Event):
     """The phase machine made a move, with the status that goes with it."""
 
     kind: Literal["phase_changed"] = "phase_changed"
@@ -86,7 +96,7 @@ class PhaseChanged(BaseEvent):
         state.transitions = (*state.transitions, self.transition)[-TRANSITION_HISTORY:]
 
 
-class TransitionRefused(BaseEvent):
+class TransitionRefused(Event):
     """The phase machine did not make a move (S4-51)."""
 
     kind: Literal["transition_refused"] = "transition_refused"
@@ -96,7 +106,7 @@ class TransitionRefused(BaseEvent):
         state.refusals = (*state.refusals, self.refusal)[-TRANSITION_HISTORY:]
 
 
-class StatusChanged(BaseEvent):
+class StatusChanged(Event):
     """The status changed within the phase (S4-28); ``detail`` says why (S4-29, S4-53).
 
     ``recovery`` marks the start of an error recovery, which are counted in a turn.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, StateError
+from duckflow_tui.state.base import Event, StateError
 from duckflow_tui.state.plan import (
     ExecutionMode,
     Plan,
@@ -28,7 +29,20 @@ if TYPE_CHECKING:
 # --- plans -----------------------------------------------------------------------------------
 
 
-class PlanProposed(BaseEvent):
+@dataclass(eq=False)
+class PlanState:
+    """The plans of the session."""
+
+    plans: tuple[Plan, ...] = ()
+    active_plan_id: str | None = None
+
+    @property
+    def active_plan(self) -> Plan | None:
+        """The plan being worked on."""
+        return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
+
+
+class PlanProposed(Event):
     """A plan was made; it is a draft until the user answers, and the active one from now on."""
 
     kind: Literal["plan_proposed"] = "plan_proposed"
@@ -46,7 +60,7 @@ class PlanProposed(BaseEvent):
         state.active_plan_id = self.plan.plan_id
 
 
-class PlanRevised(BaseEvent):
+class PlanRevised(Event):
     """A plan says something else now. By the user's own keys its approval goes along; by the
     model it loses it, unless ``accepted`` is the user's yes to exactly this change.
     """
@@ -87,7 +101,7 @@ class PlanRevised(BaseEvent):
         )
 
 
-class PlanAnswered(BaseEvent):
+class PlanAnswered(Event):
     """The user approved or rejected a plan, exactly as it was shown. What is approved is what is
     worked on.
     """
@@ -117,7 +131,7 @@ class PlanAnswered(BaseEvent):
         _replace(state, plan.model_copy(update=update))
 
 
-class PlanStatusChanged(BaseEvent):
+class PlanStatusChanged(Event):
     """The plan as a whole came to another status."""
 
     kind: Literal["plan_status"] = "plan_status"
@@ -133,7 +147,7 @@ class PlanStatusChanged(BaseEvent):
         _replace(state, plan.model_copy(update={"status": self.status}))
 
 
-class StepChanged(BaseEvent):
+class StepChanged(Event):
     """A step came to another status. It begins only when the plan is approved as it is, nothing
     it depends on is open, and no other step runs: one writer at a time.
     """
@@ -173,7 +187,7 @@ class StepChanged(BaseEvent):
                 raise StateError(f"step {busy[0].step_id} runs")
 
 
-class StepTasksSet(BaseEvent):
+class StepTasksSet(Event):
     """A list of tasks for a step; those that ended stay, in front."""
 
     kind: Literal["step_tasks"] = "step_tasks"
@@ -192,7 +206,7 @@ class StepTasksSet(BaseEvent):
         _replace(state, plan.with_step(step.model_copy(update={"task_list": tasks})))
 
 
-class TaskChanged(BaseEvent):
+class TaskChanged(Event):
     """A task came to another status, or is a new one at the end of its step's list."""
 
     kind: Literal["task"] = "task"
@@ -216,7 +230,7 @@ class TaskChanged(BaseEvent):
         _replace(state, plan.with_step(step.model_copy(update={"task_list": tuple(tasks)})))
 
 
-class StepBreakSet(BaseEvent):
+class StepBreakSet(Event):
     """The user wants, or no longer wants, to be asked before a step begins."""
 
     kind: Literal["step_break"] = "step_break"
@@ -230,7 +244,7 @@ class StepBreakSet(BaseEvent):
         _replace(state, plan.with_step(step.model_copy(update={"break_before": self.on})))
 
 
-class ReportAdded(BaseEvent):
+class ReportAdded(Event):
     """How a step ended."""
 
     kind: Literal["report"] = "report"
@@ -243,7 +257,7 @@ class ReportAdded(BaseEvent):
 # --- work ------------------------------------------------------------------------------------
 
 
-class WorkStarted(BaseEvent):
+class WorkStarted(Event):
     """TaskLoop took work up; there is one at a time."""
 
     kind: Literal["work_started"] = "work_started"
@@ -255,7 +269,7 @@ class WorkStarted(BaseEvent):
         state.work = self.work
 
 
-class WorkProgressed(BaseEvent):
+class WorkProgressed(Event):
     """TaskLoop came to another step, decision or task."""
 
     kind: Literal["work_progressed"] = "work_progressed"
@@ -280,7 +294,7 @@ class WorkProgressed(BaseEvent):
             state.interrupted = state.interrupted.model_copy(update={"work": None, "report": None})
 
 
-class WorkFinished(BaseEvent):
+class WorkFinished(Event):
     """TaskLoop laid its work down, whatever came of it."""
 
     kind: Literal["work_finished"] = "work_finished"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, StateError
 from duckflow_tui.state.calls import LiveOutput
 
 if TYPE_CHECKING:
@@ -53,7 +54,14 @@ class McpServer(Frozen):
     calls: int = Field(default=0, ge=0)
 
 
-class ProcessStarted(BaseEvent):
+@dataclass(eq=False)
+class ProcessState:
+    """Commands in the background."""
+
+    processes: tuple[BackgroundProcess, ...] = ()  # oldest first
+
+
+class ProcessStarted(Event):
     """A command runs in the background from now on."""
 
     kind: Literal["process_started"] = "process_started"
@@ -65,7 +73,7 @@ class ProcessStarted(BaseEvent):
         state.processes = (*state.processes, self.process)
 
 
-class ProcessOutput(BaseEvent):
+class ProcessOutput(Event):
     """A piece of what a background command prints."""
 
     kind: Literal["process_output"] = "process_output"
@@ -80,7 +88,7 @@ class ProcessOutput(BaseEvent):
         state.outputs.setdefault(self.process_id, LiveOutput()).add(self.text, self.at)
 
 
-class ProcessEnded(BaseEvent):
+class ProcessEnded(Event):
     """A background command ended; its newest output stays readable in this session."""
 
     kind: Literal["process_ended"] = "process_ended"
@@ -105,7 +113,7 @@ class ProcessEnded(BaseEvent):
         state.processes = tuple(ended if p is old else p for p in state.processes)
 
 
-class McpServerChanged(BaseEvent):
+class McpServerChanged(Event):
     """A server came to another status or has other tools. Never journalled: a session that is
     taken up again starts its servers anew.
     """

@@ -2,83 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import BaseEvent, Count, Frozen, StateError
+from duckflow_tui.state.base import Count, Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage, UserMessage, forget_rewound
-from duckflow_tui.state.goal import Review, TaskObjective
-from duckflow_tui.state.memory import Compaction, WorkingMemory
-from duckflow_tui.state.pace import Pace, Vitals
-from duckflow_tui.state.phase import Phase, Status
-from duckflow_tui.state.plan import Plan
-from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.state.goal import GoalState
+from duckflow_tui.state.memory import MemoryState
+from duckflow_tui.state.pace import PaceState
+from duckflow_tui.state.phase import PhaseState
+from duckflow_tui.state.plan_events import PlanState
+from duckflow_tui.state.session import SessionInfo, lay_down
 from duckflow_tui.state.turn import TurnSummary
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
 
 
-class Standing(Frozen):
-    """Where the work stood at a message. What was paid and the mode are no part of it, nor is
-    what the user allowed: a way back takes none of them back.
+@dataclass
+class Standing(PhaseState, MemoryState, GoalState, PaceState, PlanState):
+    """Where the work stood at a message: these slices go back whole. What was paid and the mode
+    are no part of it, nor is what the user allowed: a way back takes none of them back.
     """
 
-    phase: Phase = Phase.IDLE
-    status: Status = Status.SUCCESS
-    status_detail: str = ""
-    memory: WorkingMemory = Field(default_factory=WorkingMemory)
-    objective: TaskObjective | None = None
-    last_review: Review | None = None
-    earlier: tuple[TaskObjective, ...] = ()
-    pace: Pace | None = None
-    plans: tuple[Plan, ...] = ()
-    active_plan_id: str | None = None
-    vitals: Vitals = Field(default_factory=Vitals)
-    compactions: tuple[Compaction, ...] = ()
-    undone_compactions: tuple[str, ...] = ()
-    files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256
     last_context: Count = 0  # tokens of the newest main request
 
     @classmethod
     def of(cls, state: AgentState) -> Standing:
         """How it stands now."""
-        return cls(
-            phase=state.phase,
-            status=state.status,
-            status_detail=state.status_detail,
-            memory=state.memory,
-            objective=state.objective,
-            last_review=state.last_review,
-            earlier=state.earlier,
-            pace=state.pace,
-            plans=state.plans,
-            active_plan_id=state.active_plan_id,
-            vitals=state.vitals,
-            compactions=state.compactions,
-            undone_compactions=state.undone_compactions,
-            files_read=dict(state.files_read),
-            last_context=state.usage.last_context,
-        )
+        standing = cls(last_context=state.usage.last_context)
+        put(standing, state, *cls.__bases__)
+        return standing
 
     def put(self, state: AgentState) -> None:
         """Let it stand so again."""
-        state.phase, state.status = self.phase, self.status
-        state.status_detail = self.status_detail
-        state.memory = self.memory
-        state.objective = self.objective
-        state.last_review = self.last_review
-        state.earlier = self.earlier
-        state.pace = self.pace
-        state.plans = self.plans
-        state.active_plan_id = self.active_plan_id
-        state.vitals = self.vitals
-        state.compactions = self.compactions
-        state.undone_compactions = self.undone_compactions
-        state.files_read = dict(self.files_read)
+        put(state, self, *type(self).__bases__)
         update = {"last_context": self.last_context, "estimated": True}
         state.usage = state.usage.model_copy(update=update)
 
@@ -96,6 +57,14 @@ class Rewound(Frozen):
     turns_left: tuple[TurnSummary, ...] = ()  # that left the conversation
     standing: Standing  # before it
     draft: str = ""  # what it put into the composer
+
+
+@dataclass(eq=False)
+class RewindState:
+    """The last way back, while it can be undone."""
+
+    rewound: Rewound | None = None
+    rewound_messages: list[Message] = field(default_factory=list[Message])  # that left with it
 
 
 def left_out(messages: list[Message]) -> tuple[OperationMessage, ...]:
@@ -123,7 +92,7 @@ def all_calls(state: AgentState) -> list[OperationMessage]:
     return found
 
 
-class ConversationRewound(BaseEvent):
+class ConversationRewound(Event):
     """The user took the conversation back to before a message of theirs. What came after it
     leaves the conversation; what it did to files stands.
     """
@@ -168,7 +137,7 @@ class ConversationRewound(BaseEvent):
         )
 
 
-class RewindUndone(BaseEvent):
+class RewindUndone(Event):
     """The user wants what they went back from: the conversation is as it was before."""
 
     kind: Literal["rewind_undone"] = "rewind_undone"
@@ -192,7 +161,7 @@ class RewindUndone(BaseEvent):
         forget_rewound(state)
 
 
-class SessionForked(BaseEvent):
+class SessionForked(Event):
     """A session that goes on from a message of another one. All before it is a copy; consent,
     what ran and what waited stay with the original.
     """
@@ -214,18 +183,9 @@ class SessionForked(BaseEvent):
         _stop(state, self.stopped)
         state.messages.extend(self.notices)
         self.standing.put(state)
-        state.turn = state.interrupted = state.work = None
-        state.running = ()
-        state.gates = ()
-        state.cards = ()
+        state.turn = state.interrupted = None
         state.queue = ()
-        state.grants = ()
-        state.accepted_words = ()
-        state.live = {}
-        state.outputs = {}
-        state.servers = ()
-        gone = {"ended_at": self.at, "ended_by": "app"}
-        state.processes = tuple(p.model_copy(update=gone) if p.runs else p for p in state.processes)
+        lay_down(state, self.at)
         state.draft = self.draft
         forget_rewound(state)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.decision import TaskProfile
+from duckflow_tui.state.gates import CardKind, GateState
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
@@ -59,7 +61,26 @@ ASKED_AGAIN: Final = (CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGE
 CUT: Final = "the app ended while it ran"
 
 
-class SessionResumed(BaseEvent):
+@dataclass(eq=False)
+class SessionState:
+    """The session itself, and what the user set for it."""
+
+    session: SessionInfo = field(default_factory=SessionInfo)
+    mode: ApprovalMode = ApprovalMode.STANDARD
+    profile_choice: TaskProfile | None = None  # the user's, before all others
+    draft: str = ""  # of the composer, as last kept
+
+
+def lay_down(state: AgentState, at: float) -> None:
+    """The process ended at that time: what ran, what waited and what was allowed ended with it."""
+    put(state, GateState(), GateState)
+    state.work, state.running = None, ()
+    state.live, state.outputs, state.servers = {}, {}, ()
+    gone = {"ended_at": at, "ended_by": "app"}
+    state.processes = tuple(p.model_copy(update=gone) if p.runs else p for p in state.processes)
+
+
+class SessionResumed(Event):
     """The session goes on in another process: what was in flight is laid down as it was.
 
     Gates and cards close; a call that waited for its gate leaves without a result, and is asked
@@ -97,17 +118,7 @@ class SessionResumed(BaseEvent):
         self._lay_plans_down(state)
         if state.turn is not None:
             self._lay_turn_down(state, state.turn)
-        state.running = ()
-        state.gates = ()
-        state.cards = ()
-        state.work = None
-        state.live = {}
-        state.outputs = {}
-        state.servers = ()
-        state.grants = ()
-        state.accepted_words = ()
-        gone = {"ended_at": self.interrupted_at, "ended_by": "app"}
-        state.processes = tuple(p.model_copy(update=gone) if p.runs else p for p in state.processes)
+        lay_down(state, self.interrupted_at)
 
     def _count_lost(self, state: AgentState, lost: tuple[PromptFigures, ...]) -> None:
         """What was sent was spent, though nobody told how much."""
@@ -182,7 +193,7 @@ class SessionResumed(BaseEvent):
         )
 
 
-class DraftSaved(BaseEvent):
+class DraftSaved(Event):
     """What stands in the composer and was not sent."""
 
     kind: Literal["draft"] = "draft"
@@ -192,7 +203,7 @@ class DraftSaved(BaseEvent):
         state.draft = self.text
 
 
-class JournalChanged(BaseEvent):
+class JournalChanged(Event):
     """The session can no longer be kept on the disk, or can again."""
 
     kind: Literal["journal"] = "journal"
@@ -206,7 +217,7 @@ class JournalChanged(BaseEvent):
 MAX_NAME: Final = 200  # characters
 
 
-class SessionTitled(BaseEvent):
+class SessionTitled(Event):
     """The user named the session; an empty name is none: the first request stands for it."""
 
     kind: Literal["session_titled"] = "session_titled"
@@ -216,7 +227,7 @@ class SessionTitled(BaseEvent):
         state.session = state.session.model_copy(update={"name": self.name})
 
 
-class SessionPinned(BaseEvent):
+class SessionPinned(Event):
     """The user wants the session at the top of the list, or no longer."""
 
     kind: Literal["session_pinned"] = "session_pinned"
@@ -229,7 +240,7 @@ class SessionPinned(BaseEvent):
 # --- session ---------------------------------------------------------------------------------
 
 
-class SessionStarted(BaseEvent):
+class SessionStarted(Event):
     """The first event of a session."""
 
     kind: Literal["session_started"] = "session_started"
@@ -245,7 +256,7 @@ class SessionStarted(BaseEvent):
         state.usage = state.usage.model_copy(update={"context_window": self.context_window})
 
 
-class ModelChanged(BaseEvent):
+class ModelChanged(Event):
     """Another main model, or an endpoint where there was none."""
 
     kind: Literal["model_changed"] = "model_changed"
@@ -259,7 +270,7 @@ class ModelChanged(BaseEvent):
         state.usage = state.usage.model_copy(update={"context_window": self.context_window})
 
 
-class ModeChanged(BaseEvent):
+class ModeChanged(Event):
     """The user set another approval mode. Never resolves an open gate."""
 
     kind: Literal["mode_changed"] = "mode_changed"

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock, Frozen, StateError
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Clock, Event, Frozen
 
 log = logging.getLogger("duckflow.store")
 
@@ -95,9 +94,11 @@ class Store:
             return
         self._busy = True
         try:
-            self._one(event)
+            try:
+                self._one(event)
+            finally:
+                self._drain()
         finally:
-            self._drain()
             self._busy = False
 
     async def commit(self, event: Event) -> None:
@@ -125,5 +126,5 @@ class Store:
             event = self._pending.popleft()
             try:
                 self._one(event)
-            except StateError:
+            except Exception:
                 log.exception("an event from a watcher was refused: %s", event.kind)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import BaseEvent, Count, Frozen, StateError
+from duckflow_tui.state.base import Count, Event, Frozen, StateError
 from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.phase import Refusal, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
 
 if TYPE_CHECKING:
@@ -40,8 +42,8 @@ class TurnInfo(Frozen):
     away_s: float = 0.0  # seconds that the app was not running meanwhile
 
 
-class TurnSummary(Frozen):
-    """How the last turn ended."""
+class TurnResult(Frozen):
+    """How a turn ended, and what it took."""
 
     turn_id: str
     outcome: TurnOutcome
@@ -52,6 +54,11 @@ class TurnSummary(Frozen):
     cost: float | None = None
     files_changed: tuple[str, ...] = ()
     duration_s: float = 0.0
+
+
+class TurnSummary(TurnResult):
+    """A turn that ended, in its place in the conversation."""
+
     messages: int = 0  # that there were in the conversation when it ended
 
 
@@ -78,7 +85,21 @@ class Interrupted(Frozen):
 # --- turn ------------------------------------------------------------------------------------
 
 
-class TurnStarted(BaseEvent):
+@dataclass(eq=False)
+class TurnState:
+    """The turn that runs, what it does, and the turns before it, which only grow."""
+
+    turn: TurnInfo | None = None
+    work: WorkInfo | None = None  # what TaskLoop does
+    interrupted: Interrupted | None = None  # what the turn has to take up again
+    recoveries: int = 0  # error recoveries in this turn (S4-53)
+    last_turn: TurnSummary | None = None
+    turns: list[TurnSummary] = field(default_factory=list[TurnSummary])  # that ended, oldest first
+    transitions: tuple[Transition, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
+class TurnStarted(Event):
     """A user message is being worked on."""
 
     kind: Literal["turn_started"] = "turn_started"
@@ -91,7 +112,7 @@ class TurnStarted(BaseEvent):
         state.recoveries = 0
 
 
-class LoopStarted(BaseEvent):
+class LoopStarted(Event):
     """One more model decision in the turn."""
 
     kind: Literal["loop_started"] = "loop_started"
@@ -106,7 +127,7 @@ class LoopStarted(BaseEvent):
             state.pace = state.pace.model_copy(update={"used": self.loop})
 
 
-class PauseRequested(BaseEvent):
+class PauseRequested(Event):
     """The user wants the work to halt at the next safe point."""
 
     kind: Literal["pause_requested"] = "pause_requested"
@@ -115,7 +136,7 @@ class PauseRequested(BaseEvent):
         state.turn = _turn(state).model_copy(update={"pause": "pausing"})
 
 
-class TurnPaused(BaseEvent):
+class TurnPaused(Event):
     """The safe point was reached; nothing runs until the user resumes."""
 
     kind: Literal["turn_paused"] = "turn_paused"
@@ -124,7 +145,7 @@ class TurnPaused(BaseEvent):
         state.turn = _turn(state).model_copy(update={"pause": "paused"})
 
 
-class TurnResumed(BaseEvent):
+class TurnResumed(Event):
     """The user let the work go on."""
 
     kind: Literal["turn_resumed"] = "turn_resumed"
@@ -133,19 +154,10 @@ class TurnResumed(BaseEvent):
         state.turn = _turn(state).model_copy(update={"pause": "running"})
 
 
-class TurnFinished(BaseEvent):
+class TurnFinished(TurnResult, Event):
     """The turn ended; also the last line of ``--json``."""
 
     kind: Literal["turn_finished"] = "turn_finished"
-    turn_id: str
-    outcome: TurnOutcome
-    reply: str = ""
-    satisfaction: float | None = None
-    llm_calls: int = 0
-    tokens: Count = 0
-    cost: float | None = None
-    files_changed: tuple[str, ...] = ()
-    duration_s: float = 0.0
 
     def apply(self, state: AgentState) -> None:
         turn = _turn(state)
@@ -154,18 +166,8 @@ class TurnFinished(BaseEvent):
         state.turn = None
         state.interrupted = None
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
-        state.last_turn = TurnSummary(
-            turn_id=self.turn_id,
-            outcome=self.outcome,
-            reply=self.reply,
-            satisfaction=self.satisfaction,
-            llm_calls=self.llm_calls,
-            tokens=self.tokens,
-            cost=self.cost,
-            files_changed=self.files_changed,
-            duration_s=self.duration_s,
-            messages=len(state.messages),
-        )
+        ended = {name: getattr(self, name) for name in TurnResult.model_fields}
+        state.last_turn = TurnSummary(**ended, messages=len(state.messages))
         state.turns.append(state.last_turn)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import MOST_COUNTED, BaseEvent, Count, Frozen
+from duckflow_tui.state.base import MOST_COUNTED, Count, Event, Frozen
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -217,7 +218,15 @@ class LiveReply:
 _DECISIONS = ("main", "task")  # requests that fill the window of the main model
 
 
-class PromptMeasured(BaseEvent):
+@dataclass(eq=False)
+class UsageState:
+    """What calls to models took."""
+
+    usage: UsageTotals = field(default_factory=UsageTotals)
+    requests: tuple[PromptFigures, ...] = ()  # to models, the newest last
+
+
+class PromptMeasured(Event):
     """A request is about to be sent, and this is what it is made of."""
 
     kind: Literal["prompt_measured"] = "prompt_measured"
@@ -242,7 +251,7 @@ def count_request(state: AgentState, call: LlmCall) -> None:
 # --- model calls -----------------------------------------------------------------------------
 
 
-class LlmCallStarted(BaseEvent):
+class LlmCallStarted(Event):
     """A request is on its way."""
 
     kind: Literal["llm_call_started"] = "llm_call_started"
@@ -259,7 +268,7 @@ class LlmCallStarted(BaseEvent):
         )
 
 
-class ReplyDelta(BaseEvent):
+class ReplyDelta(Event):
     """A piece of the reply, as soon as it can be read."""
 
     kind: Literal["reply_delta"] = "reply_delta"
@@ -278,7 +287,7 @@ class ReplyDelta(BaseEvent):
         live.text.append(self.text)
 
 
-class ReasoningDelta(BaseEvent):
+class ReasoningDelta(Event):
     """A piece of the model's reasoning."""
 
     kind: Literal["reasoning_delta"] = "reasoning_delta"
@@ -297,7 +306,7 @@ class ReasoningDelta(BaseEvent):
         live.reasoning.append(self.text)
 
 
-class LlmWaiting(BaseEvent):
+class LlmWaiting(Event):
     """A call waits: for a retry, or for a stream that fell silent. None: it moves again."""
 
     kind: Literal["llm_waiting"] = "llm_waiting"
@@ -311,7 +320,7 @@ class LlmWaiting(BaseEvent):
             live.waiting = self.waiting
 
 
-class LlmCallFinished(BaseEvent):
+class LlmCallFinished(Event):
     """What a call cost and how it ended."""
 
     kind: Literal["llm_call"] = "llm_call"
@@ -342,7 +351,7 @@ def _account(state: AgentState, call: LlmCall) -> None:
 SessionBudget = Literal["tokens", "cost"]
 
 
-class BudgetRaised(BaseEvent):
+class BudgetRaised(Event):
     """The user lets the session take so many tokens or US dollars more than the settings say."""
 
     kind: Literal["budget_raised"] = "budget_raised"

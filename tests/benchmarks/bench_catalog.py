@@ -13,7 +13,7 @@ from support.session_shelf import NOW, asked, called, record, replied
 
 from duckflow_tui.places import Places
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Event
 
 SESSIONS = 500
 TURNS = 4  # of each, three messages in a turn

@@ -24,9 +24,8 @@ from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journal import Journal
 from duckflow_tui.session.journals import start_journal
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import SystemClock
+from duckflow_tui.state.base import Event, SystemClock, event_from_json
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, UserMessageAdded
-from duckflow_tui.state.events import Event, event_from_json
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Record, Store

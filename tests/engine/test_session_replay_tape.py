@@ -17,9 +17,9 @@ from duckflow_tui.session.reader import Entry
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
-from duckflow_tui.state.events import Event
 from duckflow_tui.state.operations import OperationResult, Outcome
 from duckflow_tui.state.store import MemoryRecorder, Store
 

@@ -19,7 +19,7 @@ from duckflow_tui.session.journals import resume_journal
 from duckflow_tui.session.payload import Migrations, as_bytes
 from duckflow_tui.session.reader import read_session
 from duckflow_tui.session.restore import Restored, restore
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.store import Store
 

@@ -22,7 +22,7 @@ from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.framing import encode
 from duckflow_tui.session.journals import open_to_read, resume_journal, start_journal
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import MAX_NAME, ModeChanged, SessionTitled
 from duckflow_tui.state.store import Store

@@ -19,7 +19,7 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.rewind import Forked, Hindrance, PutBack, file_names, point_at
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import Event, Told
 from duckflow_tui.state.conversation import (
     Level,
     MessageQueued,
@@ -31,7 +31,6 @@ from duckflow_tui.state.conversation import (
     UserMessageAdded,
 )
 from duckflow_tui.state.decision import Check, TaskProfile
-from duckflow_tui.state.events import Event
 from duckflow_tui.state.gates import CardAnswer, CardAnswered, GateAnswer, GateAnswered
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem, RequirementWaived
 from duckflow_tui.state.memory import CompactionUndone

@@ -29,7 +29,7 @@ from duckflow_tui.places import Places
 from duckflow_tui.session.folders import places
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import event_from_json
+from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.gates import GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.store import Record
 

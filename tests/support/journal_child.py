@@ -19,8 +19,7 @@ from support.journal_events import answered, begun, finished, opened, requested,
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.journals import resume_journal, start_journal
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import SystemClock
-from duckflow_tui.state.events import Event, event_from_json
+from duckflow_tui.state.base import Event, SystemClock, event_from_json
 from duckflow_tui.state.gates import GateChoice, GateWithdrawn
 from duckflow_tui.state.store import Store
 

@@ -18,7 +18,7 @@ from duckflow_tui.session.framing import JournalHeader
 from duckflow_tui.session.journal import Journal, JournalDisk
 from duckflow_tui.session.restore import Restored, restore
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.store import Store
 
 DEADLINE = 15.0  # seconds until a wait has failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import (
     OperationFinished,
     OperationMessage,
@@ -17,7 +18,6 @@ from duckflow_tui.state.conversation import (
     UserMessageAdded,
 )
 from duckflow_tui.state.decision import Action, Judgement, TurnDecision
-from duckflow_tui.state.events import Event
 from duckflow_tui.state.gates import Gate, GateAnswer, GateAnswered, GateChoice, GateOpened, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, OperationResult, Outcome
 from duckflow_tui.state.session import SessionInfo, SessionStarted

@@ -24,6 +24,7 @@ from duckflow_tui.session.folders import places
 from duckflow_tui.session.reader import Entry
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.conversation import (
     AssistantMessage,
     AssistantReplied,
@@ -31,7 +32,6 @@ from duckflow_tui.state.conversation import (
     NoticeAdded,
     NoticeMessage,
 )
-from duckflow_tui.state.events import Event
 from duckflow_tui.state.gates import Card
 from duckflow_tui.state.plan_events import PlanProposed
 from duckflow_tui.state.turn import TurnInfo, TurnStarted

@@ -17,6 +17,7 @@ from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.framing import JournalHeader, encode
 from duckflow_tui.session.journals import start_journal
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
 from duckflow_tui.state.conversation import (
     AssistantMessage,
@@ -24,7 +25,6 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.events import Event
 from duckflow_tui.state.gates import CardOpened, GateOpened
 from duckflow_tui.state.goal import ObjectiveChanged
 from duckflow_tui.state.operations import ApprovalMode

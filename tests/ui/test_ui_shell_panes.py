@@ -14,7 +14,7 @@ from support.pinned import ManualClock
 from support.plans import working
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.phase import Phase, Status

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError
-from duckflow_tui.state.events import Event
+from duckflow_tui.state.base import Event, StateError
 from duckflow_tui.state.plan import (
     MAX_STEPS,
     Plan,
