@@ -10,7 +10,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui import outside_editor
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.commands import CHOICES, COMMANDS, Command, Takes
-from duckflow_tui.ui.panes.tabs import PaneName
+from duckflow_tui.ui.panes.header import PaneName
 from duckflow_tui.ui.rewind_actions import RewindActions
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript

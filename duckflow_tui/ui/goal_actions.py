@@ -9,8 +9,8 @@ from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.ui.commands import AUTO, CHOICES
 from duckflow_tui.ui.panes.goal import LedgerPane
-from duckflow_tui.ui.panes.limit_words import profile_words
 from duckflow_tui.ui.panes.vitals import VitalsPane
+from duckflow_tui.ui.panes.vitals_words import profile_words
 from duckflow_tui.ui.screens.ledger import LedgerBoard
 from duckflow_tui.ui.screens.pick_list import Choice
 from duckflow_tui.ui.screens.requirement_form import Draft, RequirementForm, WaiveForm

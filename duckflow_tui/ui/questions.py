@@ -10,7 +10,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import Card, Gate
 from duckflow_tui.state.plan import ReportMessage
-from duckflow_tui.ui.panes.card_rows import step_number
+from duckflow_tui.ui.panes.card_words import step_number
 from duckflow_tui.words.catalogue import Catalogue
 
 _TALK: Final = (AssistantMessage, ReportMessage, UserMessage)

@@ -15,8 +15,8 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.panes.card import QuestionCard
-from duckflow_tui.ui.panes.diff_rows import DiffDocument
-from duckflow_tui.ui.panes.diff_verdict import ending_of, newest_change
+from duckflow_tui.ui.panes.diff_document import DiffDocument
+from duckflow_tui.ui.panes.diff_pane import ending_of, newest_change
 from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.replay_bar import Reel, ReplayBar

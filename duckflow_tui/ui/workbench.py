@@ -26,17 +26,15 @@ from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for, right_column
 from duckflow_tui.ui.panes.card import QuestionCard
 from duckflow_tui.ui.panes.completion import CompletionList, Token
 from duckflow_tui.ui.panes.composer import Composer, work_at
-from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.diff_rows import DiffDocument
-from duckflow_tui.ui.panes.diff_verdict import ending_of, newest_change, previews_of
+from duckflow_tui.ui.panes.diff_document import DiffDocument
+from duckflow_tui.ui.panes.diff_pane import DiffPane, ending_of, newest_change, previews_of
 from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.goal import GoalPane
-from duckflow_tui.ui.panes.header import Header, step_place
+from duckflow_tui.ui.panes.header import Header, PaneName, PaneTitle, Tabs, step_place
 from duckflow_tui.ui.panes.plan import PlanPane, PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.status import StatusLine
-from duckflow_tui.ui.panes.tabs import PaneName, PaneTitle, Tabs
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.panes.welcome import Trouble, Welcome
 from duckflow_tui.ui.questions import Unheard, may_ask_again, oldest, step_words

@@ -26,7 +26,7 @@ from duckflow_tui.state.gates import Card, CardOpened, CardOption
 from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.consult_rows import option_effects
+from duckflow_tui.ui.panes.card_words import option_effects
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.words.catalogue import Catalogue, entries

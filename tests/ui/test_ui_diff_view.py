@@ -11,10 +11,9 @@ from textual.selection import SELECT_ALL, Selection
 
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.diff_layout import cut_cells
-from duckflow_tui.ui.panes.diff_rows import DiffDocument, RowKind, shown_line
-from duckflow_tui.ui.panes.diff_words import changed_words
-from duckflow_tui.ui.panes.seen import Seen
+from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, cut_cells, shown_line
+from duckflow_tui.ui.panes.diff_paint import changed_words
+from duckflow_tui.ui.panes.rows import Seen
 from duckflow_tui.ui.panes.strips import fold
 from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
 

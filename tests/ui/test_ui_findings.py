@@ -36,8 +36,8 @@ from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
-from duckflow_tui.ui.panes.option_rows import OptionRows
 from duckflow_tui.ui.panes.plan_rows import one_line
+from duckflow_tui.ui.panes.question import OptionRows
 from duckflow_tui.ui.screens.board import Board
 from duckflow_tui.words.catalogue import Catalogue
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from duckflow_tui.ui.panes.gate_fold import LEAST_ROOM, Foldable, folded
-from duckflow_tui.ui.panes.seen import Seen
+from duckflow_tui.ui.panes.request import LEAST_ROOM, Foldable, folded
+from duckflow_tui.ui.panes.rows import Seen
 
 TEXTS = st.lists(st.text("ab c 割引、é👍", max_size=90), min_size=1, max_size=6)
 

@@ -10,8 +10,8 @@ from textual.widgets import Input, TextArea
 
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect
-from duckflow_tui.ui.panes.gate_keys import KeyRow
 from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED, SILENCE
+from duckflow_tui.ui.panes.question import KeyRow
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 from duckflow_tui.words.catalogue import Catalogue
 

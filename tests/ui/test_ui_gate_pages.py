@@ -7,8 +7,8 @@ from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, prev
 
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, Risk, Zone
-from duckflow_tui.ui.panes.diff_rows import DiffDocument
-from duckflow_tui.ui.panes.gate_rows import argument_rows, point_rows, subject
+from duckflow_tui.ui.panes.diff_document import DiffDocument
+from duckflow_tui.ui.panes.gate_words import argument_rows, point_rows, subject
 from duckflow_tui.ui.panes.key_guard import SETTLE_UNASKED
 from duckflow_tui.words.catalogue import Catalogue
 

@@ -24,8 +24,8 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.goal import foremost
 from duckflow_tui.ui.panes.key_guard import SETTLE
-from duckflow_tui.ui.panes.ledger_rows import foremost
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.ledger import LedgerBoard
 from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm, WaiveForm

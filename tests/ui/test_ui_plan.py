@@ -16,7 +16,7 @@ from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.state.plan_events import StepChanged, TaskChanged
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.plan_tree import PlanTree, Spot
+from duckflow_tui.ui.panes.plan_rows import PlanTree, Spot
 from duckflow_tui.ui.screens.step_form import StepForm
 
 HOSTILE = "\x1b[31mrm -rf\u202e \x07[b]bold[/b]\nnext"

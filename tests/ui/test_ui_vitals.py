@@ -23,7 +23,7 @@ from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.pace import Complexity, LimitSet, Pace, Reason, Vitals, VitalsChanged
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes import limit_words
+from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary
 from duckflow_tui.words.catalogue import Catalogue
 
 EN = Catalogue("en")
@@ -121,7 +121,7 @@ def test_the_calculation_line_gives_the_limit_whatever_the_figures(
     """Covers S0-36."""
     vitals = Vitals(mood=mood / 100, focus=focus / 100)
     limit = Pacemaker().limit(profile, "model", vitals, Complexity(value=complexity))
-    lines = [line for block in limit_words.blocks(limit, EN) for line in block.lines]
+    lines = [line for block in limit_blocks(limit, EN) for line in block.lines]
     line = next(line for line in lines if "→" in line)
     base, by_vitals, by_context, product, whole = figures(
         rf"{NUMBER} × {NUMBER} × {NUMBER} = {NUMBER} → {NUMBER}", line
@@ -134,7 +134,7 @@ def test_an_adjustment_is_rounded_and_the_range_is_said() -> None:
     """Covers S0-34, S0-35: 1.2 is 20 % more, where floats make it 19.99…"""
     vitals = Vitals(mood=0.9, focus=0.9)
     limit = Pacemaker().limit(TaskProfile.RESEARCH, "user", vitals, Complexity(value=0.0))
-    blocks = limit_words.blocks(limit, EN)
+    blocks = limit_blocks(limit, EN)
     assert [block.name for block in blocks] == ["task", "vitals", "context", "limit", "final"]
     said = "\n".join(line for block in blocks for line in block.lines)
     assert "Research, as you said" in said
@@ -147,17 +147,17 @@ def test_the_range_of_the_settings_is_the_one_that_is_said() -> None:
     limit = Pacemaker(PaceSettings(min=4, max=9)).limit(
         TaskProfile.RESEARCH, "model", Vitals(), Complexity(value=0.0)
     )
-    said = [line for block in limit_words.blocks(limit, EN) for line in block.lines]
+    said = [line for block in limit_blocks(limit, EN) for line in block.lines]
     assert said[-2:] == ["9 loops", "kept within 4 and 9"]
 
 
 def test_a_fallback_is_said_to_be_one() -> None:
     """Covers S0-30."""
     limit = goals.fallback()
-    said = " ".join(limit_words.summary(Pace(limit=limit, used=2), EN))
+    said = " ".join(limit_summary(Pace(limit=limit, used=2), EN))
     assert said.startswith("A fallback: after 15 loops you are asked how to go on, unless")
     assert "the calculation failed" in said
-    (block,) = limit_words.blocks(limit, EN)
+    (block,) = limit_blocks(limit, EN)
     assert block.lines == ("15 loops", "a fallback, not computed")
 
 
@@ -165,7 +165,7 @@ def test_the_summary_has_no_figure_but_loops() -> None:
     """Covers S0-2, S0-32, S0-33, S0-44."""
     pace = goals.falling().state.pace
     assert pace is not None
-    said = limit_words.summary(pace, EN)
+    said = limit_summary(pace, EN)
     assert said[1].startswith("Low: mood, focus, stamina. ")
     assert "The context is very involved." in said[1]
     assert set(re.findall(r"[\d.]*\d", " ".join(said))) == {"9", "14"}
@@ -175,9 +175,9 @@ def test_an_unknown_reason_is_left_out_and_added_loops_are_told() -> None:
     limit = goals.limit().model_copy(
         update={"max_loops": 19, "extended": 5, "reasoning": (Reason(code="new_one"),)}
     )
-    said = limit_words.summary(Pace(limit=limit), EN)
+    said = limit_summary(Pace(limit=limit), EN)
     assert said[1] == "You added 5. 0 of 19 are used."
-    final = limit_words.blocks(limit, EN)[-1]
+    final = limit_blocks(limit, EN)[-1]
     assert "14 + 5 = 19" in final.lines
 
 

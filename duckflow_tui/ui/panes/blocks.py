@@ -13,19 +13,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import (
-    AssistantMessage,
     Level,
-    Message,
     NoticeMessage,
-    UserMessage,
 )
 from duckflow_tui.state.decision import Question
-from duckflow_tui.state.gates import CardMessage
-from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
-from duckflow_tui.state.memory import CompactionMessage
-from duckflow_tui.state.plan import Plan, ReportMessage
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, row_cells, rows_of
 from duckflow_tui.words.catalogue import Catalogue
@@ -33,10 +25,14 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
+
 Group = Literal["text", "row", "notice", "head"]
 
+
 MARK_CELLS: Final = 2  # a mark and the space behind it
+
 FOLDED: Final = "▸"
+
 OPEN: Final = "▾"
 
 
@@ -251,56 +247,6 @@ class QuestionBlock(Block):
     @property
     def said(self) -> str:
         return "\n".join((self.question.text, *self.question.options))
-
-
-def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
-    """The blocks of a message in their order; none for a reply that said and asked nothing.
-
-    ``plans`` tell the numbers of steps.
-    """
-    from duckflow_tui.ui.panes.card_blocks import CardBlock, ReportBlock
-    from duckflow_tui.ui.panes.card_rows import step_number
-    from duckflow_tui.ui.panes.command_blocks import CommandBlock, is_command
-    from duckflow_tui.ui.panes.compaction_block import CompactionBlock
-    from duckflow_tui.ui.panes.operation_blocks import OperationBlock
-    from duckflow_tui.ui.panes.review_blocks import AttemptBlock, ReviewBlock
-
-    match message:
-        case UserMessage():
-            return [UserBlock(message.text, aside=message.aside)]
-        case CardMessage():
-            return [CardBlock(message)]
-        case ReportMessage(report=report):
-            plan = next((p for p in plans if p.plan_id == report.plan_id), None)
-            return [ReportBlock(report, step_number(plan, report.step_id))]
-        case ReviewMessage():
-            return [ReviewBlock(message)]
-        case AttemptMessage():
-            return [AttemptBlock(message)]
-        case CompactionMessage():
-            return [CompactionBlock(message)]
-        case OperationMessage():
-            return [CommandBlock(message) if is_command(message) else OperationBlock(message)]
-        case NoticeMessage():
-            return [NoticeBlock(message)]
-        case AssistantMessage():
-            return _assistant_blocks(message)
-
-
-def _assistant_blocks(message: AssistantMessage) -> list[Block]:
-    blocks: list[Block] = []
-    if message.reasoning.strip():
-        blocks.append(FoldBlock("transcript.thought", message.reasoning, message.reasoning_s))
-    if message.text.strip() or not message.complete:
-        blocks.append(ReplyBlock(message.text, complete=message.complete))
-    elif message.raw.strip():
-        blocks.append(FoldBlock("transcript.unreadable", message.raw, None))
-    question = message.decision.question if message.decision else None
-    if question is not None:
-        asked = question.text.strip() in message.text
-        if not asked or question.options:
-            blocks.append(QuestionBlock(question, asked_already=asked))
-    return blocks
 
 
 def with_chip(rows: list[Row], word: str, look: Look) -> list[Row]:

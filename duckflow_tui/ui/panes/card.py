@@ -2,46 +2,111 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.binding import Binding, BindingType
+from textual.containers import ScrollableContainer, Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
 
 from duckflow_tui.state.base import Clock
-from duckflow_tui.state.gates import EDIT_PLAN, Card, CardAnswer, CardKind, CardOption
-from duckflow_tui.state.plan import Plan
-from duckflow_tui.ui.layout import ROOMY, TALK
-from duckflow_tui.ui.panes.card_bindings import (
-    LETS_BEGIN,
-    LETTERS,
-    NEXT,
-    REFUSES,
-    answers_alone,
-    card_bindings,
-    option_at,
-    wants_words,
+from duckflow_tui.state.gates import (
+    ACCEPT,
+    EDIT_PLAN,
+    GO_ON,
+    REJECT,
+    RETRY,
+    RUN_ALL,
+    RUN_STEPS,
+    SUGGESTED,
+    Card,
+    CardAnswer,
+    CardKind,
+    CardOption,
 )
-from duckflow_tui.ui.panes.card_rows import card_heading, card_rows, card_subject, needed_by
-from duckflow_tui.ui.panes.card_view import CardView
-from duckflow_tui.ui.panes.consult_rows import CONSULTS, consult_question, hint_of, option_effects
-from duckflow_tui.ui.panes.gate_keys import KeyHint
-from duckflow_tui.ui.panes.gate_rows import GateRow
-from duckflow_tui.ui.panes.key_guard import KeyGuard, anew, writes
-from duckflow_tui.ui.panes.option_rows import OptionRows
+from duckflow_tui.state.plan import Plan
+from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.layout import ROOMY, TALK
+from duckflow_tui.ui.panes.card_words import (
+    CONSULTS,
+    card_heading,
+    card_rows,
+    card_subject,
+    consult_question,
+    hint_of,
+    needed_by,
+    option_effects,
+)
+from duckflow_tui.ui.panes.key_guard import COMPOSED, InlineField, KeyGuard, anew, writes
+from duckflow_tui.ui.panes.question import KeyHint, OptionRows
+from duckflow_tui.ui.panes.request import CardView, GateRow
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
-from duckflow_tui.ui.panes.theme_palette import palette_of
-from duckflow_tui.ui.panes.typed_ahead import COMPOSED, InlineField
 from duckflow_tui.words.catalogue import Catalogue
 
+#: Keys that take an option of some card.
+LETTERS: Final = frozenset(
+    k for key in keys_of("card", "consultation") if "option" in key.action for k in key.keys
+)
+
+#: Answers that let something begin: what was not on screen is shown first (R14).
+LETS_BEGIN: Final = frozenset(
+    option.action for option in (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED)
+)
+
+NEXT: Final = "y"  # shows what was not on screen, on every card
+
+REFUSES: Final = "n"  # on every card
+
+
+_MORE: Final = "plus"  # a second key for more loops, wherever those are offered
+
+_MAY_BE_EMPTY: Final = frozenset({REJECT.action, RETRY.action})
+
+
+def card_bindings() -> list[BindingType]:
+    """The keys of all cards, and those that scroll."""
+    found: list[BindingType] = [Binding(k, f"option('{k}')", show=False) for k in sorted(LETTERS)]
+    for key in keys_of("consultation"):
+        if key.action == "walk":
+            found += [Binding(k, f"walk('{k}')", show=False) for k in key.keys]
+        elif key.action != "option":
+            found.append(Binding(",".join(key.keys), key.action, show=False))
+    walked = {k for key in keys_of("consultation") for k in key.keys}
+    for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
+        if binding.key not in walked:
+            found.append(Binding(binding.key, f"scroll_rows('{binding.action}')", show=False))
+    return found
+
+
+def option_at(card: Card, key: str) -> CardOption | None:
+    """The option that the key takes on this card."""
+    if key == _MORE:
+        return next((o for o in card.options if o.action == "more_loops"), None)
+    return next((o for o in card.options if o.key == key), None)
+
+
+def answers_alone(card: Card, key: str) -> bool:
+    """Whether the key alone answers the card, and not with no."""
+    option = option_at(card, key)
+    opens = option is None or option.takes_text or option.action == EDIT_PLAN.action
+    return not opens and key != REFUSES
+
+
+def wants_words(option: CardOption) -> bool:
+    """Whether the option says nothing without the user's words."""
+    return option.takes_text and option.action not in _MAY_BE_EMPTY
+
+
 _SHARE: Final = 0.7  # of the container's height that the card takes at most
+
 _SHARE_TIGHT: Final = 0.85  # the same where room is short
+
 _TIGHT: Final = 30  # rows of the screen below which it is
 
 

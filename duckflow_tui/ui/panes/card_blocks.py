@@ -1,4 +1,4 @@
-"""Cards and reports in the chat: what was asked and answered, and how a step ended."""
+"""Cards, reports, reviews and further attempts in the chat: what was asked, answered and judged."""
 
 from __future__ import annotations
 
@@ -9,17 +9,35 @@ from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.gates import CardAnswer, CardMessage
+from duckflow_tui.state.goal import (
+    AttemptMessage,
+    Evidence,
+    MissingItem,
+    RequirementItem,
+    Review,
+    ReviewMessage,
+)
 from duckflow_tui.state.plan import StepReport
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
-from duckflow_tui.ui.panes.card_rows import card_heading, card_rows, card_subject, counts_words
-from duckflow_tui.ui.panes.consult_rows import told_on
+from duckflow_tui.ui.panes.card_words import (
+    card_heading,
+    card_rows,
+    card_subject,
+    counts_words,
+    told_on,
+)
+from duckflow_tui.ui.panes.goal import MARKS, mark_colour, priority_label
+from duckflow_tui.ui.panes.operation_blocks import shortened
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
 _MARKS: Final = {"completed": "✓", "partial": "◐", "failed": "✗", "stopped": "■"}
+
 _LABEL: Final = 8  # cells of the column of labels, where there is room for one
+
 _SHOWN: Final = 40  # rows of a card that was answered
+
 _FILES: Final = 6  # files named; the others are counted
 
 
@@ -47,7 +65,7 @@ class StepBlock(Block):
         return self.name
 
 
-class QuestionBlock(Block):
+class AsideQuestionBlock(Block):
     """``↳ how far is it?``: which question the answer below belongs to."""
 
     group: Group = "head"
@@ -190,3 +208,267 @@ def _labelled(
     if says:
         body.insert(0, (f"{look.words('gate.says')} ", ink(look.palette.ai, italic=True)))
     return prefixed(rows_of(body, max(1, width - cell_len(name[0]))), name)
+
+
+_REVIEW_LABEL: Final = 9  # cells of the column of labels, where there is room for one
+
+_NARROW: Final = 40  # cells; below, labels stand before the text
+
+_MOST_MARKS: Final = 12  # requirements whose marks stand in the row
+
+_EXCERPT: Final = (4, 2)  # rows of an excerpt, from its beginning and its end
+
+_NAMED: Final = 2  # missing things named below the row; the others are counted
+
+
+class ReviewBlock(Block):
+    """``Review 0.62 of 1 · attempt 1/3 · continues``; the requirements behind it."""
+
+    group: Group = "row"
+    foldable = True
+
+    def __init__(self, message: ReviewMessage) -> None:
+        super().__init__()
+        self.review = message.review
+
+    def draw(self, look: Look) -> list[Row]:
+        review, palette, words = self.review, look.palette, look.words
+        sign = fold_sign(self, look)
+        head = Segment(f"{words('review.title')}  ", ink(palette.ai))
+        colour = palette.good if review.done else palette.text
+        right = self._marks(look)
+        room = look.text_width - sign.cell_length - sum(s.cell_length for s in right)
+        room = max(0, room - head.cell_length - 1)
+        text = self._result(look)
+        if cell_len(text) > room:
+            text = fit(self._result(look, short=True), room)
+        rows = [two_sided([sign, head, Segment(text, ink(colour))], right, look.text_width)]
+        rows += self._details(look) if self.opened else self._below(look)
+        return framed(rows, look)
+
+    def _result(self, look: Look, *, short: bool = False) -> str:
+        review, words = self.review, look.words
+        score = f"{review.score:.2f}"
+        if review.done or review.unproven:
+            met, counted = _met(review)
+            key = f"review.{'done' if review.done else 'unproven'}{'_short' if short else ''}"
+            return words(key, score=score, met=met, counted=counted)
+        last = review.attempt >= review.max_attempts
+        key = f"review.{'ends' if last else 'continues'}{'_short' if short else ''}"
+        number, limit = review.attempt, review.max_attempts
+        return words(key, score=score, number=number, limit=limit)
+
+    def _marks(self, look: Look) -> Row:
+        """A mark for each requirement that counts, in the order of the ledger."""
+        counted = [item for item in self.review.items if item.counts]
+        if not counted or len(counted) > _MOST_MARKS:
+            return []
+        marks = [
+            Segment(MARKS[item.state], ink(mark_colour(item.state, look.palette)))
+            for item in counted
+        ]
+        return [Segment(" ", PLAIN), *marks]
+
+    def _below(self, look: Look) -> list[Row]:
+        """What has to be known without opening it."""
+        review, words = self.review, look.words
+        said: list[tuple[str, str]] = []
+        if review.vetoes:
+            text = words("review.overruled", what=_names(review.vetoes, review))
+            said.append((text, look.palette.bad))
+        if review.missing and not review.done:
+            named = [visible_line(item.what) for item in review.missing[:_NAMED]]
+            more = len(review.missing) - _NAMED
+            if more > 0:
+                named.append(words("review.more", count=more))
+            said.append((words("review.missing", what=", ".join(named)), look.palette.quiet))
+        rows: list[Row] = []
+        for text, colour in said:
+            lines = rows_of([(text, ink(colour))], max(1, look.text_width - 4))
+            rows += prefixed(lines, ("  ↳ ", ink(look.palette.faint)))
+        return rows
+
+    def _details(self, look: Look) -> list[Row]:
+        review, words, palette = self.review, look.words, look.palette
+        width = max(1, look.text_width - 4)
+        rows: list[Row] = []
+        for item in review.items:
+            rows += _item_rows(item, look, width)
+        for name in review.vetoes:
+            text = words("review.overruled", what=_names((name,), review))
+            rows += _review_labelled(words("review.label.veto"), text, look, width, palette.bad)
+        for item in review.missing:
+            rows += _missing_rows(item, look, width)
+        for name in review.unchecked:
+            text = words("review.unchecked", what=_names((name,), review))
+            rows += _review_labelled(
+                words("review.label.unchecked"), text, look, width, palette.accent
+            )
+        if review.mismatch:
+            text = words("review.mismatch")
+            rows += _review_labelled(words("review.label.note"), text, look, width, palette.accent)
+        quality = review.evaluation.quality_assessment if review.evaluation else ""
+        if quality.strip():
+            rows += _said(words("review.label.quality"), quality, look, width)
+        return barred(rows, look)
+
+    def estimate(self, look: Look) -> int:
+        return 1 + (3 * len(self.review.items) if self.opened else 0)
+
+    @property
+    def said(self) -> str:
+        review = self.review
+        told = [item.what for item in review.missing]
+        for item in review.items:
+            told += [item.requirement, *(f"{e.source}\n{e.text}" for e in item.evidence)]
+        if review.evaluation is not None:
+            told.append(review.evaluation.quality_assessment)
+        return "\n".join(told)
+
+
+class AttemptBlock(Block):
+    """``Attempt 2 of 3``: what it means to do; what it keeps to and avoids behind it."""
+
+    group: Group = "row"
+    foldable = True
+
+    def __init__(self, message: AttemptMessage) -> None:
+        super().__init__()
+        self.message = message
+
+    def draw(self, look: Look) -> list[Row]:
+        message, palette, words = self.message, look.palette, look.words
+        title = words("review.attempt", number=message.attempt, limit=message.max_attempts)
+        strategy = visible_line(message.plan.strategy.strip())
+        sign = fold_sign(self, look)
+        row: Row = [sign, Segment(fit(title, look.text_width - 2), ink(palette.ai, bold=True))]
+        says = f"{words('gate.says')} "
+        used = sum(segment.cell_length for segment in row) + 2
+        rows = [row]
+        model = Segment(says, ink(palette.ai, italic=True))
+        if not strategy:
+            pass
+        elif used + cell_len(says) + cell_len(strategy) <= look.text_width:
+            rows = [[*row, Segment("  ", PLAIN), model, Segment(strategy, ink(palette.text))]]
+        else:
+            pieces = [(says, ink(palette.ai, italic=True)), (strategy, ink(palette.text))]
+            below = rows_of(pieces, max(1, look.text_width - 4))
+            rows += prefixed(below, ("  ↳ ", ink(palette.faint)))
+        if self.opened:
+            rows += self._details(look)
+        return framed(rows, look)
+
+    def _details(self, look: Look) -> list[Row]:
+        plan, words = self.message.plan, look.words
+        width = max(1, look.text_width - 4)
+        rows: list[Row] = []
+        for name, values in (
+            ("steps", plan.steps),
+            ("constraints", plan.constraints),
+            ("avoid", plan.avoid_strategies),
+        ):
+            for number, value in enumerate(values):
+                label = words(f"review.label.{name}") if number == 0 else ""
+                rows += _review_labelled(
+                    label, visible(value.strip()), look, width, look.palette.quiet
+                )
+        if not rows:
+            rows = [[Segment(words("review.no_details"), ink(look.palette.faint))]]
+        return barred(rows, look)
+
+    @property
+    def said(self) -> str:
+        plan = self.message.plan
+        return "\n".join((plan.strategy, *plan.steps, *plan.constraints, *plan.avoid_strategies))
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _item_rows(item: RequirementItem, look: Look, width: int) -> list[Row]:
+    palette, words = look.palette, look.words
+    score = f"{item.satisfaction_level:.2f}" if item.counts else words("review.waived")
+    right: Row = [Segment(f" {score}", ink(palette.faint))]
+    mark: Piece = (f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette)))
+    lead = f"{priority_label(item.priority)} "
+    text: list[Piece] = [
+        (lead, ink(palette.faint)),
+        (visible_line(item.requirement), ink(palette.text if item.counts else palette.quiet)),
+    ]
+    lines = prefixed(rows_of(text, max(1, width - 2 - cell_len(score) - 1)), mark)
+    rows = [two_sided(lines[0], right, width), *lines[1:]]
+    for evidence in item.evidence:
+        rows += _evidence_rows(evidence, look, width)
+    return rows
+
+
+def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
+    """Where it was seen, and an excerpt of what was seen there."""
+    palette, words = look.palette, look.words
+    colour = palette.good if evidence.supports else palette.bad
+    head: list[Piece] = []
+    if evidence.kind == "judgement":
+        head.append((f"{words('gate.says')} ", ink(palette.ai, italic=True)))
+        head.append((visible_line(evidence.text.strip()), ink(palette.quiet)))
+    else:
+        head.append((f"{words(f'review.evidence.{evidence.kind}')} ", ink(palette.faint)))
+        head.append((visible_line(evidence.source), ink(palette.quiet)))
+    if evidence.exit_code is not None:
+        said = words("output.exit", code=evidence.exit_code)
+        head.append((f" · {said}", ink(colour)))
+    elif not evidence.supports:
+        head.append((f" · {words('review.against')}", ink(colour)))
+    indent: Piece = ("    ", PLAIN)
+    room = max(1, width - 4)
+    rows = prefixed(rows_of(head, room), indent)
+    if evidence.kind == "judgement" or not evidence.text.strip():
+        return rows
+    body: list[Row] = []
+    for line in visible(evidence.text.strip("\n")).split("\n"):
+        body += rows_of([(line, ink(_line_colour(evidence, line, look)))], max(1, room - 2))
+    return rows + prefixed(shortened(body, *_EXCERPT, look), ("      ", PLAIN))
+
+
+def _line_colour(evidence: Evidence, line: str, look: Look) -> str:
+    if evidence.kind == "diff" and line[:1] in ("+", "-", "−"):
+        return look.palette.good if line[0] == "+" else look.palette.bad
+    return look.palette.quiet
+
+
+def _missing_rows(item: MissingItem, look: Look, width: int) -> list[Row]:
+    label = look.words("review.label.missing")
+    text = f"{priority_label(item.priority)} {visible_line(item.what.strip())}"
+    return _review_labelled(label, text, look, width, look.palette.text)
+
+
+def _said(label: str, text: str, look: Look, width: int) -> list[Row]:
+    """Words of the model, marked as such."""
+    lead = _lead(label, width)
+    body: list[Piece] = [
+        (f"{look.words('gate.says')} ", ink(look.palette.ai, italic=True)),
+        (visible(text.strip()), ink(look.palette.quiet)),
+    ]
+    rows = rows_of(body, max(1, width - cell_len(lead)))
+    return prefixed(rows, (lead, ink(look.palette.faint)))
+
+
+def _review_labelled(label: str, text: str, look: Look, width: int, colour: str) -> list[Row]:
+    lead = _lead(label, width)
+    rows = rows_of([(text, ink(colour))], max(1, width - cell_len(lead)))
+    return prefixed(rows, (lead, ink(look.palette.faint)))
+
+
+def _lead(label: str, width: int) -> str:
+    text = pad(label, _REVIEW_LABEL if width >= _NARROW else 0)
+    return f"{text} " if text else ""
+
+
+def _met(review: Review) -> tuple[int, int]:
+    counted = [item for item in review.items if item.counts]
+    return sum(item.state == "met" for item in counted), len(counted)
+
+
+def _names(ids: tuple[str, ...], review: Review) -> str:
+    """The requirements in words; one that is not known as it is named."""
+    known = {item.requirement_id: item.requirement for item in review.items}
+    return ", ".join(visible_line(known.get(name, name)) for name in ids)

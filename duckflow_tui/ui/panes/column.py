@@ -1,4 +1,4 @@
-"""Blocks one under the other: which row of which block lies on which line."""
+"""Blocks one under the other, in a scrolled view that draws only what is in sight or near it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Final, cast
 
+from rich.segment import Segment
+from textual.geometry import Region, Size
+from textual.reactive import Reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from duckflow_tui.ui.palette import palette_named
 from duckflow_tui.ui.panes.blocks import Block, Look
-from duckflow_tui.ui.panes.strips import Row
+from duckflow_tui.ui.panes.strips import Row, fit, ink, row_text, strip_of
+from duckflow_tui.words.catalogue import Catalogue
 
 #: Rows kept drawn; those of blocks that were not looked at for longest go first.
 KEPT_ROWS: Final = 2_000
+
 
 _BLANK: Final[Row] = []
 
@@ -184,3 +193,270 @@ class Column:
     def _heights(self, start: int) -> Iterator[int]:
         for index in range(start, len(self)):
             yield self._gap(index) + self.block(index).height
+
+
+#: A place that survives another width: block, and characters of it above; -1: the line above it.
+Anchor = tuple[int, int]
+
+
+CACHED_STRIPS: Final = 600
+
+
+class ColumnView(ScrollView):
+    """Keeps the view where the user left it: at the end, or at the same words.
+
+    Heights of blocks that were never in sight are estimates. A block is drawn before it comes
+    into sight, and what that changes above the view moves the view's number, not what it shows.
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.following = True
+        self._column = Column()
+        self._look = Look(palette_named(""), 80, Catalogue())
+        self._seen = 0  # lines there were when the user left the end
+        self._anchor: Anchor | None = None  # kept over changes of width until the user scrolls
+        self._moving = False  # a scroll of our own is under way
+        self._thumb = (0, 0, 0)  # of the scroll bar as it is drawn
+        self._strips: dict[int, tuple[Row, Strip]] = {}  # by line, with the row they show
+
+    @property
+    def new_lines(self) -> int:
+        """Lines that came below since the user left the end."""
+        return 0 if self.following else max(0, self._column.height - self._seen)
+
+    @property
+    def rows_in_sight(self) -> int:
+        """Lines of the view."""
+        return self.scrollable_content_region.height
+
+    def _top_place(self) -> Anchor | None:
+        """The block at the top of the view, and how many of its characters lie above it."""
+        place = self._column.place(self.scroll_offset.y)
+        if place is None:
+            return None
+        rows = self._column.block(place.index).rows or []
+        above = sum(_weight(row) for row in rows[: max(0, place.row)])
+        return place.index, above if place.row >= 0 else -1
+
+    def _line_of(self, anchor: Anchor) -> int:
+        index, above = anchor
+        index = min(index, len(self._column) - 1)
+        top = self._column.top(index)
+        if above < 0:
+            return top - 1
+        rows = self._column.block(index).rows or []
+        for row, content in enumerate(rows):
+            above -= _weight(content)
+            if above < 0:
+                return top + row
+        return top + max(0, len(rows) - 1)
+
+    def _settle(self, anchor: Anchor | None = None) -> None:
+        """Draw what is in sight or near it; then the view is where it was, or at the end."""
+        column, look, height = self._column, self._look, self.rows_in_sight
+        if not height or not len(column):
+            self._resize_to(column.height)
+            self._show_bar()
+            return
+        if anchor is not None and not self.following:
+            column.draw(min(anchor[0], len(column) - 1), look)
+            self._move(self._line_of(anchor))
+        for _ in range(8):  # heights that turn out otherwise bring other blocks into sight
+            end = max(0, column.height - height)
+            top = end if self.following else min(self.scroll_offset.y, end)
+            near = column.between(top - height, top + 2 * height)
+            place = column.place(top)
+            grown = above = 0
+            for index in near:
+                known = column.top(index) < self._seen
+                more = column.draw(index, look)
+                grown += abs(more)
+                if place is not None and index < place.index:
+                    above += more
+                if known:
+                    self._seen += more
+            column.let_go(near)
+            self._resize_to(column.height)
+            self._move(column.height if self.following else top + above)
+            if not grown:
+                break
+            self.refresh()
+        self._show_bar()
+
+    def measure(self, most: int) -> bool:
+        """Draw up to ``most`` items that never were, so that their heights are no guesses; False
+        when none are left.
+        """
+        blocks = self._column.finished
+        unsure = [index for index in reversed(range(len(blocks))) if not blocks[index].measured]
+        for index in unsure[:most]:
+            self._column.draw(index, self._look)
+        self._settle(None if self.following else self._top_place())
+        return len(unsure) > most
+
+    def _resize_to(self, height: int) -> None:
+        size = Size(self._look.width, height)
+        if size == self.virtual_size:
+            return
+        # Assigned, it would lay the whole screen out again, many times a second.
+        self.set_reactive(cast("Reactive[Size]", ColumnView.virtual_size), size)
+
+    def _show_bar(self) -> None:
+        """Bring the scroll bar up to date, if anything of it would look different."""
+        height, rows = self._column.height, self.rows_in_sight
+        if not self.show_vertical_scrollbar or not height:
+            return
+        halves = rows * 2  # half a cell is the least that is worth drawing the bar again
+        thumb = (rows, halves * rows // height, round(halves * self.scroll_y / height))
+        if thumb == self._thumb:
+            return
+        self._thumb = thumb
+        bar = self.vertical_scrollbar
+        bar.window_virtual_size, bar.window_size, bar.position = height, rows, self.scroll_y
+
+    def _move(self, line: int) -> None:
+        self._moving = True
+        line = max(0, min(line, self.max_scroll_y))
+        self.scroll_target_y = self.scroll_y = line
+        self._moving = False
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of the view. There is no border and no padding here, so strips that did not
+        change need no styling, and filters remember what they made of them.
+        """
+        filters = self.get_line_filters()
+        background = self.background_colors[1]
+        strips: list[Strip] = []
+        for y in crop.line_range:
+            strip = self._drawn_line(y)
+            for line_filter in filters:
+                strip = strip.apply_filter(line_filter, background)
+            strips.append(strip)
+        left, right = crop.column_span
+        if (left, right) != (0, self._look.width):
+            strips = [strip.crop(left, right) for strip in strips]
+        return strips
+
+    def render_line(self, y: int) -> Strip:
+        """The line with its offsets, by which Textual finds what the pointer is at."""
+        if self.new_lines and y == self.rows_in_sight - 1:
+            return self._drawn_line(y)
+        line = self.scroll_offset.y + y
+        place, row = self._row_on(line)
+        return self._strip(row, place, line, offsets_of=line)
+
+    def _drawn_line(self, y: int) -> Strip:
+        """The line with the offsets of the first one. With its own no two places of the page would
+        have a style in common, and each that was ever drawn stays in the caches of Rich and
+        Textual, 16,384 in each.
+        """
+        count = self.new_lines
+        if count and y == self.rows_in_sight - 1:
+            return self._new_lines_strip(count, self._look.width)
+        line = self.scroll_offset.y + y
+        place, row = self._row_on(line)
+        known = self._strips.get(line)
+        if known is not None and known[0] is row:
+            return known[1]
+        strip = self._strip(row, place, line, offsets_of=0)
+        if len(self._strips) > CACHED_STRIPS:
+            self._strips.clear()
+        self._strips[line] = (row, strip)
+        return strip
+
+    def _row_on(self, line: int) -> tuple[Place | None, Row]:
+        place = self._column.place(line)
+        return place, [] if place is None else self._column.row(place)
+
+    def _strip(self, row: Row, place: Place | None, line: int, *, offsets_of: int) -> Strip:
+        look = self._look
+        dressed = row if place is None else self._dressed(row, place, line)
+        ground = ink(look.palette.text, on=look.palette.background)
+        return strip_of(dressed, offsets_of, look.width, ground).apply_style(ground)
+
+    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+        """The row with what is laid over it; what that depends on calls for ``_repaint``."""
+        return row
+
+    def _refresh_lines_in_sight(self, first: int, stop: int | None) -> None:
+        """Repaint these lines, without a ``stop`` all below, and the count of new lines."""
+        rows, top = self.rows_in_sight, self.scroll_offset.y
+        low = max(0, first - top)
+        high = rows if stop is None else min(rows, stop - top)
+        if low < high:
+            self.refresh(Region(0, low, self._look.width, high - low))
+        if self.new_lines and rows:
+            self.refresh(Region(0, rows - 1, self._look.width, 1))
+
+    def _repaint(self) -> None:
+        """What is laid over rows is not what it was."""
+        self._strips.clear()
+        self.refresh()
+
+    def _new_lines_strip(self, count: int, width: int) -> Strip:
+        palette, words = self._look.palette, self._look.words
+        key = "transcript.new_line" if count == 1 else "transcript.new_lines"
+        text = f" {fit(words(key, count=count), max(1, width - 2))} "
+        style = ink(palette.accent, on=palette.raised)
+        lead = " " * self._look.margin
+        return Strip([Segment(lead), Segment(text, style)]).adjust_cell_length(width, style)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        if round(old_value) == round(new_value):
+            return
+        self.refresh(self.size.region)
+        if self._moving:
+            return
+        self._anchor = None
+        at_end = new_value >= self.max_scroll_y
+        if self.following and not at_end:
+            self._seen = self._column.height
+        self.following = at_end
+        self._settle()
+
+    def show_block(self, index: int) -> None:
+        """Bring a block into sight, a third down, unless its first row is there already."""
+        if self.following:
+            self._seen = self._column.height
+        self.following = False
+        self._anchor = None
+        self._column.draw(index, self._look)
+        self._resize_to(self._column.height)
+        height, line = self.rows_in_sight, self._column.top(index)
+        if not self.scroll_offset.y <= line < self.scroll_offset.y + height - 1:
+            self._move(line - height // 3)
+        self._settle()
+        self.following = self.scroll_offset.y >= self.max_scroll_y
+        self._repaint()
+
+    def scroll_by(self, rows: int) -> None:
+        """Move the view by so many rows, up when negative, without animation."""
+        self.scroll_to(y=self.scroll_offset.y + rows, animate=False)
+
+    def action_scroll_up(self) -> None:
+        self.scroll_by(-1)
+
+    def action_scroll_down(self) -> None:
+        self.scroll_by(1)
+
+    def action_page_up(self) -> None:
+        self.scroll_by(-max(1, self.rows_in_sight - 2))
+
+    def action_page_down(self) -> None:
+        self.scroll_by(max(1, self.rows_in_sight - 2))
+
+    def action_scroll_home(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_scroll_end(self) -> None:
+        """To the end, and stay there while more comes."""
+        self.following = True
+        self._anchor = None
+        self._settle()
+        self.refresh()
+
+
+def _weight(row: Row) -> int:
+    """Characters that stay on the page whatever its width."""
+    return len("".join(row_text(row).split()))

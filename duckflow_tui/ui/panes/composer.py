@@ -1,7 +1,8 @@
-"""The composer: where every character goes, and nothing is lost."""
+"""The composer: where every character goes, and nothing is lost; long pastes stand as a chip."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, cast
@@ -19,13 +20,60 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 from textual.worker import Worker
 
+from duckflow_tui.state.base import digest
 from duckflow_tui.state.turn import PauseState
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
-from duckflow_tui.ui.panes.folded_paste import FoldedPastes
+from duckflow_tui.ui.panes.key_guard import InOrder
 from duckflow_tui.ui.panes.strips import fit
-from duckflow_tui.ui.panes.typed_ahead import InOrder
 from duckflow_tui.words.catalogue import Catalogue
+
+MAX_LINES: Final = 8  # more lines than that are folded
+
+MAX_CHARS: Final = 1000  # more characters too
+
+
+CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
+
+
+class FoldedPastes:
+    """The texts behind the chips; a chip that was edited is plain text again."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def fold(self, text: str) -> str:
+        """The chip for a large text, the text itself when it is small."""
+        lines = text.count("\n") + 1
+        if lines <= MAX_LINES and len(text) <= MAX_CHARS:
+            return text
+        word = "line" if lines == 1 else "lines"
+        chip = f"[Pasted {lines} {word} · {digest(text)[:6]}]"
+        self._texts[chip] = text
+        return chip
+
+    def unfold(self, text: str) -> str:
+        """The text with every chip replaced by what was pasted."""
+        return CHIP.sub(lambda match: self._texts.get(match.group(), match.group()), text)
+
+    def ending_at(self, before: str) -> str | None:
+        """The chip that the text before the cursor ends with."""
+        for chip in self._texts:
+            if before.endswith(chip):
+                return chip
+        return None
+
+    def starting_at(self, after: str) -> str | None:
+        """The chip that the text behind the cursor begins with."""
+        for chip in self._texts:
+            if after.startswith(chip):
+                return chip
+        return None
+
+    def clear(self) -> None:
+        """Forget the texts: the composer is empty."""
+        self._texts.clear()
+
 
 #: Keys of the stock widget that mean something else here, or nothing.
 _NOT_OURS: Final = frozenset(
@@ -36,11 +84,13 @@ _NOT_OURS: Final = frozenset(
 #: Whether work runs beside the composer, and whether it is halted.
 WorkNow = Literal["none", "running", "paused"]
 
+
 _HINTS: Final[dict[WorkNow, str]] = {
     "none": "",
     "running": "now_or_next",
     "paused": "redirects",
 }
+
 
 #: What Enter would send: nothing, a message, or a command of the app's or of the user's own.
 Written = Literal["nothing", "message", "command"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,15 +17,87 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.panes.diff_copy import selected_text
-from duckflow_tui.ui.panes.diff_facts import DiffHeading, OffScreen
-from duckflow_tui.ui.panes.diff_layout import DiffLayout
-from duckflow_tui.ui.panes.diff_pen import DiffPen, before_note, caption, shifted
-from duckflow_tui.ui.panes.diff_rows import DiffDocument, Whole, shown_path
-from duckflow_tui.ui.panes.diff_search import DiffSearch
-from duckflow_tui.ui.panes.strips import fit, ink, pad, selected
-from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.diff_document import (
+    DiffDocument,
+    DiffLayout,
+    Part,
+    RowKind,
+    Whole,
+    shown_path,
+)
+from duckflow_tui.ui.panes.diff_paint import (
+    DiffPen,
+    DiffSearch,
+    before_note,
+    caption,
+    padded,
+    shifted,
+)
+from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.panes.strips import fit, ink, pad, row_text, selected
 from duckflow_tui.words.catalogue import Catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class DiffHeading:
+    """What the title of the pane says; numbers count from 1, 0 where there is none."""
+
+    path: str = ""  # safe to show
+    added: int = 0
+    removed: int = 0
+    hunk: int = 0
+    hunks: int = 0
+    files: int = 0
+    left_out: bool = False  # the hunk at hand
+    can_leave: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffScreen:
+    """What of a diff is not on screen, in lines of files and in files."""
+
+    lines_above: int = 0
+    lines_below: int = 0
+    files_below: int = 0
+
+
+def selected_text(layout: DiffLayout, pen: DiffPen, words: Catalogue, selection: Selection) -> str:
+    """What is selected; side by side it is the version in which the selection begins."""
+    first = selection.start.y if selection.start else 0
+    last = min(selection.end.y if selection.end else layout.height - 1, layout.height - 1)
+    new_side = bool(selection.start and layout.split and selection.start.x > layout.half)
+    text = ""
+    for y in range(first, last + 1):
+        parts = layout.parts(y)
+        part = parts[-1] if new_side else parts[0]
+        before = 0
+        if new_side and len(parts) > 1:
+            row, fill = pen.side(layout, parts[0], 0, old=True)
+            before = len(row_text(padded(row, layout.half, fill))) + 1
+        piece = _piece(layout, words, part, selection.get_span(y), before)
+        if piece is not None:
+            text += f"\n{piece}" if text and part.first else piece
+    return text
+
+
+def _piece(
+    layout: DiffLayout, words: Catalogue, part: Part, span: tuple[int, int] | None, before: int
+) -> str | None:
+    if part.row < 0 or span is None:
+        return None
+    row = layout.document.rows[part.row]
+    if row.kind in (RowKind.HUNK, RowKind.NOTE):
+        return None
+    if row.kind is RowKind.BLANKS:
+        return "\n" * (row.count - 1)
+    if row.kind is RowKind.FILE:
+        text, before = caption(layout.document, words, part.row), 1
+    else:
+        text, before = row.text, before + layout.gutter
+    start, stop = part.span
+    begin = max(start, start + span[0] - before)
+    end = stop if span[1] < 0 else min(stop, start + span[1] - before)
+    return text[begin:end] if end > begin else ""
 
 
 class DiffView(ScrollView, can_focus=True):

@@ -1,18 +1,91 @@
-"""The colours of a diff: what is added, removed, changed inside a line, and what the code means."""
+"""How the lines of a diff are drawn: gutter, colours, changed words, places of a search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
+from typing import Final
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.strip import Strip
 
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.diff_rows import DiffDocument, DiffRow, RowKind
-from duckflow_tui.ui.panes.diff_words import changed_words
-from duckflow_tui.ui.panes.strips import Piece, Span, ink
+from duckflow_tui.ui.panes.diff_document import (
+    DiffDocument,
+    DiffLayout,
+    DiffRow,
+    Part,
+    RowKind,
+    shown_path,
+)
+from duckflow_tui.ui.panes.strips import Piece, Row, Span, fit, ink, row_cells
 from duckflow_tui.ui.panes.syntax import SyntaxLines, Token
+from duckflow_tui.words.catalogue import Catalogue
+
+_WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
+
+_MOST_WORDS: Final = 400  # above, comparing word by word costs more than it tells
+
+_ALIKE: Final = 0.65  # lines less alike than this are two lines, not one that changed
+
+
+@lru_cache(maxsize=2048)
+def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """Character spans of what differs, in the old and in the new line.
+
+    Both empty when the lines have too little in common for it to mean anything.
+    """
+    if len(old) + len(new) > 16 * _MOST_WORDS:
+        return (), ()
+    a, b = _WORD.findall(old), _WORD.findall(new)
+    if not a or not b or len(a) + len(b) > 2 * _MOST_WORDS:
+        return (), ()
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    blocks = matcher.get_matching_blocks()
+    kept = sum(len("".join(a[m.a : m.a + m.size]).strip()) for m in blocks)
+    total = len(old.strip()) + len(new.strip())
+    if not total or 2 * kept / total < _ALIKE:
+        return (), ()
+    return (
+        _spans(a, [(m.a, m.a + m.size) for m in blocks]),
+        _spans(b, [(m.b, m.b + m.size) for m in blocks]),
+    )
+
+
+def _spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span, ...]:
+    starts = [0]
+    for word in words:
+        starts.append(starts[-1] + len(word))
+    spans: list[Span] = []
+    at = 0
+    for begin, end in kept:
+        if begin > at:
+            spans.append((starts[at], starts[begin]))
+        at = end
+    return _joined("".join(words), spans)
+
+
+def _joined(text: str, spans: list[Span]) -> tuple[Span, ...]:
+    """Spans with nothing but spaces between them as one, without the line's indentation."""
+    indent = len(text) - len(text.lstrip())
+
+    def trimmed(span: Span) -> Span:
+        return max(span[0], indent), span[1]
+
+    done: list[Span] = []
+    for start, stop in spans:
+        if done and not text[done[-1][1] : start].strip():
+            done[-1] = (done[-1][0], stop)
+        else:
+            done.append((start, stop))
+    return tuple((start, stop) for start, stop in map(trimmed, done) if start < stop)
+
 
 Layer = tuple[Span, Style]
 
@@ -112,3 +185,211 @@ def _token_style(palette: Palette, token: Token, *, plain: bool) -> Style:
     if plain:  # unchanged lines stay behind the changed ones
         colour = colour.blend(Color.parse(palette.quiet), 0.6)
     return ink(colour.hex, italic=token == "comment")
+
+
+class DiffSearch:
+    """The places of one text, and the one the user is at."""
+
+    def __init__(self, document: DiffDocument | None = None, text: str = "") -> None:
+        """Upper and lower case are the same unless the text has an upper-case letter."""
+        self._at = 0
+        self._places = list(_find(document, visible_line(text))) if document and text else []
+        self._rows: dict[int, list[int]] = {}
+        for number, (row, _) in enumerate(self._places):
+            self._rows.setdefault(row, []).append(number)
+
+    @property
+    def count(self) -> int:
+        """How many places there are."""
+        return len(self._places)
+
+    @property
+    def here(self) -> tuple[int, int] | None:
+        """Row and character of the place the user is at."""
+        if not self._places:
+            return None
+        row, (start, _) = self._places[self._at]
+        return row, start
+
+    def step(self, by: int) -> int:
+        """Go ``by`` places on, around the end; the place's number from 1, 0 for none."""
+        if not self._places:
+            return 0
+        self._at = (self._at + by) % len(self._places)
+        return self._at + 1
+
+    def layers(self, row: int, palette: Palette) -> list[Layer]:
+        """What is laid over a row to mark its places."""
+        numbers = self._rows.get(row, ())
+        here, there = ink(palette.on_accent, on=palette.accent), ink(None, on=palette.selection)
+        return [(self._places[n][1], here if n == self._at else there) for n in numbers]
+
+
+def _find(document: DiffDocument, needle: str) -> Iterator[tuple[int, Span]]:
+    exact = needle != needle.lower()
+    for index, row in enumerate(document.rows):
+        text = row.text if exact else row.text.lower()
+        at = text.find(needle)
+        while at >= 0:
+            yield index, (at, at + len(needle))
+            at = text.find(needle, at + len(needle))
+
+
+class DiffPen:
+    """One document in one palette and one language."""
+
+    def __init__(
+        self, document: DiffDocument, palette: Palette, words: Catalogue, search: DiffSearch
+    ) -> None:
+        self.palette = palette
+        self.blank = ink(palette.text, on=palette.background)
+        self._document = document
+        self._words = words
+        self._search = search
+        self._paint = DiffPaint(document, palette)
+        self._numbers = {hunk.hunk_id: n for n, hunk in enumerate(document.hunks)}
+
+    def caption_row(self, part: Part, width: int, at: int) -> tuple[Row, Style]:
+        """A row of our words, and what fills the rest of its line; ``at`` is the hunk at hand."""
+        palette = self.palette
+        row = self._document.rows[part.row]
+        if row.kind is RowKind.HUNK:
+            return self._hunk_row(row, width, at), self.blank
+        text = caption(self._document, self._words, part.row)[part.span[0] : part.span[1]]
+        if row.kind is RowKind.FILE:
+            fill = ink(palette.text, on=palette.raised)
+            return [Segment(f" {text}", fill + ink(None, bold=True))], fill
+        return [Segment(f" {text}", self.blank + ink(palette.quiet))], self.blank
+
+    def side(
+        self, layout: DiffLayout, part: Part, scrolled: int, *, old: bool = False
+    ) -> tuple[Row, Style]:
+        """Gutter and text of one side, and what fills the rest; ``old`` asks for old numbers."""
+        if part.row < 0:
+            return [], ink(None, on=self.palette.background)
+        row = self._document.rows[part.row]
+        left_out = (row.file, row.hunk) in self._document.left_out
+        ground = self._paint.ground(row, left_out=left_out)
+        fill = Style(bgcolor=ground.bgcolor)
+        number = row.old if row.mark == "-" or old else row.new
+        drawn = self._gutter(layout, part, row.mark, number, fill, left_out=left_out)
+        if row.kind is RowKind.BLANKS:
+            text = self._words("diff.blank_lines", count=row.count)
+            drawn.append(Segment(text, fill + ink(self.palette.faint, italic=True)))
+            return drawn, fill
+        layers: list[Layer] = [] if left_out else self._paint.layers(part.row)
+        layers += self._search.layers(part.row, self.palette)
+        span = layout.on_screen(part, scrolled)
+        drawn += [Segment(text, style) for text, style in painted(row.text, span, ground, layers)]
+        if not layout.wraps and span[1] < len(row.text):
+            drawn.append(Segment("…", ground + ink(self.palette.accent)))
+        return drawn, fill
+
+    def both_sides(
+        self, layout: DiffLayout, parts: Sequence[Part], width: int, scrolled: int
+    ) -> Row:
+        """The old version, a rule, the new version."""
+        joined: Row = []
+        for number, part in enumerate(parts):
+            row, fill = self.side(layout, part, scrolled, old=number == 0)
+            joined += padded(row, layout.half if number == 0 else width - layout.half - 1, fill)
+            if number == 0:
+                joined.append(Segment("│", self.blank + ink(self.palette.faint)))
+        return joined
+
+    def _gutter(
+        self,
+        layout: DiffLayout,
+        part: Part,
+        mark: str,
+        number: int | None,
+        fill: Style,
+        *,
+        left_out: bool,
+    ) -> Row:
+        faint = fill + ink(self.palette.faint)
+        margin = "" if layout.split else " "
+        shown = str(number) if part.first and number is not None else ""
+        head = f"{margin}{shown:>{layout.digits}} " if layout.digits else ""
+        if not part.first:
+            return [Segment(f"{head}↳ ", faint)]
+        sign = ink(self.palette.good if mark == "+" else self.palette.bad, bold=True)
+        return [
+            *([Segment(head, faint)] if head else []),
+            Segment(f"{mark} ", faint if left_out else fill + sign),
+        ]
+
+    def _hunk_row(self, row: DiffRow, width: int, at: int) -> Row:
+        palette, words = self.palette, self._words
+        total = len(self._document.hunks)
+        number = self._numbers[(row.file, row.hunk)]
+        here = number == at and total > 1
+        said: list[str] = []
+        if row.count:
+            said.append(counted(words, "diff.unchanged", row.count))
+        if total > 1:
+            said.append(words("diff.hunk", number=number + 1, total=total))
+        tone = self.blank + ink(palette.accent if here else palette.faint)
+        drawn = [
+            Segment(" ▸ " if here else "   ", self.blank + ink(palette.accent)),
+            Segment(" · ".join(said), tone),
+        ]
+        if (row.file, row.hunk) in self._document.left_out:
+            out = f"{' · ' if said else ''}{words('diff.left_out')}"
+            drawn.append(Segment(out, self.blank + ink(palette.accent, bold=True)))
+        if row.hunk and len(self._document.previews) > 1:  # the file's own row may be far above
+            path = shown_path(self._document.previews[row.file])
+            drawn.append(Segment(fit(f" · {path}", width - row_cells(drawn)), tone))
+        return list(Strip(drawn).crop(0, width))
+
+
+def caption(document: DiffDocument, words: Catalogue, index: int) -> str:
+    """The text of a row that is no line of a file; of NOTE it begins with ``before_note``."""
+    row = document.rows[index]
+    if row.kind is RowKind.NOTE:
+        return before_note(document, words, row) + row.text
+    if row.kind is RowKind.FILE:
+        added, removed = document.figures(row.file)
+        return f"{row.text}  +{added} −{removed}  {row.file + 1}/{len(document.previews)}"
+    return ""
+
+
+def before_note(document: DiffDocument, words: Catalogue, row: DiffRow) -> str:
+    """Our words in front of a file's note: what becomes of the file, that there are no lines."""
+    if row.kind is not RowKind.NOTE:
+        return ""
+    preview = document.previews[row.file]
+    said: list[str] = []
+    if preview.kind != "modify":
+        said.append(words(f"diff.kind.{preview.kind}", target=preview.target))
+    if not preview.hunks:
+        said.append(words("diff.no_lines"))
+    return " · ".join(said) + (" · " if said and row.text else "")
+
+
+def counted(words: Catalogue, key: str, count: int) -> str:
+    """The entry for one or for many, with its ``{count}``."""
+    return words(f"{key}.one" if count == 1 else f"{key}.many", count=count)
+
+
+def padded(row: Row, width: int, fill: Style) -> Row:
+    """The row in exactly ``width`` cells."""
+    cells = row_cells(row)
+    if cells <= width:
+        return [*row, Segment(" " * (width - cells), fill)]
+    return list(Strip(row, cells).crop(0, width))
+
+
+def shifted(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int) -> Strip:
+    """A strip of exactly ``width`` cells; the text behind the gutter is scrolled by ``left``."""
+    head: Row = []
+    rest = list(row)
+    taken = 0
+    while left and rest and taken < gutter:
+        head.append(rest.pop(0))
+        taken += cell_len(head[-1].text)
+    strips = [
+        Strip(head, taken).apply_offsets(0, y),
+        Strip(rest, row_cells(rest)).apply_offsets(taken + left, y),
+    ]
+    return Strip.join(strips).adjust_cell_length(width, fill)

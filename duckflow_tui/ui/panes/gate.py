@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.containers import ScrollableContainer
 from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
@@ -15,18 +16,53 @@ from textual.timer import Timer
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate_bindings import ANSWERS, LETTERS, consents, gate_bindings
-from duckflow_tui.ui.panes.gate_frame import GateFrame
-from duckflow_tui.ui.panes.key_guard import KeyGuard, anew, writes
-from duckflow_tui.ui.panes.typed_ahead import COMPOSED
+from duckflow_tui.ui.panes.gate_view import GateFrame
+from duckflow_tui.ui.panes.key_guard import COMPOSED, KeyGuard, anew, writes
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
+
+LETTERS: Final = frozenset(k for key in KEYS if key.surface in ("gate", "diff") for k in key.keys)
+
+#: Those that answer, or lead to an answer. To refuse is always possible.
+ANSWERS: Final = frozenset(
+    k for key in KEYS if key.surface == "gate" and key.action != "reject" for k in key.keys
+)
+
+
+def gate_bindings() -> list[BindingType]:
+    """The keys of a gate and of the diff in it, and those that scroll."""
+    found: list[BindingType] = []
+    for key in KEYS:
+        if key.action == "alternative":
+            found += [Binding(k, f"alternative({k})", k, show=False) for k in key.keys]
+        elif key.surface in ("gate", "diff") or key.action == "escape":
+            found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
+    for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
+        found.append(Binding(binding.key, f"scroll_part('{binding.action}')", show=False))
+    return found
+
+
+def consents(key: str, gate: Gate) -> bool:
+    """Whether the key alone answers this gate with something other than no."""
+    match key:
+        case "y":
+            return True
+        case "s":
+            return gate.can_grant_session
+        case "t":
+            return gate.can_grant_step
+        case _:
+            return key.isdecimal() and 0 < int(key) <= len(gate.alternatives)
+
 
 #: Seconds that an answered gate keeps the focus at most while its reply may ask again.
 STAY: Final = 2.0
 
+
 #: Answers after which the same reply may ask again: the others skip what it asked for.
 _GOES_ON: Final = (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP, GateChoice.EDIT)
+
 
 Proposed = Callable[[str], str | None]
 

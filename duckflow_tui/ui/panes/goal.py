@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
@@ -14,17 +16,79 @@ from textual.message import Message
 from textual.reactive import var
 from textual.widget import Widget
 
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.goal import RequirementItem
+from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.panes.ledger_rows import foremost, requirement_row
-from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.panes.vitals import VitalsPane
 from duckflow_tui.words.catalogue import Catalogue
 
+MARKS: Final[dict[RequirementState, str]] = {
+    RequirementState.OPEN: "○",
+    RequirementState.MET: "✓",
+    RequirementState.PARTLY: "◐",
+    RequirementState.REFUTED: "✗",
+    RequirementState.WAIVED: "–",
+}
+
+#: What is settled comes last where not all have room.
+_SETTLED: Final = {RequirementState.MET: 1, RequirementState.WAIVED: 2}
+
+
+def mark_colour(state: RequirementState, palette: Palette) -> str:
+    """The colour of a mark; the mark itself says the same."""
+    return {
+        RequirementState.MET: palette.good,
+        RequirementState.PARTLY: palette.accent,
+        RequirementState.REFUTED: palette.bad,
+    }.get(state, palette.faint)
+
+
+def priority_label(priority: int) -> str:
+    """``P1``, in every language."""
+    return f"P{priority}"
+
+
+def requirement_row(item: RequirementItem, palette: Palette, width: int, said: str = "") -> Row:
+    """``✓ P1 Two discounts of 10 % make 19 %``; ``said`` stands at the right edge."""
+    waived = not item.counts
+    over = ink(palette.quiet if waived else palette.text, strike=waived)
+    left = [
+        Segment(f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette))),
+        Segment(
+            f"{priority_label(item.priority)} ",
+            ink(palette.quiet if item.priority == 1 and not waived else palette.faint),
+        ),
+        Segment(visible_line(item.requirement), over),
+    ]
+    right = [Segment(f"  {said}", ink(palette.faint))] if said else []
+    if cell_len(said) * 3 > width:
+        right = []
+    return two_sided(left, right, width)
+
+
+def request_row(request: TaskObjective, palette: Palette, width: int, said: str) -> Row:
+    """``· Write the notes    earlier · stopped · 1/3 met``: left before it was done."""
+    left = [Segment(f"· {visible_line(request.original_query)}", ink(palette.quiet))]
+    return two_sided(left, [Segment(f"  {said}", ink(palette.faint))], width)
+
+
+def foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementItem]:
+    """The ``count`` that matter most, in the order in which all of them stand."""
+    if len(items) <= count:
+        return list(items)
+    ranked = sorted(items, key=lambda item: (_SETTLED.get(item.state, 0), item.priority))
+    chosen = {item.requirement_id for item in ranked[:count]}
+    return [item for item in items if item.requirement_id in chosen]
+
+
 LEDGER_ROWS: Final = 5  # beside plan and diff, the heading included
+
 TALL: Final = 36  # rows of the screen from which the ledger has that many
+
 MIDDLING: Final = 28  # below this it is one line
 
 

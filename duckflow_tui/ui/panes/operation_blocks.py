@@ -1,4 +1,4 @@
-"""Operations as rows: what ran, on what, how it ended, and behind the row everything about it."""
+"""Operations and commands in the chat: what ran, how it ended, what it changed or printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.style import Style
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.ui.figures import figures_words
 from duckflow_tui.ui.palette import Palette
@@ -26,23 +26,74 @@ from duckflow_tui.ui.panes.blocks import (
     rough_rows,
     seconds_text,
 )
-from duckflow_tui.ui.panes.change_rows import change_rows
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.diff_document import shown_path
+from duckflow_tui.ui.panes.strips import (
+    PLAIN,
+    Piece,
+    Row,
+    fit,
+    ink,
+    pad,
+    prefixed,
+    row_cells,
+    rows_of,
+)
 from duckflow_tui.words.catalogue import Catalogue
 
+
+def change_rows(previews: Sequence[FilePreview], palette: Palette, width: int) -> list[Row]:
+    """Every line of the hunks with its number and mark; a file's path where there are several."""
+    rows: list[Row] = []
+    lines = [line for preview in previews for hunk in preview.hunks for line in hunk.lines]
+    digits = len(str(max((line.new or line.old or 0 for line in lines), default=0)))
+    for preview in previews:
+        if len(previews) > 1 or not preview.hunks:
+            said = f"{visible_line(shown_path(preview))}  +{preview.added} −{preview.removed}"
+            rows += rows_of([(said, ink(palette.text, bold=True))], width)
+        for number, hunk in enumerate(preview.hunks):
+            if number:
+                rows.append([Segment("⋯", ink(palette.faint))])
+            for line in hunk.lines:
+                rows += _line_rows(line, palette, digits, width)
+    return rows
+
+
+def _line_rows(line: DiffLine, palette: Palette, digits: int, width: int) -> list[Row]:
+    ground = {"+": palette.added, "-": palette.removed}.get(line.mark)
+    tone = palette.quiet if ground is None else palette.text
+    sign = {"+": palette.good, "-": palette.bad}.get(line.mark, palette.faint)
+    number = line.new if line.new is not None and line.mark != "-" else line.old
+    head = f"{number or '':>{digits}} {line.mark} "
+    text = visible_line(line.text.expandtabs(4))
+    rows = rows_of([(text, ink(tone, on=ground))], max(1, width - len(head)), words=False)
+    rows = prefixed(rows, (head, ink(sign, on=ground)), (" " * len(head), ink(None, on=ground)))
+    if ground is None:
+        return rows
+    fill = ink(None, on=ground)
+    return [[*row, Segment(pad("", width - row_cells(row)), fill)] for row in rows]
+
+
 HEAD_ROWS: Final = 24  # of a result that is too long to show, from its beginning
+
 TAIL_ROWS: Final = 8  # and from its end
+
 VALUE_ROWS: Final = 8  # of one argument
+
 CHANGE_ROWS: Final = 60  # of a change; the pane beside the chat has the whole of it
+
 
 #: Arguments that say what an operation works on, the first that is there.
 _TARGETS: Final = (
     "command", "pattern", "glob", "path", "source", "query", "goal", "step_id", "text", "message",
 )  # fmt: skip
+
 #: Modes that ask before they let much happen: what they let happen needs no word in its row.
 _USUAL: Final = frozenset({"plan", "strict", "standard"})
+
 _SIDES: Final = (("-", "old"), ("+", "new"))
+
 _PATHS: Final = frozenset({"path", "source"})
+
 
 _MARKS: Final[dict[Outcome, str]] = {
     Outcome.OK: "✓",
@@ -343,3 +394,82 @@ def _mark_color(outcome: Outcome, palette: Palette) -> str:
             return palette.ai
         case Outcome.REJECTED | Outcome.STOPPED | Outcome.SKIPPED:
             return palette.quiet
+
+
+FIRST_LINES: Final = 2  # of the output that a folded block shows
+
+LAST_LINES: Final = 3
+
+
+_NOTHING: Final = "(no output)"  # what a result says of a command that printed nothing
+
+
+def is_command(message: OperationMessage) -> bool:
+    """Whether a command ran to its end, by itself or not."""
+    return message.result.exit_code is not None
+
+
+def printed(message: OperationMessage) -> str:
+    """What the command printed, without what its result says of it."""
+    result = message.result
+    text, command = result.text, message.args.get("command")
+    head = f"$ {command}\n" if message.by_user else ""
+    _, found, rest = text.partition(f"{head}{result.summary}\n")
+    text = (rest if found and result.summary else text).strip("\n")
+    return "" if text == _NOTHING else text
+
+
+class CommandBlock(OperationBlock):
+    """Its row says the exit code; below stand the ends of the output, all of it when opened."""
+
+    def __init__(self, message: OperationMessage) -> None:
+        super().__init__(message)
+        self._lines = printed(message).split("\n")
+
+    def mark(self, look: Look) -> Segment:
+        if self._failed and self.message.result.outcome is Outcome.OK:
+            return Segment("✗", ink(look.palette.bad))
+        return super().mark(look)
+
+    def figures(self, look: Look) -> tuple[str, Style]:
+        result, words, palette = self.message.result, look.words, look.palette
+        code = result.exit_code or 0
+        if result.outcome is Outcome.STOPPED:
+            word = "unknown" if result.unknown else "stopped"
+            return words(f"transcript.outcome.{word}"), ink(palette.quiet)
+        if result.outcome is not Outcome.OK:
+            return super().figures(look)[0], ink(palette.bad if self._failed else palette.quiet)
+        if not code:
+            return words("output.exit", code=code), ink(palette.quiet)
+        how = words("output.exit", code=code) if code > 0 else result.summary.partition(" · ")[0]
+        return f"{words('transcript.outcome.error')} · {visible(how)}", ink(palette.bad)
+
+    def preview(self, look: Look) -> list[Row]:
+        lines, width = self._lines, look.text_width - 4
+        hidden = len(lines) - FIRST_LINES - LAST_LINES
+        quiet, faint = ink(look.palette.quiet), ink(look.palette.faint)
+        if lines == [""]:
+            return []
+        rows: list[Row] = []
+        shown = lines if hidden <= 1 else [*lines[:FIRST_LINES], *lines[-LAST_LINES:]]
+        for line in shown:
+            rows.append([Segment(fit(visible(line[: 4 * width]), width), quiet)])
+        if hidden > 1:
+            said = look.words("output.more", count=f"{hidden:,}")
+            rows.insert(FIRST_LINES, [Segment(fit(said, width), faint)])
+        if left_out := self.left_out(look):
+            rows += rows_of([(left_out, faint)], width)
+        return barred(rows, look)
+
+    def output(self) -> str:
+        return "\n".join(self._lines)
+
+    def estimate(self, look: Look) -> int:
+        if self.opened:
+            return super().estimate(look)
+        shown = 0 if self._lines == [""] else len(self._lines)
+        return 1 + min(shown, FIRST_LINES + LAST_LINES + 1)
+
+    @property
+    def _failed(self) -> bool:
+        return self.message.result.outcome is Outcome.ERROR or bool(self.message.result.exit_code)

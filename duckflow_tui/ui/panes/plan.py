@@ -1,22 +1,406 @@
-"""The plan as a pane: keys that walk it, change it and lead into the chat. Intents go up."""
+"""The plan on the screen: lines drawn from its state, and the keys that walk and change it."""
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import ClassVar, Final
 
 from rich.segment import Segment
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import var
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.timer import Timer
 
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.plan import Plan, PlanEdit, Step, WorkStatus
+from duckflow_tui.state.base import Clock, SystemClock
+from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.panes.plan_rows import asking_of, needing, one_line
-from duckflow_tui.ui.panes.plan_tree import Spot
-from duckflow_tui.ui.panes.plan_view import PlanView
-from duckflow_tui.ui.panes.rows import Rows
-from duckflow_tui.ui.panes.strips import Row, fit, ink
+from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
+from duckflow_tui.ui.panes.plan_rows import (
+    Pen,
+    PlanTree,
+    Spot,
+    StepFacts,
+    asking_of,
+    needing,
+    one_line,
+    status_words,
+    step_row,
+    task_row,
+    work_row,
+)
+from duckflow_tui.ui.panes.rows import Rows, palette_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, wrap
+from duckflow_tui.words.catalogue import Catalogue
+
+SPIN: Final = 1 / 10  # seconds between two signs of the spinner
+
+COUNT: Final = 1.0  # seconds between two times where nothing spins
+
+_LEAST: Final = 6  # lines of the pane from which on some are for its keys
+
+
+class PlanView(ScrollView):
+    """The active plan, or the work that belongs to none; one step or task is at the cursor."""
+
+    words: var[Catalogue] = var(Catalogue)
+    folded: var[bool] = var(False)  # to one line, where something else needs the room
+    animation: var[bool] = var(True)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._tree = PlanTree()
+        self._clock: Clock = SystemClock()
+        self._work: WorkInfo | None = None
+        self._asking: frozenset[str] = frozenset()  # ids of steps and calls that wait for the user
+        self._held = False  # the work is paused
+        self._cursor = ("", "")  # step id, task id
+        self._at = 0  # index of the step at the cursor, where it was seen last
+        self._problem = ""
+        self._notice = ""
+        self._strips: dict[int, Strip] = {}
+        self._ticker: Timer | None = None
+        self._beat = 0.0  # seconds between two ticks
+
+    # --- data -------------------------------------------------------------------------------
+
+    def tell_time(self, clock: Clock) -> None:
+        """Elapsed times are read from this clock."""
+        self._clock = clock
+
+    def show(self, state: AgentState) -> None:
+        """Take over what the state says now; only lines that changed are drawn again."""
+        old, work = self._tree.plan, self._work
+        self._work = state.work
+        held = state.turn is not None and state.turn.pause != "running"
+        asking = asking_of(state)
+        change = self._tree.take(state.active_plan)
+        everything = self.folded or not self._tree.height or asking != self._asking
+        everything = everything or (old is None) != (self._tree.plan is None) or held != self._held
+        self._asking, self._held = asking, held
+        if (
+            old is not None
+            and self._tree.plan is not None
+            and old.plan_id != self._tree.plan.plan_id
+        ):
+            self._cursor, everything = ("", ""), True
+            self.scroll_to(0, 0, animate=False)
+        else:
+            self._keep_cursor()
+        if everything or change.moved_from is not None:
+            self._forget(0 if everything else change.moved_from or 0)
+        for first, stop in change.lines:
+            self._redraw(first, stop)
+        if not self._tree.height and (work is None) != (self._work is None):
+            self._forget(0)
+        self._resize()
+        self._keep_running_in_sight(old)
+        self._tick_as_needed()
+
+    @property
+    def problem(self) -> str:
+        """What was in the way of the last key, empty for nothing."""
+        return self._problem
+
+    @problem.setter
+    def problem(self, text: str) -> None:
+        if text != self._problem:
+            self._problem = text
+            self._resize()
+            self.refresh()
+
+    @property
+    def notice(self) -> str:
+        """What the last key would do, empty for nothing."""
+        return self._notice
+
+    @notice.setter
+    def notice(self, text: str) -> None:
+        if text != self._notice:
+            self._notice = text
+            self._resize()
+            self.refresh()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a timer runs, because a step does."""
+        return self._ticker is not None
+
+    @property
+    def cursor_step(self) -> Step | None:
+        """The step that keys are about."""
+        spot = self._spot()
+        return None if spot is None else self._tree.step_at(spot)
+
+    def title(self, width: int) -> Text:
+        """``Plan  discounts  1/3  draft · low risk`` in at most ``width`` cells."""
+        palette, plan = palette_of(self), self._tree.plan
+        text = Text(self.words("pane.plan"), style=f"bold {palette.accent}", no_wrap=True)
+        if plan is not None:
+            done, total = plan.progress
+            risk = self.words(f"plan.risk.{plan.risk}") if plan.risk != "low" else ""
+            said = " · ".join(word for word in (status_words(plan, self.words), risk) if word)
+            rest = f"  {done}/{total}"
+            room = width - text.cell_len - len(rest) - 2
+            tail = Text(f"  {said}" if said else "").cell_len
+            if tail and room - tail < min(12, Text(visible_line(plan.name)).cell_len):
+                tail, said = 0, ""
+            text.append(f"  {fit(visible_line(plan.name), max(0, room - tail))}", palette.text)
+            text.append(rest, style=f"not bold {palette.quiet}")
+            if said:
+                waits = plan.status in (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.FAILED)
+                text.append(f"  {said}", f"not bold {palette.accent if waits else palette.quiet}")
+        text.truncate(max(1, width), overflow="ellipsis")
+        return text
+
+    # --- drawing ----------------------------------------------------------------------------
+
+    def watch_words(self) -> None:
+        self._forget(0)
+
+    def watch_folded(self) -> None:
+        self._forget(0)
+        self._resize()
+        self._tick_as_needed()
+        self.refresh(layout=True)
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        self._problem = self._notice = ""
+        self._forget(0)
+        self._resize()
+        self.refresh(layout=True)
+        spot = self._spot() if has_focus else None
+        if spot is not None:
+            self._into_sight(self._tree.line(spot), 1)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
+    def on_mount(self) -> None:
+        self._resize()
+
+    def on_resize(self) -> None:
+        self._resize()
+        self._forget(0)
+
+    def on_unmount(self) -> None:
+        self._tick(0.0)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        if self.folded:
+            return 1
+        return max(1, self._tree.height) + len(self._foot(width, container.height))
+
+    def render_line(self, y: int) -> Strip:
+        size = self.scrollable_content_region.size
+        ground = ink(palette_of(self).text, on=palette_of(self).background)
+        foot = self._foot(size.width, size.height)
+        if foot and y >= size.height - len(foot):
+            (said,) = foot[y - size.height + len(foot)]
+            style = ground + said.style if said.style else ground
+            return Strip([Segment(said.text, style)]).adjust_cell_length(size.width, style)
+        line = y if self.folded else self.scroll_offset.y + y
+        known = self._strips.get(line)
+        if known is None or known.cell_length != size.width:
+            row = [
+                Segment(s.text, ground + s.style if s.style else ground) for s in self._row(line)
+            ]
+            known = Strip(row).adjust_cell_length(size.width, ground)
+            if len(self._strips) > 400:
+                self._strips.clear()
+            self._strips[line] = known
+        return known
+
+    def _row(self, line: int) -> Row:
+        width, plan = self.scrollable_content_region.width, self._tree.plan
+        palette = palette_of(self)
+        if plan is None:
+            return self._without_plan(line, width)
+        if self.folded:
+            said = one_line(plan, self.words, self._asking) if line == 0 else ""
+            return [Segment(fit(f" {said}", width), ink(palette.quiet))]
+        if line == self._tree.height and self._apart is not None:
+            return work_row(self._apart, self._pen(), width)
+        spot = self._tree.spot(line)
+        if spot is None:
+            return []
+        row = self._spot_row(spot, width)
+        if self.has_focus and spot == self._spot():
+            row = marked(row, 0, -1, ink(None, on=palette.bars))
+        return row
+
+    def _spot_row(self, spot: Spot, width: int) -> Row:
+        step, task = self._tree.step_at(spot), self._tree.task_at(spot)
+        if task is not None:
+            indent = 3 + len(str(spot.step + 1))
+            asks = self._asks(task)
+            return task_row(task, self._pen(), width, indent=indent, needs_you=asks)
+        shown = self._tree.is_open(step)
+        facts = StepFacts(
+            number=spot.step + 1,
+            waits_for=self._tree.waits_for(step),
+            needs_you=step.step_id in self._asking,
+            folded=0 if shown else len(step.task_list),
+        )
+        return step_row(step, facts, self._pen(), width)
+
+    def _asks(self, task: Task) -> bool:
+        return bool(task.call_id) and task.call_id in self._asking
+
+    def _without_plan(self, line: int, width: int) -> Row:
+        palette = palette_of(self)
+        if self._work is not None:
+            return work_row(self._work, self._pen(), width) if line == 0 else []
+        text = self.words("plan.none")
+        spans = wrap(text, max(8, width - 2))
+        if line >= len(spans):
+            return []
+        start, stop = spans[line]
+        return [Segment(f" {text[start:stop]}", ink(palette.faint))]
+
+    @property
+    def _apart(self) -> WorkInfo | None:
+        """Work that goes on and belongs to no plan."""
+        return self._work if self._work is not None and not self._work.plan_id else None
+
+    def _pen(self) -> Pen:
+        sign = SPINNER[int(monotonic() / SPIN) % len(SPINNER)] if self._spins else STILL
+        return Pen(palette_of(self), self.words, self._clock.now(), sign)
+
+    @property
+    def _spins(self) -> bool:
+        level: str = self.app.animation_level  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+        return self.animation and level != "none" and not self._held and not self._asking
+
+    def _foot(self, width: int, height: int) -> list[Row]:
+        """What was in the way of a key or would come of it, else the keys while they act here."""
+        palette = palette_of(self)
+        if self._problem or self._notice:
+            sign, color = ("✗", palette.bad) if self._problem else ("◆", palette.accent)
+            text, color = f"{sign} {visible_line(self._problem or self._notice)}", ink(color)
+        elif self.has_focus and not self.folded and self._tree.height and height >= _LEAST:
+            text, color = self.words("plan.keys"), ink(palette.faint)
+        else:
+            return []
+        spans = wrap(text, max(8, width - 2))
+        if self._problem or self._notice:
+            spans = spans[: max(1, height)]
+        return [[Segment(f" {text[start:stop]}", color)] for start, stop in spans]
+
+    def _resize(self) -> None:
+        region = self.scrollable_content_region
+        width = region.width
+        height = 1 if self.folded else self._tree.height + (self._apart is not None)
+        height += 0 if self.folded else len(self._foot(width, region.height))
+        if (width, height) != self.virtual_size:
+            self.virtual_size = Size(width, height)
+
+    def _forget(self, line: int) -> None:
+        """Lines from here on look different."""
+        if line:
+            self._redraw(line, max(self._tree.height, max(self._strips, default=0)) + 1)
+        else:
+            self._strips.clear()
+            self.refresh()
+
+    def _redraw(self, first: int, stop: int) -> None:
+        for line in [line for line in self._strips if first <= line < stop]:
+            del self._strips[line]
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        low, high = max(0, first - top), min(height, stop - top)
+        if low < high:
+            self.refresh(Region(0, low, self.scrollable_content_region.width, high - low))
+
+    # --- time -------------------------------------------------------------------------------
+
+    def _tick_as_needed(self) -> None:
+        moves = not self.folded and (self._tree.at_work is not None or self._apart is not None)
+        self._tick((SPIN if self._spins else COUNT) if moves and self.is_mounted else 0.0)
+
+    def _tick(self, beat: float) -> None:
+        if beat == self._beat:
+            return
+        self._beat = beat
+        if self._ticker is not None:
+            self._ticker.stop()
+        self._ticker = self.set_interval(beat, self._ticked) if beat else None
+
+    def _ticked(self) -> None:
+        if not self.is_on_screen:
+            return
+        if self._apart is not None:
+            self._redraw(self._tree.height, self._tree.height + 1)
+        step = self._tree.at_work
+        spot = self._tree.find(step.step_id) if step else None
+        if step is None or spot is None:
+            return
+        top = self._tree.line(spot)
+        self._redraw(top, top + 1)
+        if self._tree.is_open(step):
+            for at, task in enumerate(step.task_list, 1):
+                if task.status is WorkStatus.IN_PROGRESS:
+                    self._redraw(top + at, top + at + 1)
+
+    def _keep_running_in_sight(self, old: Plan | None) -> None:
+        """A step that begins is shown, unless the user walks through the plan."""
+        step = self._tree.at_work
+        if step is None or self.has_focus:
+            return
+        before = old.step(step.step_id) if old else None
+        if before is None or before.status is not step.status:
+            # The pane may have no size yet.
+            self.call_after_refresh(self._show_step, step.step_id)
+
+    def _show_step(self, step_id: str) -> None:
+        spot = self._tree.find(step_id)
+        if spot is not None:
+            lines = 1 + len(self._tree.step_at(spot).task_list)
+            self._into_sight(self._tree.line(spot), lines)
+
+    # --- the cursor ----------------------------------------------------------------------------
+
+    def _spot(self) -> Spot | None:
+        """Where the cursor is; at first where the work is."""
+        if not self._tree.height:
+            return None
+        spot = self._tree.find(*self._cursor)
+        if spot is None:
+            running = self._tree.at_work
+            spot = self._tree.find(running.step_id) if running else None
+        return spot or Spot(0)
+
+    def _keep_cursor(self) -> None:
+        """Where the step at the cursor is gone, the one that took its place is at it."""
+        spot = self._tree.find(*self._cursor)
+        if spot is not None:
+            self._at = spot.step
+        elif self._cursor[0] and self._tree.height:
+            at = min(self._at, len(self._tree.steps) - 1)
+            self._cursor = (self._tree.steps[at].step_id, "")
+
+    def _stand(self, spot: Spot) -> None:
+        task = self._tree.task_at(spot)
+        self._at = spot.step
+        self._cursor = (self._tree.step_at(spot).step_id, task.task_id if task else "")
+        self._forget(0)
+        self._into_sight(self._tree.line(spot), 1)
+
+    def _into_sight(self, line: int, lines: int) -> None:
+        region = self.scrollable_content_region
+        top = self.scroll_offset.y
+        height = max(1, region.height - len(self._foot(region.width, region.height)))
+        if line < top:
+            self.scroll_to(0, line, animate=False)
+        elif line + lines > top + height:
+            self.scroll_to(0, min(line, line + lines - height), animate=False)
+
 
 _THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
 

@@ -22,11 +22,9 @@ from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
-from duckflow_tui.ui.panes.column import Place
-from duckflow_tui.ui.panes.column_search import SearchableColumn
-from duckflow_tui.ui.panes.column_view import Anchor
-from duckflow_tui.ui.panes.compaction_block import CompactionBlock, refreshed
-from duckflow_tui.ui.panes.copying import word_at
+from duckflow_tui.ui.panes.column import Anchor, Place
+from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
+from duckflow_tui.ui.panes.context_blocks import CompactionBlock, refreshed
 from duckflow_tui.ui.panes.live_blocks import (
     SPINNER,
     STILL,
@@ -36,10 +34,9 @@ from duckflow_tui.ui.panes.live_blocks import (
     moves,
 )
 from duckflow_tui.ui.panes.operation_blocks import OperationBlock
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
-from duckflow_tui.ui.panes.theme_palette import palette_of
-from duckflow_tui.ui.panes.threads import Threads, guttered
-from duckflow_tui.ui.panes.turn_blocks import turn_blocks
+from duckflow_tui.ui.panes.turn_blocks import Threads, guttered, turn_blocks
 from duckflow_tui.words.catalogue import Catalogue
 
 FRAME: Final = 1 / 12  # seconds between two drawings of what arrives without a pause

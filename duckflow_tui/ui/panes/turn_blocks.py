@@ -1,10 +1,92 @@
-"""What a turn took, on a quiet line where it ended."""
+"""From messages to blocks: which blocks a message gives, and to which turn and step they belong."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
+    Message,
+    NoticeMessage,
+    UserMessage,
+)
+from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
+from duckflow_tui.state.memory import CompactionMessage
+from duckflow_tui.state.plan import Plan, ReportMessage
 from duckflow_tui.state.turn import TurnSummary
-from duckflow_tui.ui.panes.blocks import Block, Group, Look, framed, seconds_text
+from duckflow_tui.ui.panes.blocks import (
+    Block,
+    FoldBlock,
+    Group,
+    Look,
+    NoticeBlock,
+    QuestionBlock,
+    ReplyBlock,
+    UserBlock,
+    framed,
+    seconds_text,
+)
+from duckflow_tui.ui.panes.card_blocks import (
+    AsideQuestionBlock,
+    AttemptBlock,
+    CardBlock,
+    ReportBlock,
+    ReviewBlock,
+    StepBlock,
+)
+from duckflow_tui.ui.panes.card_words import step_number
+from duckflow_tui.ui.panes.context_blocks import CompactionBlock
+from duckflow_tui.ui.panes.operation_blocks import CommandBlock, OperationBlock, is_command
 from duckflow_tui.ui.panes.strips import Row, ink, rows_of
+
+
+def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
+    """The blocks of a message in their order; none for a reply that said and asked nothing.
+
+    ``plans`` tell the numbers of steps.
+    """
+    match message:
+        case UserMessage():
+            return [UserBlock(message.text, aside=message.aside)]
+        case CardMessage():
+            return [CardBlock(message)]
+        case ReportMessage(report=report):
+            plan = next((p for p in plans if p.plan_id == report.plan_id), None)
+            return [ReportBlock(report, step_number(plan, report.step_id))]
+        case ReviewMessage():
+            return [ReviewBlock(message)]
+        case AttemptMessage():
+            return [AttemptBlock(message)]
+        case CompactionMessage():
+            return [CompactionBlock(message)]
+        case OperationMessage():
+            return [CommandBlock(message) if is_command(message) else OperationBlock(message)]
+        case NoticeMessage():
+            return [NoticeBlock(message)]
+        case AssistantMessage():
+            return _assistant_blocks(message)
+
+
+def _assistant_blocks(message: AssistantMessage) -> list[Block]:
+    blocks: list[Block] = []
+    if message.reasoning.strip():
+        blocks.append(FoldBlock("transcript.thought", message.reasoning, message.reasoning_s))
+    if message.text.strip() or not message.complete:
+        blocks.append(ReplyBlock(message.text, complete=message.complete))
+    elif message.raw.strip():
+        blocks.append(FoldBlock("transcript.unreadable", message.raw, None))
+    question = message.decision.question if message.decision else None
+    if question is not None:
+        asked = question.text.strip() in message.text
+        if not asked or question.options:
+            blocks.append(QuestionBlock(question, asked_already=asked))
+    return blocks
 
 
 class TurnBlock(Block):
@@ -46,3 +128,87 @@ def _short(count: int) -> str:
 def turn_blocks(turn: TurnSummary) -> list[Block]:
     """The line of a turn; none where no model was asked."""
     return [TurnBlock(turn)] if turn.llm_calls else []
+
+
+GUTTER = "▏"
+
+
+class Threads:
+    """Puts a head before the first item of a step, and remembers where everything is."""
+
+    def __init__(self) -> None:
+        self._step = ""  # of the head above
+        self._asked: dict[str, str] = {}  # id of a message said beside the work → its text
+        self._above = ""  # id of the question that the last block asks, or answers
+        self._refs: dict[str, int] = {}  # call id or message id → index of its block
+        self._steps: dict[str, int] = {}  # step id → index of the first block that is about it
+
+    def clear(self) -> None:
+        """Another conversation."""
+        self._step = self._above = ""
+        self._asked.clear()
+        self._refs.clear()
+        self._steps.clear()
+
+    def blocks(self, message: Message, state: AgentState, index: int) -> list[Block]:
+        """The blocks of a message; the first of them will lie at ``index``."""
+        blocks = blocks_of(message, state.plans)
+        own = len(blocks)
+        for block in blocks:
+            block.step_id = message.step_id
+        if blocks:
+            blocks = self._with_question(message, blocks)
+            own = len(blocks)
+        if blocks and message.step_id and message.step_id != self._step:
+            self._step = message.step_id
+            blocks.insert(0, _head(message.step_id, state))
+        if blocks and message.step_id:
+            self._steps.setdefault(message.step_id, index)
+        if blocks and isinstance(message, ReportMessage):
+            self._steps.setdefault(message.report.step_id, index)
+        if isinstance(message, OperationMessage):
+            self._refs[message.call_id] = index + len(blocks) - 1
+        elif blocks:
+            self._refs[message.message_id] = index + len(blocks) - own
+        return blocks
+
+    def _with_question(self, message: Message, blocks: list[Block]) -> list[Block]:
+        """An answer beside the work that does not stand right below its question names it."""
+        above, self._above = self._above, ""
+        if isinstance(message, UserMessage) and message.aside:
+            self._asked[message.message_id] = message.text
+            self._above = message.message_id
+        elif isinstance(message, AssistantMessage) and message.answers:
+            self._above = message.answers
+            asked = self._asked.get(message.answers, "")
+            if asked and above != message.answers:
+                return [AsideQuestionBlock(asked), *blocks]
+        return blocks
+
+    def with_head(self, live: Sequence[Block], state: AgentState) -> list[Block]:
+        """Blocks in flight; the first of a step that has no head yet gets one."""
+        blocks = list(live)
+        for at, block in enumerate(blocks):
+            if block.step_id:
+                if block.step_id != self._step:
+                    blocks.insert(at, _head(block.step_id, state))
+                break
+        return blocks
+
+    def place(self, step_id: str, ref: str) -> int | None:
+        """Index of the finished block of a call or a message, or with none named of a step."""
+        return self._refs.get(ref) if ref else self._steps.get(step_id)
+
+
+def guttered(row: Row, style: Style) -> Row:
+    """The row with a line in its margin, as items of a step have it."""
+    text, own, _ = row[0]
+    return [Segment(GUTTER, style), Segment(text[1:], own), *row[1:]]
+
+
+def _head(step_id: str, state: AgentState) -> StepBlock:
+    for plan in reversed(state.plans):
+        for number, step in enumerate(plan.steps, 1):
+            if step.step_id == step_id:
+                return StepBlock(str(number), step.name, step_id)
+    return StepBlock("?", "", step_id)

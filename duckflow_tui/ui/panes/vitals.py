@@ -19,9 +19,8 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.pace import Pace, VitalChange, Vitals
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes import limit_words
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.panes.vitals_words import (
     NAMES,
     brief_words,
@@ -29,8 +28,11 @@ from duckflow_tui.ui.panes.vitals_words import (
     calculation,
     cause_words,
     changes_of,
+    consulted_words,
     given_words,
     level,
+    limit_blocks,
+    limit_summary,
     telling,
 )
 from duckflow_tui.words.catalogue import Catalogue
@@ -321,13 +323,13 @@ class VitalsPane(ScrollView, can_focus=True):
         lines = [_Line(self._heading(heading, used), LIMIT)]
         if pace is None:
             return [*lines, *self._text(words("pace.none"), palette.quiet, width)]
-        for said in limit_words.summary(pace, words):
+        for said in limit_summary(pace, words):
             lines += self._text(said, palette.text, width)
         lines.append(_Line([]))
         lines += self._blocks(pace, width)
         lines.append(_Line([]))
         lines.append(_Line(self._heading(words("pace.consulted.heading"), ""), CONSULTED))
-        for said in limit_words.consulted(pace, words):
+        for said in consulted_words(pace, words):
             lines += self._text(said, palette.quiet, width)
         return lines
 
@@ -338,7 +340,7 @@ class VitalsPane(ScrollView, can_focus=True):
 
     def _blocks(self, pace: Pace, width: int) -> list[_Line]:
         palette = palette_of(self)
-        found = limit_words.blocks(pace.limit, self.words)
+        found = limit_blocks(pace.limit, self.words)
         names = max(cell_len(block.name) for block in found)
         indent = _INDENT + names + 2
         lines: list[_Line] = []

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import var
 from textual.widgets import Static
 
-from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.words.catalogue import Catalogue
 
 #: Where servers on this machine listen by default: addresses, the same in every language.

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.words.catalogue import Catalogue
 
 SETTLE: Final = 0.3  # seconds in which a key was meant for the place before

@@ -20,7 +20,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
-from duckflow_tui.ui.panes.context_rows import (
+from duckflow_tui.ui.panes.context_blocks import (
     Limits,
     character_of,
     colour_of,
@@ -29,9 +29,8 @@ from duckflow_tui.ui.panes.context_rows import (
     short_tokens,
     tokens_text,
 )
-from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 from duckflow_tui.words.catalogue import Catalogue
 

@@ -15,9 +15,9 @@ from textual.widgets import Static, TextArea
 
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.panes.diff_rows import shown_path
+from duckflow_tui.ui.panes.diff_document import shown_path
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import ink
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.words.catalogue import Catalogue
 
 _LINES_BEFORE: Final = 4  # lines shown above the first change

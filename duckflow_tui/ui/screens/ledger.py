@@ -21,15 +21,9 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
-from duckflow_tui.ui.panes.ledger_rows import (
-    mark_colour,
-    priority_label,
-    request_row,
-    requirement_row,
-)
-from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
+from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.panes.vitals_words import figure
 from duckflow_tui.ui.screens.board import Board, board_bindings
 

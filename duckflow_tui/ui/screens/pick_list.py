@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui import fuzzy
-from duckflow_tui.ui.panes.theme_palette import palette_of
+from duckflow_tui.ui.panes.rows import palette_of
 
 SHOWN = 200  # matches that are listed
 

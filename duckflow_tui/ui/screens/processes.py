@@ -14,10 +14,9 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.processes import BackgroundProcess
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
-from duckflow_tui.ui.panes.live_output import silence, tail_rows
-from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.live_blocks import silence, tail_rows
+from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 
 KEPT_LINES: Final = 400  # of the newest output that can be scrolled through

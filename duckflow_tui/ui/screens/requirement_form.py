@@ -20,7 +20,7 @@ from duckflow_tui.safety.safe_text import is_safe, visible, visible_line
 from duckflow_tui.state.decision import Check, CheckKind
 from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.panes.ledger_rows import priority_label
+from duckflow_tui.ui.panes.goal import priority_label
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.screens.ledger import Part

@@ -16,9 +16,8 @@ from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 from duckflow_tui.ui.session_words import when
 from duckflow_tui.words.catalogue import Catalogue

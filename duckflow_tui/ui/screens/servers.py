@@ -14,10 +14,9 @@ from duckflow_tui.state.processes import McpServer, McpTool
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.live_output import tail_rows
-from duckflow_tui.ui.panes.rows import two_sided
+from duckflow_tui.ui.panes.live_blocks import tail_rows
+from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 from duckflow_tui.words.catalogue import Catalogue
 

@@ -16,8 +16,8 @@ from textual.widgets import Static, TextArea
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.panes.theme_palette import palette_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 from duckflow_tui.ui.screens.edit_proposal import ProposalEditor
 from duckflow_tui.words.catalogue import Catalogue

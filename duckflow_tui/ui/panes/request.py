@@ -1,15 +1,18 @@
-"""The rows of a gate on the screen: labels, wrapped words, and what of them has been seen."""
+"""The rows of a gate or card on the screen: labels, wrapped words, what of them has been seen."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import var
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -17,26 +20,165 @@ from textual.strip import Strip
 
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.ui.panes.diff_paint import Layer, painted
-from duckflow_tui.ui.panes.gate_fold import LEAST_ROOM, Foldable, Line, folded
-from duckflow_tui.ui.panes.gate_rows import GateRow
-from duckflow_tui.ui.panes.seen import Seen, whole_spans
+from duckflow_tui.ui.panes.rows import Seen, palette_of, whole_spans
 from duckflow_tui.ui.panes.strips import (
     Row,
     Span,
+    fit,
     fold,
     ink,
+    marked,
     pad,
+    row_cells,
     selected,
     strip_of,
     text_of,
     wrap,
 )
-from duckflow_tui.ui.panes.theme_palette import palette_of
+
+Tone = Literal["text", "quiet", "notice", "warning", "added", "removed", "ai"]
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One row before wrapping. ``says``: the words are the model's, not ours.
+
+    ``heading`` is the tone of the label, ``mark`` that of the first character, ``ref`` the place
+    in the chat that the row is about. A ``wide`` row has no label and begins at the left edge.
+    """
+
+    label: str
+    text: str
+    says: bool = False
+    tone: Tone = "text"
+    keys: tuple[Span, ...] = ()  # digits of alternatives: keys of the gate
+    heading: Tone = "quiet"
+    mark: Tone | None = None
+    ref: str = ""  # a call id or a message id
+    wide: bool = False
+
+
+LEAST_ROOM: Final = 12  # cells of text below which a cut line would say nothing
+
+_LEAST_ITEM: Final = 6  # cells of one of several items on a line
+
+
+@dataclass(frozen=True, slots=True)
+class Foldable:
+    """A row's text and the cells of a line it may take; ``items`` begin where its keys are.
+
+    One that is ``early`` gets lines that are to spare before those that are not.
+    """
+
+    text: str
+    room: int
+    items: tuple[Span, ...] = ()
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the screen: characters of a row, and how many lines of it are left behind.
+
+    ``pieces`` are set where several items share the line, each cut for itself; only the first
+    of them then counts as read up to ``stop``.
+    """
+
+    row: int
+    start: int
+    stop: int
+    first: bool = True  # of the lines that the row has here
+    more: int = 0  # lines of the row that come behind this one and are not shown
+    pieces: tuple[Span, ...] = ()
+
+    @property
+    def marker(self) -> str:
+        """``…+2`` behind a row that is cut; empty behind one that is whole."""
+        return f" …+{self.more}" if self.more else ""
+
+
+def folded(rows: Sequence[Foldable], height: int, page: Mapping[int, int]) -> list[Line]:
+    """Exactly ``height`` lines or fewer, at least one for each row; ``height >= len(rows)``.
+
+    Lines that are to spare go to the rows of ``page`` first, which names the character each of
+    them goes on at; then to the rows that need the fewest to be whole.
+    """
+    needs = [len(wrap(row.text, row.room)) for row in rows]
+    given = [1] * len(rows)
+    begins = [0] * len(rows)
+    spare = height - len(rows)
+    others = [n for n in range(len(rows)) if n not in page]
+    order = [*page, *sorted(others, key=lambda n: (not rows[n].early, needs[n]))]
+    for index in order:
+        row, want = rows[index], needs[index] - 1
+        if index in page and want > spare:
+            begins[index] = _word_start(row, page[index])
+            want = len(wrap(row.text[begins[index] :], row.room)) - 1
+        more = min(want, spare)
+        given[index] += more
+        spare -= more
+    lines: list[Line] = []
+    for index, row in enumerate(rows):
+        lines.extend(_cut(index, row, begins[index], given[index]))
+    return lines
+
+
+def _word_start(row: Foldable, at: int) -> int:
+    """Where the word begins that was cut there, unless it began far before."""
+    space = row.text.rfind(" ", max(0, at - row.room // 4), at)
+    return space + 1 if space >= 0 else at
+
+
+def _cut(index: int, row: Foldable, begin: int, count: int) -> list[Line]:
+    rest = row.text[begin:]
+    spans = [(begin + a, begin + b) for a, b in whole_spans(rest, wrap(rest, row.room))]
+    shown = spans[:count]
+    lines = [Line(index, a, b, number == 0) for number, (a, b) in enumerate(shown)]
+    if len(spans) <= count:
+        return lines
+    marker = len(f" …+{len(spans) - count + 1}")
+    room = max(1, row.room - marker)
+    if count == 1 and begin == 0 and len(row.items) > 1:
+        pieces = _shared(row, room)
+        if pieces:
+            lines[-1] = Line(index, 0, pieces[0][1], more=len(spans) - 1, pieces=pieces)
+            return lines
+    start = shown[-1][0]
+    stop = start + fold(row.text[start:], room)[0][1]  # it is cut anyway: at no word, but full
+    left = len(wrap(row.text[stop:].lstrip(), row.room))
+    lines[-1] = Line(index, start, stop, count == 1, more=left)
+    return lines
+
+
+def _shared(row: Foldable, room: int) -> tuple[Span, ...]:
+    """The beginning of each item, so that all of them stand on one line; none where they cannot.
+
+    Short ones leave what they do not need to the others.
+    """
+    starts = [start for start, _ in row.items]
+    ends = [*starts[1:], len(row.text)]
+    texts = [row.text[a:b].rstrip() for a, b in zip(starts, ends, strict=True)]
+    spare = room - (len(texts) - 1)  # a space between two
+    if spare // len(texts) < _LEAST_ITEM:
+        return ()
+    cells = [0] * len(texts)
+    for left, index in enumerate(sorted(range(len(texts)), key=lambda n: cell_len(texts[n]))):
+        cells[index] = min(cell_len(texts[index]), spare // (len(texts) - left))
+        spare -= cells[index]
+    pieces: list[Span] = []
+    for start, text, width in zip(starts, texts, cells, strict=True):
+        kept = fit(text, width)
+        pieces.append((start, start + (len(kept) if kept == text else len(kept) - 1)))
+    return tuple(pieces)
+
 
 _NARROW: Final = 32  # cells; below, labels stand before the text instead of in a column
+
 _CLOSE: Final = 48  # cells; below, one space stands between the columns instead of two
 
+
 _SENTENCE: Final = re.compile(r"[.!?]\s+|[。！？]\s*|\n")  # the end of one
+
 
 Allot = Callable[[Size], int]
 
@@ -285,3 +427,73 @@ class RequestView(ScrollView, can_focus=False):
         """Whether nothing but the gap to the next item comes behind this character."""
         following = min((start for start, _ in row.keys if start >= stop), default=len(row.text))
         return not row.text[stop:following].strip()
+
+
+class CardView(RequestView):
+    """Rows with one of them at the cursor, once a key or the pointer put it there."""
+
+    class Pointed(Message):
+        """The pointer chose a row; ``again``: the one that was chosen already."""
+
+        def __init__(self, *, again: bool) -> None:
+            super().__init__()
+            self.again = again
+
+    def __init__(self, allot: Callable[[Size], int], *, id: str | None = None) -> None:
+        super().__init__(allot, id=id)
+        self._cursor = ""  # the place that the chosen row is about
+        self.one_scroll = False  # every row whole, and a page at a time; else each cut to a line
+
+    def show(self, rows: Sequence[GateRow], *, fresh: bool) -> None:
+        super().show(rows, fresh=fresh)
+        if fresh:
+            self._cursor = ""
+
+    def _folds(self, width: int) -> bool:
+        return not self.one_scroll and super()._folds(width)
+
+    @property
+    def chosen(self) -> str:
+        """The place that the row at the cursor is about; empty while none is chosen."""
+        return self._cursor
+
+    def step(self, by: int) -> bool:
+        """To the next row that is about a place; False where there is none."""
+        places = [at for at, row in enumerate(self.rows) if row.ref]
+        if not places:
+            return False
+        refs = [self.rows[at].ref for at in places]
+        if self._cursor in refs:
+            nth = max(0, min(refs.index(self._cursor) + by, len(refs) - 1))
+        else:
+            nth = 0 if by > 0 else -1
+        self.choose(places[nth])
+        return True
+
+    def choose(self, at: int) -> None:
+        """Put the cursor on this row and bring it into sight."""
+        self._cursor = self.rows[at].ref
+        lines = [n for n, line in enumerate(self._lines) if line.row == at]
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if lines and not top <= lines[0] < top + height:
+            self.scroll_to(0, lines[0] if lines[0] < top else lines[-1] - height + 1, animate=False)
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        line = self.scroll_offset.y + event.y
+        if not 0 <= line < len(self._lines):
+            return
+        at = self._lines[line].row
+        if ref := self.rows[at].ref:
+            again = ref == self._cursor
+            self.choose(at)
+            self.post_message(self.Pointed(again=again))
+
+    def _draw(self, line: int) -> Row:
+        row = super()._draw(line)
+        ref = self.rows[self._lines[line].row].ref
+        if not self.lit or not ref or ref != self._cursor:
+            return row
+        over = ink(None, on=palette_of(self).bars)
+        rest = " " * max(0, self.scrollable_content_region.width - row_cells(row))
+        return marked([*row, Segment(rest, self._ground)] if rest else row, 0, -1, over)

@@ -1,8 +1,9 @@
-"""The card of a gate as it looks: its rows, the diff inside, the keys, and the room of each."""
+"""The gate as it looks: its rows, the diff inside, the keys, and how many lines each part gets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from rich.cells import cell_len
@@ -14,22 +15,93 @@ from textual.reactive import var
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
+from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.diff_rows import DiffDocument
-from duckflow_tui.ui.panes.gate_face import Title, key_hints, subtitle_of, title_of
-from duckflow_tui.ui.panes.gate_keys import KeyHint, KeyRow
-from duckflow_tui.ui.panes.gate_request import RequestView
-from duckflow_tui.ui.panes.gate_room import Shares, Wants, shares
-from duckflow_tui.ui.panes.gate_rows import GateRow, argument_rows, point_rows, subject, verb
-from duckflow_tui.ui.panes.theme_palette import palette_of
-from duckflow_tui.ui.panes.typed_ahead import InlineField
+from duckflow_tui.ui.panes.gate_words import (
+    Title,
+    argument_rows,
+    key_hints,
+    point_rows,
+    subject,
+    subtitle_of,
+    title_of,
+    verb,
+)
+from duckflow_tui.ui.panes.key_guard import InlineField
+from duckflow_tui.ui.panes.question import KeyHint, KeyRow
+from duckflow_tui.ui.panes.request import GateRow, RequestView
+from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.words.catalogue import Catalogue
 
+_LEAST_DIFF: Final = 3  # lines: two of the file and the one that counts the rest
+
+_POINTS: Final = 7  # lines that the points get before arguments and diff get more than the least
+
+_FAIR: Final = (_POINTS, 3, 6)  # lines they get before another part gets all it wants
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """Lines that each part would take whole; 0 where it has nothing to show."""
+
+    keys: int
+    points: int
+    arguments: int
+    diff: int
+    least_points: int = 1  # lines that name every point, each cut to one
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Lines that each part gets; together with the keys never more than there are."""
+
+    points: int
+    arguments: int
+    diff: int
+
+
+def shares(wants: Wants, height: int, stage: int | None) -> Shares:
+    """Share ``height`` lines: a line of each point first, then arguments and diff.
+
+    ``stage`` is the part being paged through, None before the first page. It gets more at the
+    others' cost, but every point keeps its line. Where not even that has room, the part at hand
+    has all of it.
+    """
+    room = max(0, height - wants.keys)
+    parts = (wants.points, wants.arguments, wants.diff)
+    # The line that counts what is left of the diff can stand alone until the diff is read.
+    diff = 2 if stage == 2 or wants.least_points <= 1 else 1
+    tight = [min(wants.points, wants.least_points), min(1, parts[1]), min(diff, parts[2])]
+    if sum(tight) > room:
+        chosen = stage if stage and parts[stage] else next((n for n in range(3) if parts[n]), 0)
+        return Shares(*(room if number == chosen else 0 for number in range(3)))
+    given = list(tight)
+    points = max(_POINTS, room // 2)
+    for some in ((0, 1, _LEAST_DIFF), (points, 0, 0), _FAIR, parts):
+        for number, want in enumerate(parts):
+            more = min(want, some[number]) - given[number]
+            spare = room - sum(given)
+            given[number] += max(0, min(more, spare))
+    if stage is not None:
+        # The points, being read, may take all; a page of another part takes from the points.
+        wanted = parts[0] if stage == 0 else min(parts[stage], _FAIR[stage])
+        for number in (1, 2) if stage == 0 else (0,):
+            moved = max(0, min(wanted - given[stage], given[number] - tight[number]))
+            given[number] -= moved
+            given[stage] += moved
+    return Shares(*given)
+
+
 _SHARE: Final = 0.6  # of the container's height that the card takes at most
+
 _SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card, or room is short
+
 _TIGHT: Final = 30  # rows of the screen below which each point is one row, and all have one
+
 _TIGHT_LINES: Final = 10  # lines that it gets there, if two are left to the chat
+
 _LEAST_YIELDED: Final = 6  # lines that it keeps where the chat has some of its room
+
 _LEAST_BESIDE: Final = (24, 4)  # cells and lines of a pane that can show a diff
 
 

@@ -1,0 +1,309 @@
+"""The text of a column of blocks: selected, copied and searched."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.ui.panes.blocks import Block, Look
+from duckflow_tui.ui.panes.column import Column, ColumnView, Place
+from duckflow_tui.ui.panes.strips import Row, Span, ink, marked, row_text, selected, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A match on the screen: row of the block, characters of the row."""
+
+    row: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A match in what was said: block, and which of the matches in the block it is."""
+
+    index: int
+    nth: int
+
+
+class Search:
+    """One query over some blocks. Upper and lower case are the same, a space is any space."""
+
+    def __init__(self, query: str) -> None:
+        self.query = visible(query.strip())
+        words = self.query.split()
+        said = r"\s+".join(re.escape(word) for word in words)
+        drawn = r"\s+".join("\n?".join(re.escape(char) for char in word) for word in words)
+        self._said = re.compile(said, re.IGNORECASE)
+        self._drawn = re.compile(drawn, re.IGNORECASE)
+        self.found: list[Found] = []
+        self.at: int | None = None  # of the match that was gone to last
+        self._looked = 0  # blocks looked through
+
+    def look(self, blocks: Sequence[Block]) -> int:
+        """Look through the blocks that were added; how many matches there are in all."""
+        for index in range(self._looked, len(blocks)):
+            matches = self._said.finditer(visible(blocks[index].said))
+            self.found.extend(Found(index, nth) for nth, _ in enumerate(matches))
+        self._looked = len(blocks)
+        return len(self.found)
+
+    @property
+    def current(self) -> Found | None:
+        """The match that was gone to last."""
+        return None if self.at is None else self.found[self.at]
+
+    def step(self, by: int) -> Found | None:
+        """The next match (1) or the one before (-1), round the ends; None when there is none.
+
+        The first step goes to the newest match whichever way it is.
+        """
+        if not self.found:
+            return None
+        last = len(self.found) - 1
+        self.at = last if self.at is None else (self.at + by) % len(self.found)
+        return self.found[self.at]
+
+    def hits(self, rows: Sequence[Row], indent: int) -> list[list[Hit]]:
+        """Where the query stands in drawn rows; a match that goes on in the next row is two."""
+        starts: list[int] = []
+        texts: list[str] = []
+        at = 0
+        for row in rows:
+            texts.append(row_text(row)[indent:].rstrip())
+            starts.append(at)
+            at += len(texts[-1]) + 1
+        matches: list[list[Hit]] = []
+        for match in self._drawn.finditer("\n".join(texts)):
+            row = bisect_right(starts, match.start()) - 1
+            parts: list[Hit] = []
+            while row < len(texts) and starts[row] < match.end():
+                begin = max(0, match.start() - starts[row])
+                end = min(len(texts[row]), match.end() - starts[row])
+                if end > begin:
+                    parts.append(Hit(row, begin + indent, end + indent))
+                row += 1
+            matches.append(parts)
+        return matches
+
+
+def copied(column: Column, look: Look, selection: Selection) -> str:
+    """The selected text: the source of blocks selected whole, else what the rows say."""
+    first = 0 if selection.start is None else selection.start.y
+    last = column.height - 1 if selection.end is None else selection.end.y
+    parts: list[str] = []
+    for index in column.between(first, last + 1):
+        block = column.block(index)
+        if block.source and covers(selection, block, column.top(index), look.indent):
+            text = block.source
+        else:
+            column.draw(index, look)
+            text = text_of(block.rows or [], column.top(index), selection, look.indent)
+        if not text.strip("\n"):
+            continue
+        if parts:
+            above = column.block(index - 1).group
+            parts.append("\n" if above == block.group and above != "text" else "\n\n")
+        parts.append(text)
+    return "".join(parts)
+
+
+def whole(block: Block, top: int, indent: int) -> Selection:
+    """The selection of all that a drawn block says; ``top`` is the line of its first row."""
+    rows = block.rows or [[]]
+    return Selection(Offset(indent, top), Offset(len(row_text(rows[-1])), top + len(rows) - 1))
+
+
+def word_at(text: str, cell: int, indent: int) -> Span | None:
+    """The characters of the word under a cell; None between words. None begins in the margin."""
+    at = next((n for n in range(len(text)) if cell_len(text[: n + 1]) > cell), None)
+    if at is None or text[at].isspace():
+        return None
+    start = stop = at
+    while start > indent and _together(text[start - 1], text[at]):
+        start -= 1
+    while stop < len(text) and _together(text[stop], text[at]):
+        stop += 1
+    return start, stop
+
+
+def _together(one: str, other: str) -> bool:
+    return one == other or (_in_word(one) and _in_word(other))
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def covers(selection: Selection, block: Block, top: int, indent: int) -> bool:
+    """Whether the selection holds everything the block says."""
+    start, end = selection
+    bottom = top + block.height - 1
+    if start is not None and (start.y > top or (start.y == top and start.x > indent)):
+        return False
+    if end is None or end.y > bottom:
+        return True
+    last = block.rows[-1] if block.rows else []
+    return end.y == bottom and end.x >= len(row_text(last).rstrip())
+
+
+class SelectableColumn(ColumnView):
+    """A column whose text can be selected and copied."""
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text: sources of replies and messages that are selected whole."""
+        text = copied(self._column, self._look, selection)
+        return (text, "\n") if text else None
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Paint it; while something is selected the view stays where it is."""
+        if selection is not None and self.following:
+            self.following = False
+            self._seen = self._column.height
+        elif selection is None and self.scroll_offset.y >= self.max_scroll_y:
+            self.following = True
+        self._repaint()
+
+    def action_select_everything(self) -> None:
+        self._select(Selection(None, None))
+
+    def action_select_block(self, by: int) -> None:
+        """Select the message above (-1) or below (1) the selected one, the last one at first."""
+        now = self.text_selection
+        count = len(self._column)
+        if not count:
+            return
+        index = count - 1
+        if now is not None and now.start is not None:
+            place = self._column.place(now.start.y)
+            index = (place.index if place else count) + by
+        index = max(0, min(index, count - 1))
+        self._column.draw(index, self._look)
+        self._select_block(index)
+        top, height = self._column.top(index), self.rows_in_sight
+        if not self.scroll_offset.y <= top < self.scroll_offset.y + height:
+            self.scroll_to(y=top - height // 3, animate=False)
+
+    def _select_block(self, index: int) -> None:
+        block, top = self._column.block(index), self._column.top(index)
+        self._select(whole(block, top, self._look.indent))
+
+    def _select(self, selection: Selection) -> None:
+        self.screen.selections = {self: selection}
+
+    def _drop_selection(self) -> None:
+        if self.is_attached and self.text_selection is not None:
+            kept = {w: s for w, s in self.screen.selections.items() if w is not self}
+            self.screen.selections = kept
+
+    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+        palette = self._look.palette
+        style = ink(palette.text, on=palette.selection)
+        return selected(super()._dressed(row, place, line), line, self.text_selection, style)
+
+
+class SearchableColumn(SelectableColumn):
+    """A column that marks what is searched for, in its finished blocks."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._search: Search | None = None
+        self._hits: dict[Block, list[list[Hit]]] = {}
+
+    def search(self, query: str) -> int:
+        """Mark every match of the query; how many there are. An empty query ends the search."""
+        self._hits.clear()
+        self._search = Search(query) if query.strip() else None
+        self._repaint()
+        return self._search.look(self._column.finished) if self._search else 0
+
+    @property
+    def search_position(self) -> tuple[int, int]:
+        """Number of the current match, from 1, 0 before the first step; and of all matches."""
+        if self._search is None:
+            return 0, 0
+        at = self._search.at
+        return (0 if at is None else at + 1), len(self._search.found)
+
+    def search_next(self) -> bool:
+        """To the next match further down, round the end; False when there is none."""
+        return self._go_to_match(1)
+
+    def search_previous(self) -> bool:
+        """To the next match further up, round the beginning; False when there is none."""
+        return self._go_to_match(-1)
+
+    def _go_to_match(self, by: int) -> bool:
+        found = self._search.step(by) if self._search else None
+        if found is None:
+            return False
+        column, block = self._column, self._column.block(found.index)
+        column.draw(found.index, self._look)
+        if block.foldable and not block.opened and len(self._matches(block)) <= found.nth:
+            block.opened = True
+            self._redraw(found.index)
+            column.draw(found.index, self._look)
+        matches = self._matches(block)
+        match = matches[min(found.nth, len(matches) - 1)] if matches else []
+        row = match[0].row if match else 0
+        new_lines = self.new_lines  # drawing what was not in sight changes heights, adds nothing
+        self.following = False
+        self._anchor = None
+        self._resize_to(column.height)
+        height = self.rows_in_sight
+        line = column.top(found.index) + row
+        top = self.scroll_offset.y
+        if not top <= line < top + height - 1:
+            self._move(line - height // 3)
+        self._settle()
+        self._seen = column.height - new_lines
+        self.following = self.scroll_offset.y >= self.max_scroll_y
+        self._repaint()
+        return True
+
+    def _matches(self, block: Block) -> list[list[Hit]]:
+        if self._search is None or block.rows is None:
+            return []
+        if block not in self._hits:
+            self._hits[block] = self._search.hits(block.rows, self._look.indent)
+        return self._hits[block]
+
+    def _search_on(self) -> None:
+        """Look through blocks that were added."""
+        if self._search is not None:
+            self._search.look(self._column.finished)
+
+    def _forget_search(self) -> None:
+        self._search = None
+        self._hits.clear()
+
+    def _forget_matches(self) -> None:
+        """Rows are about to be drawn anew."""
+        self._hits.clear()
+
+    def _redraw(self, index: int) -> None:
+        self._hits.pop(self._column.block(index), None)
+        self._column.redraw(index, self._look)
+
+    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+        if self._search is not None and place.index < len(self._column.finished):
+            palette, current = self._look.palette, self._search.current
+            matches = self._matches(self._column.block(place.index))
+            here = current is not None and current.index == place.index
+            chosen = min(current.nth, len(matches) - 1) if here and current else -1
+            for nth, match in enumerate(matches):
+                style = ink(palette.text, on=palette.selection, underline=True)
+                if nth == chosen:
+                    style = ink(palette.on_accent, on=palette.accent)
+                for hit in match:
+                    if hit.row == place.row:
+                        row = marked(row, hit.start, hit.stop, style)
+        return super()._dressed(row, place, line)
