@@ -46,19 +46,26 @@ class LeanCompositor(Compositor):
             seen = region.intersection(clip).intersection(screen)
             if not seen:
                 continue
-            cells = _cells(region.intersection(clip))
+            place = region.intersection(clip)
+            cells = _cells(place)
             lines = [y for y in seen.line_range if open_cells.get(y, 0) & cells]
             if not lines:
                 continue
-            for y in lines:
-                open_cells[y] &= ~cells
             rows = Region(0, lines[0], self.size.width, lines[-1] - lines[0] + 1)
-            part = region.intersection(clip).intersection(rows)
-            yield (
-                region,
-                clip.intersection(rows),
-                widget.render_lines(part.translate(-region.offset)),
-            )
+            part = place.intersection(rows)
+            strips = widget.render_lines(part.translate(-region.offset))
+            # A widget that has not heard of its new size yet draws less than its place.
+            for y, strip in zip(part.line_range, strips, strict=False):
+                if y in open_cells:
+                    drawn = min(strip.cell_length, part.width)
+                    open_cells[y] &= ~_cells(Region(part.x, y, drawn, 1))
+            yield region, clip.intersection(rows), strips
+        # Textual cannot write a line in which a cell was drawn by nobody.
+        left = [y for y, cells in open_cells.items() if cells and y in screen.line_range]
+        if left:
+            rows = Region(0, min(left), self.size.width, max(left) - min(left) + 1)
+            blank = Strip.blank(self.size.width)
+            yield self.size.region, rows, [blank] * rows.height
 
 
 def _cells(region: Region) -> int:

@@ -87,6 +87,13 @@ class DuckDriver(LinuxDriver):
         if self.frame is not None:
             self.frame.taken = False
 
+    def resume_application_mode(self) -> None:
+        if self._shown:  # stopped without a word before: the terminal may have any mode now
+            self.suspend_application_mode()
+        super().resume_application_mode()
+        # Whatever stood on the screen is gone, and what was drawn meanwhile was dropped.
+        self._app.call_later(self._app.refresh)
+
     def disable_input(self) -> None:
         os.write(self._wake_write, b".")
         super().disable_input()

@@ -125,6 +125,25 @@ def test_suspended_the_terminal_is_the_shells_and_resumed_the_screen_comes_back(
         terminal.sees("drafted", "--base-url")
 
 
+@pytest.mark.parametrize("stop", [signal.SIGTSTP, signal.SIGSTOP])
+def test_continued_the_whole_screen_is_drawn_again_without_a_key(
+    tmp_path: Path, stop: signal.Signals
+) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("--base-url")
+        terminal.type("draft")
+        terminal.sees("draft")
+        for _ in range(2):
+            terminal.signal(stop)
+            terminal.until(lambda: _state(terminal.pid) == "T", "the stop")
+            terminal.drain()
+            terminal.screen.reset()  # what another program wrote there, or nothing
+            terminal.signal(signal.SIGCONT)
+            terminal.sees("draft", "--base-url")
+        terminal.type("ed")
+        terminal.sees("drafted")
+
+
 def test_every_size_draws_and_the_draft_stays(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
         terminal.sees("--base-url")

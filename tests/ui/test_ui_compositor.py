@@ -10,9 +10,11 @@ from support.app_states import FakeEngine, app_with, standing, store_with, turn_
 from support.gates import gate
 from support.rewind_states import asked
 from textual._compositor import Compositor
-from textual.geometry import Region
+from textual.events import Resize
+from textual.geometry import Region, Size
 from textual.pilot import Pilot
 from textual.strip import Strip
+from textual.widget import Widget
 
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.usage import ReplyDelta
@@ -35,6 +37,10 @@ class Watched:
         if update is not None:
             self.updates += 1
             self._stream.feed(update.render_segments(self._app.console))
+
+    def line(self, y: int) -> str:
+        """A row of it."""
+        return self._screen.display[y]
 
     def assert_whole(self, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
         """What it shows is what Textual's own compositor makes of the whole screen."""
@@ -102,6 +108,68 @@ async def test_after_any_change_the_terminal_shows_what_a_whole_drawing_would(
         await _rest(pilot)
         watched.assert_whole(monkeypatch, "another language")
         assert watched.updates > 20
+
+
+async def test_resizes_while_text_streams_and_a_gate_stands_open_end_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = FakeEngine(store_with(turn_started()), FILES)
+    app = app_with(engine)
+    sizes = [(80, 12), (100, 12), (120, 9), (120, 40), (60, 20), (20, 5), (1, 1)]
+    async with standing(app, *sizes[0]) as pilot:
+        drawn: list[str] = []
+
+        def draw(_screen: object, update: Any) -> None:
+            if update is not None:
+                drawn.append(update.render_segments(app.console))
+
+        monkeypatch.setattr(app, "_display", draw)
+        for number in range(6):
+            for width, height in sizes:
+                pilot.app.post_message(Resize(Size(width, height), Size(width, height)))
+                text = f"part {number}\n\n```python\nx = {number}\n```\n\n" * 4
+                engine.store.dispatch(ReplyDelta(llm_id="llm_1", text=text, at=0.0))
+                await pilot.pause(0.01)
+            if number == 2:
+                engine.store.dispatch(GateOpened(gate=gate()))
+        assert drawn
+
+
+@pytest.mark.parametrize("size", [(80, 12), (100, 12), (120, 9), (120, 40)])
+async def test_after_another_size_the_terminal_shows_what_a_whole_drawing_would(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = FakeEngine(store_with(turn_started()), FILES)
+    app = app_with(engine)
+    async with standing(app, 80, 24) as pilot:
+        engine.store.dispatch(ReplyDelta(llm_id="llm_1", text="one **two**\n\n" * 40, at=0.0))
+        engine.store.dispatch(GateOpened(gate=gate()))
+        await _rest(pilot)
+        watched = Watched(app, *size)
+        monkeypatch.setattr(app, "_display", watched.take)
+        await pilot.resize_terminal(*size)
+        await _rest(pilot)
+        watched.assert_whole(monkeypatch, f"{size}")
+
+
+async def test_a_pane_that_draws_less_than_its_place_shows_what_lies_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = app_with(FakeEngine(store_with()))
+    watched = Watched(app, 80, 24)
+    async with standing(app, 80, 24) as pilot:
+        monkeypatch.setattr(app, "_display", watched.take)
+        for widget, lines in ((app.bench.plan, 2), (app.bench.status, 0), (app.bench, 3)):
+
+            def less(crop: Region, widget: Widget = widget, lines: int = lines) -> list[Strip]:
+                return type(widget).render_lines(widget, crop)[:lines]
+
+            monkeypatch.setattr(widget, "render_lines", less)
+        app.bench.refresh()
+        await _rest(pilot)
+        assert watched.updates
+        assert "duckflow" in watched.line(0)
+        assert watched.line(23).strip() == ""
 
 
 async def test_going_back_in_the_conversation_and_forth_paints_all_that_is_another(
