@@ -114,7 +114,7 @@ def build(
         environ=os.environ,
         secrets_known=frozenset(secrets_of(choice)),
     )
-    background = BackgroundCommands(store, random_id, runner)
+    background = BackgroundCommands(store, random_id)
     shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox)
     for operation in shell.operations():
         registry.add(operation)

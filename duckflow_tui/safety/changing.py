@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -13,10 +14,10 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Generator
-from typing import Final
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, Final
 
-from duckflow_tui.safety.desk import Ticket
 from duckflow_tui.safety.paths import WALK, ContentChanged, Opener, PathRefused, Place, failure
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 
@@ -24,6 +25,64 @@ log = logging.getLogger("duckflow.safety")
 
 
 _BLOCK = 1024 * 1024
+
+
+class _Abandoned(Exception):
+    """The caller was cancelled before the point of no return."""
+
+
+class Ticket:
+    """Settles between threads whether a change happens: it is committed, or abandoned before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._committed = False
+        self._abandoned = False
+
+    def commit(self) -> None:
+        """Called once everything is prepared, before the first visible change."""
+        with self._lock:
+            if self._abandoned:
+                raise _Abandoned
+            self._committed = True
+
+    def abandon(self) -> None:
+        """Keep the change from happening, unless it happens already."""
+        with self._lock:
+            self._abandoned = not self._committed
+
+
+async def settled(work: asyncio.Future[Any], on_cancel: Callable[[], object]) -> bool:
+    """Wait until ``work`` is done, whatever comes of it; a cancellation calls ``on_cancel`` and
+    does not end the wait. Whether there was one, which the caller has to raise.
+    """
+    cancelled = False
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError:
+            cancelled = True
+            on_cancel()
+    return cancelled
+
+
+async def finish(work: Callable[[Ticket], None]) -> None:
+    """Run a change in a thread. Cancelled before its commit, nothing changes and CancelledError
+    is raised; after it the change counts as done and the cancellation is raised at the caller's
+    next await, so that no change goes unreported.
+    """
+    ticket = Ticket()
+    running = asyncio.ensure_future(asyncio.to_thread(work, ticket))
+    cancelled = await settled(running, ticket.abandon)
+    error = running.exception()
+    if cancelled and error is not None:
+        raise asyncio.CancelledError from error
+    if error is not None:
+        raise error
+    task = asyncio.current_task()
+    if cancelled and task is not None:
+        task.uncancel()
+        task.cancel()
 
 
 class Changer:

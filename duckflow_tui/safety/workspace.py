@@ -15,8 +15,7 @@ from typing import Final
 
 import aiofiles
 
-from duckflow_tui.safety.changing import Changer, Disk
-from duckflow_tui.safety.desk import Ticket, finish
+from duckflow_tui.safety.changing import Changer, Disk, Ticket, finish
 from duckflow_tui.safety.names import is_odd
 from duckflow_tui.safety.paths import (
     MAX_PATH,

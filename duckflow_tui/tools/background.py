@@ -16,7 +16,7 @@ from duckflow_tui.state.processes import (
     ProcessStarted,
 )
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.commands import CommandRunner, RunningCommand, how_it_ended
+from duckflow_tui.tools.commands import RunningCommand, how_it_ended
 from duckflow_tui.tools.operation import ToolFault
 
 MOST: Final = 16  # commands in the background at a time
@@ -42,10 +42,9 @@ class _Entry:
 class BackgroundCommands:
     """The commands in the background of one session; the state lists them, here is how they end."""
 
-    def __init__(self, store: Store, ids: IdSource, runner: CommandRunner) -> None:
+    def __init__(self, store: Store, ids: IdSource) -> None:
         self._store = store
         self._ids = ids
-        self._runner = runner
         self._entries: dict[str, _Entry] = {}
 
     def room(self) -> None:
@@ -120,7 +119,6 @@ class BackgroundCommands:
             await asyncio.gather(*(entry.over.wait() for entry in entries))
         finally:
             for entry in entries:
-                entry.running.group.kill()
                 entry.watcher.cancel()
 
     def _entry(self, process_id: str) -> _Entry:
@@ -134,16 +132,14 @@ class BackgroundCommands:
         entry = self._entries[process_id]
         running = entry.running
         try:
-            await running.until_it_ends()
-            await running.end_rest()
-            output = await self._runner.finish(running)
+            await asyncio.shield(running.over)
             by = entry.ended_by or "itself"
             await self._store.commit(
                 ProcessEnded(
                     process_id=process_id,
-                    exit_code=running.group.exit_code,
+                    exit_code=running.group.program.exit_code,
                     ended_by=by,
-                    output_blob=output.blob,
+                    output_blob=running.output().blob,
                     at=self._store.clock.now(),
                 )
             )
@@ -156,7 +152,7 @@ class BackgroundCommands:
     def _tell(self, entry: _Entry, by: Literal["itself", "user"]) -> None:
         process, running = entry.process, entry.running
         how = running.how
-        bad = by == "itself" and running.group.exit_code != 0
+        bad = by == "itself" and running.group.program.exit_code != 0
         who = "by itself" if by == "itself" else "because the user ended it"
         lines = running.last_lines(TOLD_LINES)
         self._store.dispatch(

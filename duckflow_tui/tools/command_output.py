@@ -126,6 +126,8 @@ class Capture:
                 self._file.close()
                 self._file = None
             self._closed = True
+            self._raw = bytearray()
+            del self._tail[:-HALF]
 
     # --- under the lock ----------------------------------------------------------------------
 
@@ -212,13 +214,13 @@ class OutputPump:
         self._parts: list[str] = []
         self._size = 0
         self._last = 0.0
-        self.done = asyncio.Event()
+        self.done: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="command output", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Take what is in the pipe now, then end; somebody else may hold it open for ever."""
-        if not self.done.is_set():
+        if not self.done.done():
             with contextlib.suppress(OSError):
                 os.write(self._waker, b"x")
 
@@ -235,7 +237,7 @@ class OutputPump:
         # Here and not in the thread, or stop() could write into somebody else's descriptor.
         os.close(self._wake)
         os.close(self._waker)
-        self.done.set()
+        self.done.set_result(None)
 
     def _read(self) -> None:
         poll = select.poll()

@@ -9,21 +9,20 @@ import shutil
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from duckflow_tui.safety.changing import settled
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.tools.command_output import Capture, OutputPump
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
-from duckflow_tui.tools.process_group import ProcessGroup
+from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
 from duckflow_tui.tools.results import read_on
 from duckflow_tui.tools.watchdog import Watchdog
-
-_DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its command has ended
 
 _REDACTED: Final = "[redacted]"
 
@@ -71,7 +70,11 @@ class Secrets:
 
 
 class RunningCommand:
-    """A command that was started: its processes, its output, its end."""
+    """A command that was started: its processes, its output, its end.
+
+    What is to be done at its end is a task of its own, ``over``, which nobody skips who is
+    cancelled while he waits.
+    """
 
     def __init__(
         self,
@@ -79,59 +82,82 @@ class RunningCommand:
         pump: OutputPump,
         capture: Capture,
         secrets: Secrets,
+        keep: Keep,
+        *,
+        leaves: bool,
     ) -> None:
+        """``leaves``: what it leaves running goes on after its end."""
         self.group = group
         self._pump = pump
         self._capture = capture
         self._secrets = secrets
+        self._keep = keep
+        self._leaves = leaves
         self._began = time.monotonic()
         self._duration: float | None = None
+        self._told_to_end = False
         self._blob = ""
-        self.note = ""  # what else is to be said of its end
+        self._note = ""  # what else is to be said of its end
+        self.over = asyncio.create_task(self._live(), name=f"command {group.program.pid}")
 
     @property
     def duration(self) -> float:
         """Seconds it ran, so far or in all."""
         return self._duration if self._duration is not None else time.monotonic() - self._began
 
-    async def until_it_ends(self) -> None:
-        """Wait for the program itself, then for what it printed."""
-        await self.group.wait()
-        self._duration = time.monotonic() - self._began
+    async def done(self, seconds: float | None = None) -> bool:
+        """Wait for its end; whether it came within so many seconds. A command that is late, and
+        one whose caller is cancelled, is ended with all that it started.
+        """
         try:
-            async with asyncio.timeout(_DRAIN):
-                await self._pump.done.wait()
+            async with asyncio.timeout(seconds):
+                await self.group.program.wait()
+            await asyncio.shield(self.over)
         except TimeoutError:
-            pass  # somebody it started holds its output open
-
-    async def end_rest(self) -> None:
-        """End what the program left running, and say so."""
-        left = await asyncio.to_thread(self.group.left)
-        if left:
-            self.note = (
-                f"[{left} process{'es' if left > 1 else ''} that the command left running "
-                f"{'were' if left > 1 else 'was'} ended with it; background: true keeps a command]"
-            )
-            await self.group.end()
+            await self.end()
+            return False
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        return True
 
     async def end(self) -> None:
-        """End it and all it started."""
+        """End it and all that it started. Cancelled, it kills at once what is left; the
+        cancellation is raised when that is done.
+        """
+        self._told_to_end = True
         await self.group.end()
-        if self._duration is None:
-            self._duration = time.monotonic() - self._began
+        if await settled(self.over, lambda: None):
+            raise asyncio.CancelledError
 
-    async def close(self, keep: Keep) -> None:
-        """Take what is still in the pipe, and keep the whole where it is too much to be told."""
-        self._pump.stop()
+    async def _live(self) -> None:
+        """From its start until nothing of it is left but its output."""
         try:
-            await self._pump.done.wait()
+            await self.group.program.wait()
+            self._duration = time.monotonic() - self._began
+            # Somebody it started may hold its output open.
+            await asyncio.wait({self._pump.done}, timeout=DRAIN)
+            if self._told_to_end:
+                await self.group.end()
+            elif not self._leaves and (left := await self.group.left()):
+                self._note = (
+                    f"[{left} process{'es' if left > 1 else ''} that the command left running "
+                    f"{'were' if left > 1 else 'was'} ended with it; background: true keeps a "
+                    "command]"
+                )
+                await self.group.end()
+            self._pump.stop()
+            await self._pump.done
             if self._capture.kept().cut and (file := self._capture.file()) is not None:
                 await asyncio.to_thread(self._secrets.strike_out, file)
-                self._blob = await keep(file)
+                self._blob = await self._keep(file)
         except OSError as error:
             self._capture.lost = error.strerror or str(error)
         finally:
+            self._pump.stop()
             self._capture.close()
+            self.group.program.close()
+            self.group.release()
 
     def output(self) -> Output:
         """What it printed so far, within what a model is told; the summary says how it ended."""
@@ -142,10 +168,11 @@ class RunningCommand:
                 f"{kept.head}\n[… {kept.cut:,} characters left out; {self._whole()} …]\n{kept.tail}"
             )
         body = self._secrets.out_of(text).rstrip("\n") or "(no output)"
-        if self.note:
-            body = f"{body}\n{self.note}"
+        if self._note:
+            body = f"{body}\n{self._note}"
+        code = self.group.program.exit_code
         summary = f"{self.how} · {self.duration:.1f}s"
-        return Output(body, summary, exit_code=self.group.exit_code, cut=kept.cut, blob=self._blob)
+        return Output(body, summary, exit_code=code, cut=kept.cut, blob=self._blob)
 
     def last_lines(self, count: int) -> str:
         """The newest lines it printed."""
@@ -154,7 +181,7 @@ class RunningCommand:
     @property
     def how(self) -> str:
         """How it ended, in two words."""
-        return how_it_ended(self.group.exit_code)
+        return how_it_ended(self.group.program.exit_code)
 
     def _whole(self) -> str:
         if not self._blob:
@@ -196,7 +223,7 @@ class CommandRunner:
         secrets_known: frozenset[str] = frozenset(),
     ) -> None:
         self.limits = limits or CommandLimits()
-        self.keep = keep
+        self._keep = keep
         self._workspace = workspace
         self._spool = spool
         self._watchdog = watchdog
@@ -218,33 +245,27 @@ class CommandRunner:
         # What follows ``--`` is the line, even when it begins with a dash (R08).
         argv = (bash, "--noprofile", "--norc", "-c", "--", command)
         environ = users_own(self._environ) if own else scrubbed(self._environ)
-        with self._workspace.opened_folder(place) as folder:
-            group, pipe = await ProcessGroup.start(argv, folder, environ, self._watchdog)
-        capture = Capture(self._spool, self.limits.max_output)
-        pump = OutputPump(pipe, capture, lambda text: tell(self._secrets.out_of(text)))
-        running = RunningCommand(group, pump, capture, self._secrets)
-        self._live.add(running)
-        return running
-
-    async def finish(self, running: RunningCommand) -> Output:
-        """The output of a command that ended; it is forgotten then."""
+        reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
-            await running.close(self.keep)
+            with self._workspace.opened_folder(place) as folder:
+                group = await ProcessGroup.start(
+                    argv, folder, environ, self._watchdog, stdout=writing, stderr=writing
+                )
+        except BaseException:
+            os.close(reading)
+            raise
         finally:
-            running.group.release()
-            self._live.discard(running)
-        return running.output()
+            os.close(writing)
+        capture = Capture(self._spool, self.limits.max_output)
+        pump = OutputPump(reading, capture, lambda text: tell(self._secrets.out_of(text)))
+        running = RunningCommand(group, pump, capture, self._secrets, self._keep, leaves=own)
+        self._live.add(running)
+        running.over.add_done_callback(lambda _: self._live.discard(running))
+        return running
 
     async def close(self) -> None:
         """End every command and all they started; what is left when cancelled is killed."""
-        live = tuple(self._live)
-        try:
-            await asyncio.gather(*(running.end() for running in live))
-        finally:
-            for running in live:
-                running.group.kill()
-                running.group.release()
-            self._live.clear()
+        await asyncio.gather(*(running.end() for running in self._live))
 
 
 #: Names of variables that hold secrets, or lead to them.
@@ -376,38 +397,19 @@ def find_program(name: str, workspace: Path) -> str | None:
 @asynccontextmanager
 async def running(
     argv: Sequence[str], cwd: Path, *, with_input: bool = False
-) -> AsyncGenerator[asyncio.subprocess.Process, None]:
-    """A program in its own process group with both outputs piped; killed when the block ends.
+) -> AsyncGenerator[Program, None]:
+    """A program of the app's own with both outputs piped; killed when the block ends.
 
     Raises OSError when it cannot be started, ValueError for a NUL in an argument.
     """
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=cwd,
-        env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+    program = await Program.start(
+        argv,
+        cwd,
+        {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
         stdin=asyncio.subprocess.PIPE if with_input else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=os.name != "nt",
     )
     try:
-        yield process
+        yield program
     finally:
-        if process.returncode is None:
-            _kill(process)
-        # What is left in the pipes must be taken out, or asyncio never sees the end.
-        await asyncio.gather(_drain(process.stdout), _drain(process.stderr))
-        await process.wait()
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        if os.name == "nt":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _drain(pipe: asyncio.StreamReader | None) -> None:
-    while pipe is not None and await pipe.read(65_536):
-        pass
+        program.close()
+        await program.wait()

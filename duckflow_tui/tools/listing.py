@@ -235,9 +235,8 @@ async def iter_files(
     argv += ["--no-ignore-parent", "--no-ignore-global", "--null", *heavy]
     left = limit
     async with running(argv, workspace.root) as process:
-        assert process.stdout is not None
         tail = b""
-        while left > 0 and (chunk := await process.stdout.read(65_536)):
+        while left > 0 and (chunk := await process.read(process.stdout)):
             *names, tail = (tail + chunk).split(b"\0")
             batch = [os.fsdecode(name) for name in names[:left]]
             left -= len(batch)

@@ -1,4 +1,4 @@
-"""A started command with everything it started: ended as a whole, wherever its children went."""
+"""A started program, and all that it started: ended as a whole, wherever its children went."""
 
 from __future__ import annotations
 
@@ -6,100 +6,187 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
+from duckflow_tui.safety.changing import settled
 from duckflow_tui.tools.process_table import GRACE, LOOK, MARK, Offspring, kill_all, send
 from duckflow_tui.tools.watchdog import Watchdog
 
+DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its program has ended
 
-class ProcessGroup:
-    """A program in its own session, without a terminal, with no input, its output in one pipe.
+_PIECE: Final = 64 * 1024  # bytes of one read
 
-    Killed with the app by the watchdog, until it is released.
+_REAPED: Final = 1.0  # seconds until the end of a program that was killed is known
+
+
+class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
+    """Tells at once that the program ended: asyncio itself waits for the pipes too, which a
+    child may hold open for long.
     """
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, mark: str, began: int, watchdog: Watchdog
-    ) -> None:
-        self._process = process
-        self._mark = mark
-        self._watchdog = watchdog
-        self._ended = asyncio.Lock()
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(limit=_PIECE, loop=loop)
+        self.exited: asyncio.Future[None] = loop.create_future()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.exited.set_result(None)
+
+
+class Program:
+    """A program in a session of its own, without a terminal."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
+        self._transport = transport
+        process = asyncio.subprocess.Process(transport, pipes, asyncio.get_running_loop())
         self.pid = process.pid
-        self._offspring = Offspring(mark, process.pid, began)
+        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
+        self._exited = pipes.exited
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], cwd: str, environ: Mapping[str, str], watchdog: Watchdog
-    ) -> tuple[ProcessGroup, int]:
-        """Start it; returns the group and the reading end of its output, stdout and stderr in the
-        order in which they were written. Raises OSError.
+        cls,
+        argv: Sequence[str],
+        cwd: str | Path,
+        environ: Mapping[str, str],
+        *,
+        stdin: int = asyncio.subprocess.DEVNULL,
+        stdout: int = asyncio.subprocess.PIPE,
+        stderr: int = asyncio.subprocess.PIPE,
+    ) -> Program:
+        """Start it. Raises OSError, and ValueError for a NUL in an argument."""
+        transport, pipes = await asyncio.get_running_loop().subprocess_exec(
+            _Pipes,
+            *argv,
+            cwd=cwd,
+            env=environ,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=os.name != "nt",
+        )
+        return cls(transport, pipes)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self._transport.get_returncode()
+
+    async def wait(self) -> int | None:
+        """The exit code of the program itself; what it started may still run."""
+        await asyncio.shield(self._exited)
+        return self.exit_code
+
+    async def read(self, pipe: asyncio.StreamReader | None) -> bytes:
+        """The next piece of an output, empty at the end; that comes soon after the program's own
+        end, whoever else may hold the pipe open.
         """
-        reading, writing = os.pipe()
-        mark = ""
+        if pipe is None:
+            return b""
+        reading = asyncio.ensure_future(pipe.read(_PIECE))
         try:
-            mark = watchdog.expect()
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=cwd,
-                env={**environ, MARK: mark},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
+            await asyncio.wait({reading, self._exited}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reading}, timeout=DRAIN)
+            return reading.result() if reading.done() else b""
+        finally:
+            reading.cancel()
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to its process group; whether there was anyone in it."""
+        try:
+            if os.name == "nt":
+                self._transport.kill()
+            else:
+                os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass  # some of them are another user's
+        return True
+
+    def close(self) -> None:
+        """Let go of its pipes; a program that still runs is killed, its group with it."""
+        if self.exit_code is None:
+            self.signal(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            self._transport.close()
+
+
+class ProcessGroup:
+    """A program with all that it started, killed with the app by the watchdog until its release."""
+
+    def __init__(self, program: Program, mark: str, watchdog: Watchdog) -> None:
+        self.program = program
+        self._mark = mark
+        self._watchdog = watchdog
+        self._offspring = Offspring(mark, program.pid, watchdog.leads(mark, program.pid))
+        self._ending: asyncio.Task[None] | None = None
+        self._hurried = asyncio.Event()
+
+    @classmethod
+    async def start(
+        cls,
+        argv: Sequence[str],
+        cwd: str | Path,
+        environ: Mapping[str, str],
+        watchdog: Watchdog,
+        *,
+        stdin: int = asyncio.subprocess.DEVNULL,
+        stdout: int = asyncio.subprocess.PIPE,
+        stderr: int = asyncio.subprocess.PIPE,
+    ) -> ProcessGroup:
+        """Start it under a mark that its children inherit. Raises OSError."""
+        mark = watchdog.expect()
+        try:
+            program = await Program.start(
+                argv, cwd, {**environ, MARK: mark}, stdin=stdin, stdout=stdout, stderr=stderr
             )
         except BaseException:
-            os.close(reading)
             watchdog.forget(mark)
             raise
-        finally:
-            os.close(writing)
-        return cls(process, mark, watchdog.leads(mark, process.pid), watchdog), reading
+        # No await from here on: a cancellation in between would leave the program behind.
+        return cls(program, mark, watchdog)
 
     def release(self) -> None:
         """It has ended, or what is left of it may outlive the app."""
         self._watchdog.forget(self._mark)
 
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs; negative: the signal that ended it."""
-        return self._process.returncode
-
-    async def wait(self) -> int:
-        """The exit code of the program itself; what it started may still run."""
-        return await self._process.wait()
-
-    def left(self) -> int:
-        """How many of its processes run. Looks through the process table: not for the loop."""
-        return len(self._members())
+    async def left(self) -> int:
+        """How many of its processes run."""
+        return len(await asyncio.to_thread(self._members))
 
     async def end(self, grace: float = GRACE) -> None:
         """Ask everything to end, and kill what is left after ``grace`` seconds.
 
-        Cancelled: what is left is killed at once.
+        Done once, whoever asks and how often. Cancelled, it kills at once what is left; the
+        cancellation is raised when nothing runs any more.
         """
-        async with self._ended:
-            try:
-                self._signal(await asyncio.to_thread(self._members), signal.SIGTERM)
-                until = time.monotonic() + grace
-                # Nothing tells of the end of processes that are not our own children.
-                while time.monotonic() < until and await asyncio.to_thread(self._members):  # noqa: ASYNC110
-                    await asyncio.sleep(LOOK)
-            finally:
-                self.kill()
-            await self._process.wait()
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(grace))
+        await settled(self._ending, self._hurried.set)
 
-    def kill(self) -> None:
-        """Kill everything now; returns when nothing is found any more, or after a moment."""
-        kill_all(self._members, self._signal)
+    async def _end(self, grace: float) -> None:
+        """The process table is read, and slept over, in a thread: that may take long."""
+        await asyncio.to_thread(lambda: self._signal(self._members(), signal.SIGTERM))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                # Nothing tells of the end of processes that are not our own children.
+                while await asyncio.to_thread(self._members):
+                    if self._hurried.is_set():
+                        break
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._hurried.wait(), LOOK)
+        await asyncio.to_thread(kill_all, self._members, self._signal)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.program.wait(), _REAPED)
 
     def _signal(self, members: frozenset[int], number: signal.Signals) -> None:
-        if self._process.returncode is None:
-            # Nobody else has the number while the leader was not waited for.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, number)
+        if self.program.exit_code is None:
+            self.program.signal(number)  # nobody else has the number while it was not waited for
         send(members, number)
 
     def _members(self) -> frozenset[int]:
-        return self._offspring.running(lambda _: self._process.returncode is None)
+        return self._offspring.running(lambda _: self.program.exit_code is None)

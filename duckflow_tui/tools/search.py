@@ -23,6 +23,7 @@ from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.commands import find_program, running
 from duckflow_tui.tools.listing import HEAVY, name_filter, quoted, walk
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.process_group import Program
 
 TIME_LIMIT: Final = 20.0  # seconds; R18
 MAX_MATCHES: Final = 200
@@ -145,11 +146,9 @@ async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in (*SECRET_GLOBS, *sorted(SECRET_DIRS))]
     async with running([*argv, "--", args.pattern, search.target], search.workspace.root) as rg:
-        assert rg.stdout is not None
-        assert rg.stderr is not None
-        async for row in _rows(rg.stdout):
+        async for row in _rows(rg):
             yield row
-        words = (await rg.stderr.read(65_536)).decode("utf-8", "replace")
+        words = (await rg.read(rg.stderr)).decode("utf-8", "replace")
         if words and await rg.wait() == 2:
             raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
 
@@ -177,14 +176,12 @@ async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str], None]:
     argv = [sys.executable, "-I", "-S", str(_WORKER)]
     async with running(argv, cwd, with_input=True) as worker:
         assert worker.stdin is not None
-        assert worker.stdout is not None
-        assert worker.stderr is not None
         feeding = asyncio.create_task(_feed(worker.stdin, order + names_in))
         try:
-            async for path, line in _rows(worker.stdout):
+            async for path, line in _rows(worker):
                 yield (f"/{path}" if outside else path), line
             if await worker.wait() == 2:
-                words = (await worker.stderr.read(65_536)).decode("utf-8", "replace")
+                words = (await worker.read(worker.stderr)).decode("utf-8", "replace")
                 raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
         finally:
             feeding.cancel()
@@ -199,11 +196,11 @@ async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
         pipe.close()
 
 
-async def _rows(pipe: asyncio.StreamReader) -> AsyncGenerator[tuple[str, str], None]:
+async def _rows(program: Program) -> AsyncGenerator[tuple[str, str], None]:
     """``path NUL number:text LF`` as pairs of the path and ``number: text``."""
     tail = b""
     begun = b""  # of a path that holds a line break
-    while chunk := await pipe.read(65_536):
+    while chunk := await program.read(program.stdout):
         *lines, tail = (tail + chunk).split(b"\n")
         for line in lines:
             path, nul, rest = (begun + line).partition(b"\0")

@@ -162,10 +162,7 @@ class Shell:
 
     async def close(self) -> None:
         """End every command and all they started; cancelled: they are killed at once."""
-        try:
-            await self._background.close()
-        finally:
-            await self._runner.close()
+        await asyncio.gather(self._background.close(), self._runner.close())
 
     async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
         place = places[0]
@@ -216,22 +213,9 @@ class Shell:
     ) -> Output:
         running = await self._runner.start(args.command, place, context.output)
         started.append(running)
-        late = False
-        try:
-            try:
-                async with asyncio.timeout(seconds):
-                    await running.until_it_ends()
-            except TimeoutError:
-                late = True
-                await running.end()
-            else:
-                await running.end_rest()
-        except asyncio.CancelledError:
-            await running.end()
-            await self._runner.finish(running)
-            raise
-        output = await self._runner.finish(running)
-        if late:
+        in_time = await running.done(seconds)
+        if not in_time:
+            output = running.output()
             raise ToolFault(
                 f"It was ended after {seconds:g} s, with all it started. Give a longer timeout_s, "
                 f"or background: true for a command that stays. Its output until then:\n"
@@ -247,13 +231,7 @@ class Shell:
         async def run() -> Output:
             running = await self._runner.start(args.command, place, context.output, own=True)
             started.append(running)
-            try:
-                await running.until_it_ends()
-            except asyncio.CancelledError:
-                await running.end()
-                await self._runner.finish(running)
-                raise
-            await self._runner.finish(running)
+            await running.done()
             return _told(started, head=f"$ {args.command}\n")
 
         return Work(run, {}, lambda: _told(started, "stopped", head=f"$ {args.command}\n"))
@@ -282,7 +260,7 @@ class Shell:
             )
         first = running.last_lines(_DEFAULT_LINES) or "(no output yet)"
         return Output(
-            f"process_id {process_id}: runs in the background (pid {running.group.pid}). "
+            f"process_id {process_id}: runs in the background (pid {running.group.program.pid}). "
             f"shell.output reads it, shell.end ends it. Its first output:\n{first}",
             process_id,
         )

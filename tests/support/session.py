@@ -107,6 +107,7 @@ class Session:
     spawn: TaskSpawn
     ending: Ending
     records: list[Record] = field(default_factory=list[Record])
+    _ends: list[TurnFinished] = field(default_factory=list[TurnFinished])
 
     @property
     def store(self) -> Store:
@@ -119,6 +120,12 @@ class Session:
     @property
     def session_id(self) -> str:
         return self.state.session.session_id
+
+    def keep(self, _: AgentState, record: Record) -> None:
+        """Take in what was recorded."""
+        self.records.append(record)
+        if isinstance(record.event, TurnFinished):
+            self._ends.append(record.event)
 
     def cut(self) -> None:
         """From here on nothing is recorded: to the journal this is the end of the process."""
@@ -164,12 +171,12 @@ class Session:
 
     async def ended(self, number: int = 1) -> TurnFinished:
         """The end of the n-th turn."""
-        await self.until(lambda _: len(self.events(TurnFinished)) >= number)
-        return self.events(TurnFinished)[number - 1]
+        await self.until(lambda _: len(self._ends) >= number)
+        return self._ends[number - 1]
 
     async def turn(self, text: str) -> TurnFinished:
         """Send a message and wait until its turn has ended."""
-        number = len(self.events(TurnFinished)) + 1
+        number = len(self._ends) + 1
         await self.engine.send(text)
         return await self.ended(number)
 
@@ -249,7 +256,7 @@ async def session(
         ending = Ending()
         async with open_session(choice, spawn, ending) as engine:
             made = Session(engine, server, workspace, spawn, ending)
-            engine.store.watch(lambda state, record: made.records.append(record))
+            engine.store.watch(made.keep)
             spawn(engine.chat_loop(), "chat")
             try:
                 yield made

@@ -44,7 +44,7 @@ class ShellBench(Bench):
             limits,
             environ=os.environ if environ is None else environ,
         )
-        self.background = BackgroundCommands(self.store, self.ids, self.runner)
+        self.background = BackgroundCommands(self.store, self.ids)
         named = NamedCommands(NamedRules.of(allowed), self.workspace)
         self.shell = Shell(
             self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox
