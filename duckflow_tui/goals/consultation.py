@@ -118,7 +118,7 @@ class Consultation:
             old, new = map(str, grown)
             self._parts.notices.say("pace.grown", step_id=self._step_id, old=old, new=new)
         due = self._keeper.due()
-        return None if due is None else self._keeper.asking(*due, self._log())
+        return None if due is None else self._keeper.asking(due, self._log())
 
     async def _answer(self, situation: Situation) -> CardAnswer:
         """The user's answer; one that needs words and has none asks again (S0-43)."""

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.goals import pace_log, patterns, profiles, vitals
-from duckflow_tui.goals.progress import LoopSigns, ProgressWatch, same_action, target
-from duckflow_tui.goals.situations import situation
+from duckflow_tui.goals import profiles, situations, vitals
+from duckflow_tui.goals.pacemaker import note
+from duckflow_tui.goals.progress import ProgressWatch, same_action, subject
 from duckflow_tui.goals.vitals import ProgressKind, VitalCause
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 _MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving
 
 _SAID: Final = 300  # characters of the model's own words on what it does
-
-
-Due = tuple[Pattern, Reason]
 
 
 class PaceKeeper:
@@ -80,7 +77,7 @@ class PaceKeeper:
         self._stuck: Reason | None = None
         self._since_asked: int | None = None
         self._stamina_asked = False
-        self._said = ""
+        self.said = ""  # what the model said it does, at its newest decision
         self._consulted: list[Pattern] = []
 
     @property
@@ -106,11 +103,6 @@ class PaceKeeper:
     def ask_another(self, role: Role) -> None:
         """The user wants another model to go on, for the rest of the attempt."""
         self._other = role
-
-    @property
-    def said(self) -> str:
-        """What the model said it does, at its newest decision."""
-        return self._said
 
     # --- the course of a turn ----------------------------------------------------------------
 
@@ -155,15 +147,19 @@ class PaceKeeper:
         if self._first and not self._step_id:
             self._take_profile(decision.task_profile)
         self._first = False
-        self._said = decision.rationale
+        self.said = decision.rationale
         state, now = self._store.state, self._store.clock.now()
-        refs = self._decision_refs()
+        refs: tuple[str, ...] = ()
+        for m in reversed(state.messages):
+            if isinstance(m, AssistantMessage) and not m.aside and m.step_id == self._step_id:
+                refs = (m.message_id,)
+                break
         judged = vitals.mood(
             state.vitals.mood, decision.confidence, tuple(self.outcomes), at=now, refs=refs
         )
-        self._judged = dict(judged.inputs)
+        self._judged = judged.inputs
         self._move(judged)
-        low = state.vitals.mood < patterns.LOW_MOOD
+        low = state.vitals.mood < situations.LOW_MOOD
         self._low_moods = self._low_moods + 1 if low else 0
         for check, judgement in (
             ("goal_consistency", decision.goal_consistency),
@@ -171,21 +167,34 @@ class PaceKeeper:
         ):
             if judgement.ok is False:
                 params = {"check": check, "reason": one_line(judgement.reason, _SAID)}
-                self._shift(vitals.CHECK_NO, VitalCause.CHECK_NO, params, refs)
+                self._shift(VitalCause.CHECK_NO, params, refs)
         for _ in range(repaired):
-            self._shift(vitals.REPAIRED, VitalCause.REPAIRED, {"times": str(repaired)}, refs)
+            self._shift(VitalCause.REPAIRED, {"times": str(repaired)}, refs)
 
     def acted(
         self, ran: Sequence[OperationMessage], stuck: tuple[OperationMessage, int] | None = None
     ) -> None:
-        """The loop ended; ``ran`` are its calls, ``stuck`` one that failed again and again."""
-        signs = self._watch.loop(ran, steps_done=self._steps_done())
+        """The loop ended; ``ran`` are its calls, ``stuck`` one that failed again and again.
+
+        The focus moves once for each kind of progress, or once for all repeats of a loop without
+        any.
+        """
+        steps = [step for plan in self._store.state.plans for step in plan.steps]
+        done = sum(step.status is WorkStatus.COMPLETED for step in steps)
+        signs = self._watch.loop(ran, steps_done=done)
         self.outcomes.extend(signs.outcomes)
         self._stuck = signs.stuck
         if stuck is not None:
             message, times = stuck
-            self._stuck = same_action(message.operation, target(message), times)
-        self._follow(signs)
+            self._stuck = same_action(message.operation, subject(message), times)
+        moved: dict[ProgressKind, tuple[str, list[str]]] = {}
+        for progress in signs.progress:
+            moved.setdefault(progress.kind, (progress.what, []))[1].extend(progress.refs)
+        for kind, (what, refs) in moved.items():
+            self._shift(VitalCause.PROGRESS, {"kind": kind.value, "what": what}, tuple(refs))
+        if (again := signs.repeat) is not None:
+            params = {"operation": again.operation, "what": again.what, "times": str(again.times)}
+            self._shift(VitalCause.REPEAT, params, again.refs)
         self._tire(VitalCause.LOOP, refs=signs.refs)
         self._focus.append(self._store.state.vitals.focus)
         self._lowered.append(frozenset(self._lowering))
@@ -202,7 +211,7 @@ class PaceKeeper:
                 self.outcomes.append(True)
                 self._watch.forgive()
                 params = {"kind": ProgressKind.REQUIREMENT.value, "what": item.requirement}
-                self._shift(vitals.PROGRESS, VitalCause.PROGRESS, params, (review.review_id,))
+                self._shift(VitalCause.PROGRESS, params, (review.review_id,))
             elif old.state is RequirementState.MET:
                 self.outcomes.append(False)
 
@@ -237,11 +246,11 @@ class PaceKeeper:
         pace, old = self._store.state.pace, self.limit
         assert pace is not None  # set when the turn began
         first = old - pace.limit.extended
-        by = patterns.grows(self._signals(), first, self._spent)
+        by = situations.grows(self._signals(), first, self._spent)
         if not by:
             return None
         self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
-        pace_log.grown(old, self.limit)
+        note(f"limit grown: {old} -> {self.limit}")
         self._tire(VitalCause.GROWN, params={"by": str(by)})
         return old, self.limit
 
@@ -256,29 +265,25 @@ class PaceKeeper:
 
     def ended(self, result: str) -> None:
         """The work is over, with this outcome."""
-        pace_log.ended(self._loop, self.limit, self._consulted, result)
+        patterns = ", ".join(pattern.value for pattern in self._consulted)
+        note(f"used {self._loop}/{self.limit}")
+        note(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
+        note(f"result: {result}")
 
     # --- consulting --------------------------------------------------------------------------
 
-    def due(self) -> Due | None:
+    def due(self) -> tuple[Pattern, Reason] | None:
         """The consultation that is due before a further loop."""
-        return patterns.due(self._signals())
+        return situations.due(self._signals())
 
-    def asking(self, pattern: Pattern, cause: Reason, log: Sequence[OperationMessage]) -> Situation:
+    def asking(self, due: tuple[Pattern, Reason], log: Sequence[OperationMessage]) -> Situation:
         """The user is asked now; returns what they are shown."""
-        signals = self._signals()
-        pace_log.detected(self._loop, pattern, cause)
-        shown = situation(
-            log,
-            self._store.state,
-            self._reads,
-            pattern=pattern,
-            cause=cause,
-            loop=self._loop,
-            limit=self.limit,
-            hypothesis=patterns.hypothesis(cause, signals),
-            said=one_line(self._said, _SAID),
-        )
+        pattern, cause = due
+        note(f"loop {self._loop}: detected {cause.code}")
+        note(f"intervention: {pattern.value} -> consult")
+        said = one_line(self.said, _SAID)
+        signals, state = self._signals(), self._store.state
+        shown = situations.situation(due, signals, log, state, self._reads, said)
         self.asked(shown)
         return shown
 
@@ -286,13 +291,13 @@ class PaceKeeper:
         """The user is shown this; the cool-down begins."""
         self._consulted.append(situation.pattern)
         self._since_asked = 0
-        self._stamina_asked = self._store.state.vitals.stamina < patterns.LOW_STAMINA
+        self._stamina_asked = self._store.state.vitals.stamina < situations.LOW_STAMINA
 
-    def _signals(self) -> patterns.Signals:
+    def _signals(self) -> situations.Signals:
         state = self._store.state
-        if state.vitals.stamina >= patterns.LOW_STAMINA:
+        if state.vitals.stamina >= situations.LOW_STAMINA:
             self._stamina_asked = False
-        return patterns.Signals(
+        return situations.Signals(
             loop=self._loop,
             limit=self.limit,
             mood=state.vitals.mood,
@@ -339,25 +344,9 @@ class PaceKeeper:
 
     # --- the vitals --------------------------------------------------------------------------
 
-    def _follow(self, signs: LoopSigns) -> None:
-        """One move for each kind of progress, or one for all repeats of a loop without any."""
-        for kind in dict.fromkeys(progress.kind for progress in signs.progress):
-            same = [progress for progress in signs.progress if progress.kind is kind]
-            refs = tuple(ref for progress in same for ref in progress.refs)
-            params = {"kind": kind.value, "what": same[0].what}
-            self._shift(vitals.PROGRESS, VitalCause.PROGRESS, params, refs)
-        repeat = signs.repeat
-        if repeat is not None:
-            params = {
-                "operation": repeat.operation,
-                "what": repeat.what,
-                "times": str(repeat.times),
-            }
-            self._shift(vitals.REPEAT, VitalCause.REPEAT, params, repeat.refs)
-
-    def _shift(
-        self, by: float, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]
-    ) -> None:
+    def _shift(self, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]) -> None:
+        """Move the focus by what this signal is worth."""
+        by = vitals.FOCUS_BY[cause]
         if by < 0:
             self._lowering.add(cause)
         old, now = self._store.state.vitals.focus, self._store.clock.now()
@@ -370,6 +359,7 @@ class PaceKeeper:
         params: dict[str, str] | None = None,
         refs: tuple[str, ...] = (),
     ) -> None:
+        """Compute the stamina anew."""
         state = self._store.state
         self._move(
             vitals.stamina(
@@ -388,29 +378,14 @@ class PaceKeeper:
     def _move(self, change: VitalChange) -> None:
         if change.new != change.old:
             self._store.dispatch(VitalsChanged(change=change))
-            pace_log.moved(change)
-
-    # --- looking -----------------------------------------------------------------------------
+            note(f"{change.vital} {change.old:.2f}->{change.new:.2f} ({change.cause})")
 
     def _reads(self, operation: str) -> bool:
-        spec = next((spec for spec in self._specs() if spec.name == operation), None)
-        return spec is not None and spec.effect is Effect.READ
-
-    def _steps_done(self) -> int:
-        plans = self._store.state.plans
-        return sum(s.status is WorkStatus.COMPLETED for plan in plans for s in plan.steps)
-
-    def _decision_refs(self) -> tuple[str, ...]:
-        replies = (m for m in reversed(self._store.state.messages))
-        found = next(
-            (
-                m.message_id
-                for m in replies
-                if isinstance(m, AssistantMessage) and not m.aside and m.step_id == self._step_id
-            ),
-            "",
-        )
-        return (found,) if found else ()
+        """Whether the operation of this name only reads."""
+        for spec in self._specs():
+            if spec.name == operation:
+                return spec.effect is Effect.READ
+        return False
 
 
 class PaceKeys:

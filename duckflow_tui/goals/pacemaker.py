@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals import pace_log
-from duckflow_tui.goals.vitals import (
-    HIGH_ABOVE,
-    FallbackCause,
-    ReasonCode,
-    complexity_code,
-)
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.operations import Outcome
@@ -30,7 +24,6 @@ FINAL_FALLBACK: Final = 15  # S0-28
 
 UNKNOWN_BASE: Final = 8  # S0-22
 
-
 #: Loops that a request of each kind usually needs (S0-13…21).
 BASES: Final[Mapping[TaskProfile, int]] = {
     TaskProfile.SIMPLE_QUESTION: 5,
@@ -44,7 +37,6 @@ BASES: Final[Mapping[TaskProfile, int]] = {
     TaskProfile.RESEARCH: 16,
 }
 
-
 LOW_SCORE: Final = 0.4  # S0-9, both strict
 
 GOOD_SCORE: Final = 0.8
@@ -55,105 +47,59 @@ GOOD_FACTOR: Final = 1.2
 
 COMPLEXITY_WEIGHT: Final = 0.4  # S0-10
 
-_DIGITS: Final = 6  # sums of tenths miss their value by less than this
-
-
 #: Kinds of request that are hard whatever the context.
 HARD: Final = (TaskProfile.COMPLEX_REASONING, TaskProfile.DEBUGGING)
 
+MANY_FILES: Final = 8  # from here on the factor is 1.0 (S0-23)
+
+MANY_TURNS: Final = 15  # S0-24
+
+ERROR_WEIGHT: Final = 3  # a third of the calls going wrong is the most (S0-25)
+
+UNMEASURED: Final = 0.3  # S0-26
+
+LOW_VITAL: Final = 0.5  # S0-32
+
+GOOD_VITAL: Final = 0.8
+
+LOW_COMPLEXITY: Final = 0.3  # below it complexity is low (S0-33)
+
+HIGH_COMPLEXITY: Final = 0.7  # above it complexity, or one of its factors, is high
+
+LOGGER: Final = "duckflow.pacemaker"
+
+_DIGITS: Final = 6  # sums of tenths miss their value by less than this
 
 _FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
+_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)
+
+_log = logging.getLogger(LOGGER)
 
 ChosenBy = Literal["model", "rules", "user"]
 
 
-class PaceConfig(Protocol):
-    """The settings of the pacemaker; loops are counts."""
-
-    @property
-    def min(self) -> int:
-        """Fewest loops."""
-        ...
-
-    @property
-    def max(self) -> int:
-        """Most loops; where it lies below ``min``, it wins."""
-        ...
-
-    @property
-    def fallback(self) -> int:
-        """Loops when the limit cannot be computed."""
-        ...
-
-    @property
-    def base(self) -> Mapping[TaskProfile, int]:
-        """Loops by kind of request; a kind that is not there counts as unknown."""
-        ...
-
-    @property
-    def hard_from(self) -> float | None:
-        """Complexity, 0.0 to 1.0, from which on a request is hard; None: none ever is."""
-        ...
+def note(line: str, level: int = logging.INFO) -> None:
+    """A line of the developer's log of the pacemaker, with the prefix of all of them (S0-45)."""
+    _log.log(level, "[DUCK_PACEMAKER] %s", line)
 
 
 @dataclass(frozen=True, slots=True)
 class PaceSettings:
-    """``PaceConfig`` as plain values."""
+    """The settings of the pacemaker; loops are counts."""
 
     min: int = MIN_LIMIT
-    max: int = MAX_LIMIT
-    fallback: int = FINAL_FALLBACK
+    max: int = MAX_LIMIT  # where it lies below ``min``, it wins
+    fallback: int = FINAL_FALLBACK  # when the limit cannot be computed
     base: Mapping[TaskProfile, int] = field(default_factory=lambda: dict(BASES))
-    hard_from: float | None = None
-
-
-def vitals_score(vitals: Vitals) -> float:
-    """0.4 mood + 0.4 focus + 0.2 stamina, rounded to what floats can tell (S0-8)."""
-    score = 0.4 * vitals.mood + 0.4 * vitals.focus + 0.2 * vitals.stamina
-    return round(score, _DIGITS)
-
-
-def vitals_factor(score: float) -> float:
-    """0.7 below 0.4, 1.2 above 0.8, else 1.0 (S0-9)."""
-    if score < LOW_SCORE:
-        return LOW_FACTOR
-    return GOOD_FACTOR if score > GOOD_SCORE else 1.0
-
-
-def complexity_factor(value: float) -> float:
-    """1.0 to 1.4 (S0-10)."""
-    return 1.0 + COMPLEXITY_WEIGHT * value
+    hard_from: float | None = None  # complexity from which on a request is hard; None: never
 
 
 class Pacemaker:
     """Computes limits; holds nothing but its settings."""
 
-    def __init__(self, settings: PaceConfig | None = None) -> None:
-        self._settings: PaceConfig = settings or PaceSettings()
-
-    def limit(
-        self,
-        profile: TaskProfile | None,
-        chosen_by: ChosenBy,
-        vitals: Vitals,
-        complexity: Complexity,
-    ) -> LoopLimit:
-        """The limit and its reasons (S0-29). What cannot be computed becomes a fallback that
-        says it is one (S0-27, S0-28, S0-30).
-        """
-        try:
-            return self._computed(profile, chosen_by, vitals, complexity)
-        except _FAULTS as fault:
-            pace_log.warn(f"the limit could not be computed: {fault!r}")
-            return self._fallback(profile, chosen_by)
-
-    def is_hard(self, limit: LoopLimit) -> bool:
-        """Whether the request that the limit was set for deserves the strong model (S1-43)."""
-        least, found = self._settings.hard_from, limit.complexity
-        if least is None:
-            return False
-        return limit.profile in HARD or (found is not None and found.value >= least)
+    def __init__(self, settings: PaceSettings | None = None) -> None:
+        self._settings = settings or PaceSettings()
 
     def start_session(
         self,
@@ -168,20 +114,64 @@ class Pacemaker:
 
         ``fresh`` begins new books; what was added to the limit ``before`` is kept.
         """
-        state = store.state
+        vitals = store.state.vitals
         try:
-            context = of_state(state)
+            context = of_state(store.state)
         except _FAULTS as fault:
-            pace_log.warn(f"the context could not be analysed: {fault!r}")
+            note(f"the context could not be analysed: {fault!r}", logging.WARNING)
             context = analyse(None, None, None, None)
-        limit = self.limit(profile, chosen_by, state.vitals, context)
+        limit = self.limit(profile, chosen_by, vitals, context)
         if before is not None and before.extended:
             added = {"extended": before.extended, "grown": before.grown}
             most = limit.max_loops + before.extended
             limit = limit.model_copy(update={"max_loops": most, **added})
         store.dispatch(LimitSet(limit=limit, fresh=fresh))
-        pace_log.started(limit, state.vitals)
+        said = " (fallback)" if limit.fallback else ""
+        name = limit.profile.value if limit.profile else "unknown"
+        note(f"limit set: profile={name} limit={limit.max_loops}{said}")
+        now = f"mood={vitals.mood:.2f} focus={vitals.focus:.2f} stamina={vitals.stamina:.2f}"
+        note(f"vitals: {now}")
+        if limit.complexity is not None:
+            value = limit.complexity.value
+            note(f"complexity: {value:.2f} ({complexity_word(value)})")
         return limit
+
+    def limit(
+        self,
+        profile: TaskProfile | None,
+        chosen_by: ChosenBy,
+        vitals: Vitals,
+        complexity: Complexity,
+    ) -> LoopLimit:
+        """The limit and its reasons (S0-29). What cannot be computed becomes a fallback that
+        says it is one (S0-27, S0-28, S0-30).
+        """
+        try:
+            return self._computed(profile, chosen_by, vitals, complexity)
+        except _FAULTS as fault:
+            note(f"the limit could not be computed: {fault!r}", logging.WARNING)
+        cause = "calculation"
+        try:
+            loops = int(self._settings.fallback)
+        except _FAULTS as fault:
+            note(f"the settings could not be read: {fault!r}", logging.WARNING)
+            loops = 0
+        if loops < 1:
+            cause, loops = "settings", FINAL_FALLBACK
+        return LoopLimit(
+            max_loops=loops,
+            profile=profile,
+            chosen_by=chosen_by,
+            fallback=True,
+            reasoning=(Reason(code="fallback", params={"cause": cause, "limit": str(loops)}),),
+        )
+
+    def is_hard(self, limit: LoopLimit) -> bool:
+        """Whether the request that the limit was set for deserves the strong model (S1-43)."""
+        least, found = self._settings.hard_from, limit.complexity
+        if least is None:
+            return False
+        return limit.profile in HARD or (found is not None and found.value >= least)
 
     def _computed(
         self,
@@ -213,35 +203,42 @@ class Pacemaker:
         )
         return limit.model_copy(update={"reasoning": reasons(limit, int(product))})
 
-    def _fallback(self, profile: TaskProfile | None, chosen_by: ChosenBy) -> LoopLimit:
-        cause = FallbackCause.CALCULATION
-        try:
-            loops = int(self._settings.fallback)
-        except _FAULTS as fault:
-            pace_log.warn(f"the settings could not be read: {fault!r}")
-            loops = 0
-        if loops < 1:
-            cause, loops = FallbackCause.SETTINGS, FINAL_FALLBACK
-        params = {"cause": cause.value, "limit": str(loops)}
-        return LoopLimit(
-            max_loops=loops,
-            profile=profile,
-            chosen_by=chosen_by,
-            fallback=True,
-            reasoning=(Reason(code=ReasonCode.FALLBACK.value, params=params),),
-        )
+
+def vitals_score(vitals: Vitals) -> float:
+    """0.4 mood + 0.4 focus + 0.2 stamina, rounded to what floats can tell (S0-8)."""
+    score = 0.4 * vitals.mood + 0.4 * vitals.focus + 0.2 * vitals.stamina
+    return round(score, _DIGITS)
 
 
-MANY_FILES: Final = 8  # from here on the factor is 1.0 (S0-23)
-
-MANY_TURNS: Final = 15  # S0-24
-
-ERROR_WEIGHT: Final = 3  # a third of the calls going wrong is the most (S0-25)
-
-UNMEASURED: Final = 0.3  # S0-26
+def vitals_factor(score: float) -> float:
+    """0.7 below 0.4, 1.2 above 0.8, else 1.0 (S0-9)."""
+    if score < LOW_SCORE:
+        return LOW_FACTOR
+    return GOOD_FACTOR if score > GOOD_SCORE else 1.0
 
 
-_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)
+def complexity_factor(value: float) -> float:
+    """1.0 to 1.4 (S0-10)."""
+    return 1.0 + COMPLEXITY_WEIGHT * value
+
+
+def complexity_word(value: float) -> Literal["low", "medium", "high"]:
+    """Low below 0.3, high above 0.7, else medium (S0-33)."""
+    if value < LOW_COMPLEXITY:
+        return "low"
+    return "high" if value > HIGH_COMPLEXITY else "medium"
+
+
+def of_state(state: AgentState) -> Complexity:
+    """The complexity of a session: files read, turns before this one, the model's calls so far."""
+    ran = errors = 0
+    for message in state.messages:
+        if isinstance(message, OperationMessage) and message.result.outcome in _RAN:
+            if message.by_user or message.for_requirement:
+                continue
+            ran += 1
+            errors += message.result.outcome is not Outcome.OK
+    return analyse(len(state.files_read), len(state.turns), errors, ran)
 
 
 def analyse(
@@ -266,78 +263,43 @@ def analyse(
     )
 
 
-def of_state(state: AgentState) -> Complexity:
-    """The same of a session: files read, turns before this one, the model's calls so far."""
-    ran = [
-        message.result.outcome
-        for message in state.messages
-        if isinstance(message, OperationMessage)
-        and not (message.by_user or message.for_requirement)
-        and message.result.outcome in _RAN
-    ]
-    errors = sum(outcome is not Outcome.OK for outcome in ran)
-    return analyse(len(state.files_read), len(state.turns), errors, len(ran))
-
-
-LOW_VITAL: Final = 0.5  # S0-32
-
-GOOD_VITAL: Final = 0.8
-
-
 def reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
-    """The reasons behind a limit whose product came to ``computed`` before the range."""
-    return tuple(_reasons(limit, computed))
+    """The reasons behind a limit whose product came to ``computed`` before the range; codes are
+    keys below ``pace.reason``.
+    """
+    found: list[Reason] = []
 
+    def add(code: str, **params: str) -> None:
+        found.append(Reason(code=code, params=params))
 
-def percent(factor: float) -> str:
-    """What a factor changes, rounded, with its sign (S0-34)."""
-    return f"{round((factor - 1) * 100):+d}"
-
-
-def _reasons(limit: LoopLimit, computed: int) -> Iterator[Reason]:
     profile = limit.profile.value if limit.profile else "unknown"
-    yield _of(ReasonCode.PROFILE, profile=profile, base=str(limit.base_loops), by=limit.chosen_by)
-    yield from _vitals(limit)
-    if limit.complexity is not None:
-        yield from _context(limit.complexity)
-    adjusted = False
-    for code, factor in (
-        (ReasonCode.ADJUSTED_VITALS, limit.vitals_factor),
-        (ReasonCode.ADJUSTED_COMPLEXITY, limit.complexity_factor),
-    ):
-        if round((factor - 1) * 100):
-            adjusted = True
-            yield _of(code, percent=percent(factor))
-    if not adjusted:
-        yield _of(ReasonCode.NO_ADJUSTMENT)
-    if computed != limit.max_loops:
-        yield _of(ReasonCode.CLAMPED, computed=str(computed), limit=str(limit.max_loops))
-
-
-def _vitals(limit: LoopLimit) -> Iterator[Reason]:
-    said = False
-    for name, value in (("mood", limit.mood), ("focus", limit.focus), ("stamina", limit.stamina)):
+    add("profile", profile=profile, base=str(limit.base_loops), by=limit.chosen_by)
+    vitals = {"mood": limit.mood, "focus": limit.focus, "stamina": limit.stamina}
+    for name, value in vitals.items():
         if value < LOW_VITAL or value > GOOD_VITAL:
-            said = True
-            low = value < LOW_VITAL
-            yield _of(ReasonCode.VITALS_LOW if low else ReasonCode.VITALS_GOOD, vital=name)
-    if not said:
-        yield _of(ReasonCode.VITALS_STANDARD)
-
-
-def _context(complexity: Complexity) -> Iterator[Reason]:
-    code = complexity_code(complexity.value)
-    yield _of(code)
-    if code is not ReasonCode.COMPLEXITY_HIGH:
-        return
-    for why, factor in (
-        (ReasonCode.MANY_FILES, complexity.files),
-        (ReasonCode.LONG_HISTORY, complexity.history),
-        (ReasonCode.MANY_ERRORS, complexity.errors),
-    ):
-        if factor is not None and factor > HIGH_ABOVE:
-            yield _of(why)
-
-
-def _of(code: ReasonCode, **params: str) -> Reason:
-    return Reason(code=code.value, params=params)
+            add("vitals_low" if value < LOW_VITAL else "vitals_good", vital=name)
+    if len(found) == 1:
+        add("vitals_standard")
+    if (context := limit.complexity) is not None:
+        word = complexity_word(context.value)
+        add(f"complexity_{word}")
+        factors = {
+            "many_files": context.files,
+            "long_history": context.history,
+            "many_errors": context.errors,
+        }
+        for code, factor in factors.items():
+            if word == "high" and factor is not None and factor > HIGH_COMPLEXITY:
+                add(code)
+    changes = {
+        "adjusted_vitals": round((limit.vitals_factor - 1) * 100),
+        "adjusted_complexity": round((limit.complexity_factor - 1) * 100),
+    }
+    for code, percent in changes.items():
+        if percent:
+            add(code, percent=f"{percent:+d}")  # S0-34
+    if not any(changes.values()):
+        add("no_adjustment")
+    if computed != limit.max_loops:
+        add("clamped", computed=str(computed), limit=str(limit.max_loops))
+    return tuple(found)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from duckflow_tui.goals.vitals import ConsultCause, ProgressKind
+from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, reason
 from duckflow_tui.state.base import canonical_json, digest, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
@@ -24,10 +24,10 @@ STUCK_AT: Final = 4  # times of the same action or result without progress
 
 RETURNS: Final = 3  # changes in a row back to earlier content: caught at the fourth turn
 
+RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)  # outcomes that tell of the work
 
-_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)
-
-_TARGETS: Final = (
+#: Arguments that name what a call is about, the most telling first.
+_SUBJECTS: Final = (
     "path",
     "source",
     "command",
@@ -39,7 +39,11 @@ _TARGETS: Final = (
     "goal",
 )
 
-_TARGET: Final = 80  # characters of what a call was about
+_SUBJECT: Final = 80  # characters of what a call was about
+
+_PATHS: Final = ("path", "source", "target")
+
+_SLASHES: Final = re.compile(r"/{2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +76,23 @@ class LoopSigns:
     refs: tuple[str, ...] = ()
 
 
+Keyed = tuple[OperationMessage, str]  # a call with its key
+
+
 @dataclass(slots=True)
 class _Loop:
     """Gathered over one loop."""
 
+    ran: list[Keyed] = field(default_factory=list[Keyed])
     progress: list[Progress] = field(default_factory=list[Progress])
-    repeats: list[OperationMessage] = field(default_factory=list[OperationMessage])
+    repeats: list[Keyed] = field(default_factory=list[Keyed])
     outcomes: list[bool] = field(default_factory=list[bool])
-    ran: list[OperationMessage] = field(default_factory=list[OperationMessage])
-    returned: set[str] = field(default_factory=set[str])
+    returned: set[str] = field(default_factory=set[str])  # paths back at an earlier content
+    moved: bool = False  # whether there was progress other than something new that was read
 
-    @property
-    def moved(self) -> bool:
-        """Whether there was progress other than something new that was read."""
-        return any(step.kind is not ProgressKind.READ for step in self.progress)
+    def add(self, kind: ProgressKind, what: str, refs: tuple[str, ...]) -> None:
+        self.progress.append(Progress(kind, what, refs))
+        self.moved = self.moved or kind is not ProgressKind.READ
 
 
 class ProgressWatch:
@@ -110,23 +117,23 @@ class ProgressWatch:
 
     def loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
         """What the loop that ran these calls showed. ``steps_done``: of the plan, by now."""
-        loop = _Loop()
+        loop, refs = _Loop(), list[str]()
         for message in messages:
-            if message.result.outcome not in _RAN:
-                continue
-            loop.ran.append(message)
-            self._judge(message, loop)
+            if message.result.outcome in RAN:
+                key = call_key(message)
+                loop.ran.append((message, key))
+                refs.append(message.call_id)
+                self._judge(message, key, loop)
         if self._steps_done is not None and steps_done > self._steps_done:
-            refs = tuple(message.call_id for message in loop.ran[-1:])
-            loop.progress.append(Progress(ProgressKind.STEP, str(steps_done), refs))
+            loop.add(ProgressKind.STEP, str(steps_done), tuple(refs[-1:]))
         self._steps_done = steps_done
         self._count(loop)
         return LoopSigns(
             progress=tuple(loop.progress),
-            repeat=None if loop.progress else self._repeat(loop),
+            repeat=self._repeat(loop),
             outcomes=tuple(loop.outcomes),
             stuck=self._stuck(loop),
-            refs=tuple(message.call_id for message in loop.ran),
+            refs=tuple(refs),
         )
 
     def forgive(self) -> None:
@@ -137,37 +144,29 @@ class ProgressWatch:
 
     # --- one call ----------------------------------------------------------------------------
 
-    def _judge(self, message: OperationMessage, loop: _Loop) -> None:
+    def _judge(self, message: OperationMessage, key: str, loop: _Loop) -> None:
         result = message.result
-        if result.outcome is not Outcome.OK:
-            loop.outcomes.append(False)
-            self._again(message, loop)
-        elif result.changes:
-            loop.outcomes.append(True)
-            self._changed(message, loop)
-        elif result.exit_code is not None:
-            self._checked(message, loop)
-        elif self._reads(message.operation):
-            if _lines_of(message):  # a search that finds nothing tells nothing of the plan
-                loop.outcomes.append(True)
-            self._read(message, loop)
-        else:
-            loop.outcomes.append(True)
-            self._again(message, loop)
+        if result.outcome is Outcome.OK and result.changes:
+            self._changed(message, key, loop)
+        elif result.outcome is Outcome.OK and result.exit_code is not None:
+            self._checked(message, key, loop)
+        elif result.outcome is Outcome.OK and self._reads(message.operation):
+            self._read(message, key, loop)
+        else:  # neither reads nor changes: only the same call with the same result tells anything
+            loop.outcomes.append(result.outcome is Outcome.OK)
+            if not self._new_answer(message, key):
+                loop.repeats.append((message, key))
 
-    def _again(self, message: OperationMessage, loop: _Loop) -> None:
-        """Neither reads nor changes: only the same call with the same result tells anything."""
-        if not self._new_answer(message):
-            loop.repeats.append(message)
-
-    def _new_answer(self, message: OperationMessage) -> bool:
-        answer = digest(f"{call_key(message)} {message.result.text}")
+    def _new_answer(self, message: OperationMessage, key: str) -> bool:
+        """Whether this call has never given this result."""
+        answer = digest(f"{key} {message.result.text}")
         if answer in self._answered:
             return False
         self._answered.add(answer)
         return True
 
-    def _changed(self, message: OperationMessage, loop: _Loop) -> None:
+    def _changed(self, message: OperationMessage, key: str, loop: _Loop) -> None:
+        loop.outcomes.append(True)
         new: list[str] = []
         blank = only_blanks(message)
         for path, before, after in _contents(message):
@@ -182,55 +181,54 @@ class ProgressWatch:
             self._unverified.add(path)
         self._back = not new and not blank
         if new:
-            loop.progress.append(Progress(ProgressKind.DIFF, new[0], (message.call_id,)))
+            loop.add(ProgressKind.DIFF, new[0], (message.call_id,))
         else:
-            loop.repeats.append(message)
+            loop.repeats.append((message, key))
 
-    def _checked(self, message: OperationMessage, loop: _Loop) -> None:
+    def _checked(self, message: OperationMessage, key: str, loop: _Loop) -> None:
         """A check that fails is information, unless it was green before. One that turns green
         because a change was taken back shows nothing new.
         """
-        command, good = call_key(message), message.result.went_well
-        was_green = self._green.get(command)
-        if good:
-            loop.outcomes.append(True)
-            if was_green is False and not self._back:
-                what = target(message)
-                loop.progress.append(Progress(ProgressKind.CHECK, what, (message.call_id,)))
-        elif was_green:
-            loop.outcomes.append(False)
-        self._green[command] = good
-        answer = digest(canonical_json([command, sorted(self._now.items()), good]))
+        good, was_green = message.result.went_well, self._green.get(key)
+        if good or was_green:
+            loop.outcomes.append(good)
+        if good and was_green is False and not self._back:
+            loop.add(ProgressKind.CHECK, subject(message), (message.call_id,))
+        self._green[key] = good
+        answer = digest(canonical_json([key, sorted(self._now.items()), good]))
         if answer in self._answered:
-            loop.repeats.append(message)
+            loop.repeats.append((message, key))
         self._answered.add(answer)
 
-    def _read(self, message: OperationMessage, loop: _Loop) -> None:
+    def _read(self, message: OperationMessage, key: str, loop: _Loop) -> None:
         path = read_place(message)
         place = message.operation, path
         first = place not in self._lines
         known = self._lines[place]
-        shown = _lines_of(message)
+        # The app's own lines, in brackets, tell nothing of what was read.
+        text = message.result.text.splitlines()
+        shown = {hash(line) for line in text if line[:1] != "["}
+        if shown:  # a search that finds nothing tells nothing of the plan
+            loop.outcomes.append(True)
         fresh = bool(shown - known)
         known |= shown
-        new_answer = self._new_answer(message)
+        new_answer = self._new_answer(message, key)
         verifies = path in self._unverified
         self._unverified.discard(path)
         if fresh or (first and new_answer):
-            what = target(message)
-            loop.progress.append(Progress(ProgressKind.READ, what, (message.call_id,)))
+            loop.add(ProgressKind.READ, subject(message), (message.call_id,))
         elif not verifies and (path or not new_answer):
-            loop.repeats.append(message)
+            loop.repeats.append((message, key))
 
     # --- the whole loop ----------------------------------------------------------------------
 
     def _count(self, loop: _Loop) -> None:
-        calls = Counter(call_key(message) for message in loop.ran)
-        results = Counter(
-            result_key(message)
-            for message in loop.ran
-            if not message.result.went_well or self._reads(message.operation)
-        )
+        """Count what was asked for and answered; progress begins the count anew."""
+        calls, results = Counter[str](), Counter[str]()
+        for message, key in loop.ran:
+            calls[key] += 1
+            if not message.result.went_well or self._reads(message.operation):
+                results[result_key(message)] += 1
         if loop.progress:
             self._calls = Counter(dict.fromkeys(calls, 1))
             self._results = Counter(dict.fromkeys(results, 1))
@@ -240,50 +238,43 @@ class ProgressWatch:
         if loop.moved:
             self._returns.clear()
         else:
-            self._returns += Counter(loop.returned)
+            self._returns.update(loop.returned)
 
     def _repeat(self, loop: _Loop) -> Repeat | None:
-        if not loop.repeats:
+        if loop.progress or not loop.repeats:
             return None
-        most = max(loop.repeats, key=lambda message: self._calls[call_key(message)])
-        refs = tuple(message.call_id for message in loop.repeats)
-        return Repeat(most.operation, target(most), self._calls[call_key(most)], refs)
+        most, key = max(loop.repeats, key=lambda repeat: self._calls[repeat[1]])
+        refs = tuple(message.call_id for message, _ in loop.repeats)
+        return Repeat(most.operation, subject(most), self._calls[key], refs)
 
     def _stuck(self, loop: _Loop) -> Reason | None:
         for path in () if loop.moved else sorted(loop.returned):
             if (times := self._returns[path]) >= RETURNS:
-                return _cause(ConsultCause.BACK_AND_FORTH, path=path, times=str(times))
+                return reason(ConsultCause.BACK_AND_FORTH, path=path, times=str(times))
         if loop.progress:
             return None
-        for message in loop.ran:
-            if (times := self._calls[call_key(message)]) >= STUCK_AT:
-                return same_action(message.operation, target(message), times)
-        for message in loop.ran:
+        for message, key in loop.ran:
+            if (times := self._calls[key]) >= STUCK_AT:
+                return same_action(message.operation, subject(message), times)
+        for message, _ in loop.ran:
             if (times := self._results[result_key(message)]) >= STUCK_AT:
                 operation = message.operation
-                return _cause(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
+                return reason(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
         return None
 
 
-def target(message: OperationMessage) -> str:
+def subject(message: OperationMessage) -> str:
     """What a call was about, on one line; empty where its arguments name nothing."""
-    named = (message.args.get(name) for name in _TARGETS)
-    found = next((value for value in named if isinstance(value, str) and value), "")
-    return one_line(found, _TARGET)
+    for name in _SUBJECTS:
+        value = message.args.get(name)
+        if isinstance(value, str) and value:
+            return one_line(value, _SUBJECT)
+    return ""
 
 
 def same_action(operation: str, what: str, times: int) -> Reason:
     """The same call came again without getting further."""
-    return _cause(ConsultCause.SAME_ACTION, operation=operation, what=what, times=str(times))
-
-
-def _cause(code: ConsultCause, **params: str) -> Reason:
-    return Reason(code=code.value, params=params)
-
-
-def _lines_of(message: OperationMessage) -> set[int]:
-    """The lines that a read showed, without the app's own in brackets."""
-    return {hash(line) for line in message.result.text.splitlines() if line[:1] != "["}
+    return reason(ConsultCause.SAME_ACTION, operation=operation, what=what, times=str(times))
 
 
 def _contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
@@ -296,14 +287,9 @@ def _contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
             yield change.path, change.before, change.after
 
 
-_PATHS: Final = ("path", "source", "target")
-
-_SLASHES: Final = re.compile(r"/{2,}")
-
-
 def call_key(message: OperationMessage) -> str:
     """The same for calls that ask for the same."""
-    args = {name: _plain(name, value) for name, value in message.args.items()}
+    args = _normalized("", message.args)
     if path := read_place(message):
         args["path"] = path
     return digest(canonical_json([message.operation, args]))
@@ -322,45 +308,48 @@ def read_place(message: OperationMessage) -> str:
     path = message.args.get("path")
     if not isinstance(path, str) or not path.strip():
         return ""
-    plain = _spelled(path)
+    asked = _direct(path)
     head = message.result.text.partition("\n")[0]
     found = head[1:].partition(": ")[0] if head.startswith("[") else ""
-    same = found and posixpath.basename(_spelled(found)) == posixpath.basename(plain)
-    return _spelled(found) if same else plain
+    same = found and posixpath.basename(_direct(found)) == posixpath.basename(asked)
+    return _direct(found) if same else asked
 
 
 def only_blanks(message: OperationMessage) -> bool:
     """Whether the changes are in blanks at the end of lines and in empty lines alone."""
     previews = message.gate.previews if message.gate is not None else message.previews
-    hunks = [hunk for preview in previews for hunk in preview.hunks]
-    if not hunks or any(preview.kind != "modify" for preview in previews):
-        return False
-    for hunk in hunks:
-        old, new = (
-            [text for line in hunk.lines if line.mark == mark and (text := line.text.rstrip())]
-            for mark in ("-", "+")
-        )
-        if old != new:
+    hunks = 0
+    for preview in previews:
+        if preview.kind != "modify":
             return False
-    return True
+        for hunk in preview.hunks:
+            hunks += 1
+            texts: dict[str, list[str]] = {"-": [], "+": []}
+            for line in hunk.lines:
+                if line.mark in texts and (text := line.text.rstrip()):
+                    texts[line.mark].append(text)
+            if texts["-"] != texts["+"]:
+                return False
+    return hunks > 0
 
 
-def _plain(name: str, value: Any) -> Any:
+def _normalized(name: str, value: Any) -> Any:
+    """The value of an argument without what makes no difference: blanks, detours of a path."""
     if isinstance(value, list):
-        return [_plain(name, inner) for inner in cast("list[Any]", value)]
+        return [_normalized(name, inner) for inner in cast("list[Any]", value)]
     if isinstance(value, dict):
         inside = cast("dict[str, Any]", value)
-        return {key: _plain(key, inner) for key, inner in inside.items()}
+        return {key: _normalized(key, inner) for key, inner in inside.items()}
     if not isinstance(value, str):
         return value
     if name in _PATHS:
-        return _spelled(value)
+        return _direct(value)
     if name == "command":
         return " ".join(value.split())
     return "\n".join(line.rstrip() for line in value.rstrip().split("\n"))
 
 
-def _spelled(path: str) -> str:
+def _direct(path: str) -> str:
     """A path without detours: ``./a//b/`` is ``a/b``."""
     path = _SLASHES.sub("/", path.strip())
     return posixpath.normpath(path) if path else ""

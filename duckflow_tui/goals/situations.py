@@ -1,12 +1,15 @@
-"""What a consultation shows of the work so far: what was tried, and what was reached (S0-38)."""
+"""When the user is consulted: thresholds, their order, and the cool-down (S0-37…42, C27); when the
+limit grows by itself instead, since the work moves (C1); and what the user is then shown (S0-38).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.goals.progress import target
+from duckflow_tui.goals.progress import RAN, subject
+from duckflow_tui.goals.vitals import ConsultCause, Hypothesis, Sign, VitalCause, reason
 from duckflow_tui.state.base import canonical_json, one_line
 from duckflow_tui.state.goal import RequirementState
 from duckflow_tui.state.operations import FileChange, Outcome
@@ -17,57 +20,189 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.calls import OperationMessage
 
+COOL_DOWN: Final = 3  # loops after a consultation without another one
+
+LOW_FOCUS: Final = 0.3
+
+FOCUS_FALL: Final = 0.3  # within FALL_LOOPS
+
+FALL_LOOPS: Final = 3
+
+LOW_MOOD: Final = 0.5
+
+LOW_MOODS: Final = 2  # decisions in a row
+
+LOW_STAMINA: Final = 0.3
+
+NO_STAMINA: Final = 0.1
+
+GROWS_BY: Final = 5  # loops by which the limit of work that moves grows
+
+MOST_TIMES: Final = 3  # its first limit that a whole turn may take by itself (C1)
+
+UNSURE: Final = 0.6  # a confidence under it keeps the mood low, or a share of outcomes does
+
 MOST_TRIED: Final = 6
 
 MOST_ACHIEVED: Final = 8
+
+_TOLERANCE: Final = 1e-6  # of differences of values that have four digits
 
 _LINE: Final = 120  # characters
 
 _ARGUMENT: Final = 40  # characters of one that tells two calls apart
 
 
-_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What is known after a loop. Vitals are 0.0 to 1.0, loops are counts."""
+
+    loop: int
+    limit: int
+    mood: float
+    stamina: float
+    focus: Sequence[float]  # at the beginning and after each loop of the attempt, oldest first
+    stuck: Reason | None = None
+    low_moods: int = 0  # decisions in a row that left the mood low
+    stamina_asked: bool = False  # since it fell below LOW_STAMINA
+    since_asked: int | None = None  # loops since the last consultation
+    failed: int = 0  # operations that could not run
+    moving: bool = False  # one of the last loops made progress
+    lowered: Sequence[frozenset[VitalCause]] = ()  # the focus, loop by loop as in ``focus``
+    confidence: float | None = None  # of the newest decision
+    share: float = 1.0  # of the newest outcomes that went well
+    attempt: int = 1
+
+
+# --- whether to ask ------------------------------------------------------------------------------
+
+
+def due(signals: Signals) -> tuple[Pattern, Reason] | None:
+    """The consultation that is due before a further loop. The limit always asks."""
+    if signals.loop >= signals.limit:
+        return Pattern.LIMIT, reason(ConsultCause.LIMIT, limit=str(signals.limit))
+    if signals.since_asked is not None and signals.since_asked < COOL_DOWN:
+        return None
+    return amiss(signals)
+
+
+def grows(signals: Signals, first: int, spent: int) -> int:
+    """By how many loops the limit grows by itself: at the limit, where the work moves and nothing
+    else is amiss. ``first``: the limit before anything was added; ``spent``: loops of the turn's
+    earlier attempts. All of a turn takes at most three times ``first`` this way; 0 there.
+    """
+    if signals.loop < signals.limit or not signals.moving or amiss(signals) is not None:
+        return 0
+    return min(max(MOST_TIMES * first - spent - signals.limit, 0), GROWS_BY)
+
+
+def amiss(signals: Signals) -> tuple[Pattern, Reason] | None:
+    """What is wrong with the work, whatever the user was asked before."""
+    if signals.stuck is not None:
+        return Pattern.STAGNATION, signals.stuck
+    tired = [Sign.FAILED] * bool(signals.failed) + [Sign.ATTEMPTS] * (signals.attempt > 1)
+    stamina = {"value": f"{signals.stamina:.2f}", "signs": " ".join(tired or [Sign.LOOPS])}
+    if signals.stamina < NO_STAMINA:
+        return Pattern.TOO_MANY_TRIES, reason(ConsultCause.STAMINA_OUT, **stamina)
+    if (cause := _confused(signals)) is not None:
+        return Pattern.CONFUSION, cause
+    if signals.stamina < LOW_STAMINA and not signals.stamina_asked:
+        return Pattern.TOO_MANY_TRIES, reason(ConsultCause.STAMINA_LOW, **stamina)
+    if signals.low_moods < LOW_MOODS:
+        return None
+    said = signals.confidence is not None and signals.confidence < UNSURE
+    unsure = [Sign.UNSURE] * said + [Sign.OUTCOMES] * (signals.share < UNSURE)
+    mood = {"value": f"{signals.mood:.2f}", "signs": " ".join(unsure or [Sign.UNSURE])}
+    return Pattern.LOW_CONFIDENCE, reason(ConsultCause.MOOD_LOW, **mood)
+
+
+def _confused(signals: Signals) -> Reason | None:
+    """Only a loop in which the focus fell sets it off: what was low before is no news. The signs
+    name what lowered it.
+    """
+    focus = signals.focus
+    if len(focus) < 2 or focus[-1] >= focus[-2]:
+        return None
+    now, before = focus[-1], max(focus[-FALL_LOOPS - 1 :])
+    low = now < LOW_FOCUS
+    if not low and before - now < FOCUS_FALL - _TOLERANCE:
+        return None
+    seen = {cause.value for loop in signals.lowered[0 if low else -FALL_LOOPS :] for cause in loop}
+    signs = " ".join(sign.value for sign in Sign if sign.value in seen)
+    if low:
+        return reason(ConsultCause.FOCUS_LOW, value=f"{now:.2f}", signs=signs)
+    return reason(ConsultCause.FOCUS_FELL, old=f"{before:.2f}", new=f"{now:.2f}", signs=signs)
+
+
+def hypothesis(cause: Reason, signals: Signals) -> Reason:
+    """What the signals behind a cause suggest."""
+    params = cause.params
+    match ConsultCause(cause.code):
+        case ConsultCause.SAME_ACTION:
+            kept = {name: params[name] for name in ("operation", "what")}
+            return reason(Hypothesis.REPEATS_CALL, **kept)
+        case ConsultCause.SAME_RESULT:
+            return reason(Hypothesis.NO_NEW_INFORMATION, operation=params["operation"])
+        case ConsultCause.BACK_AND_FORTH:
+            return reason(Hypothesis.UNDOING_ITSELF, path=params["path"])
+        case ConsultCause.FOCUS_LOW | ConsultCause.FOCUS_FELL:
+            signs = params.get("signs", "").split()
+            if Sign.CHECK_NO in signs:
+                return reason(Hypothesis.SELF_CONTRADICTION)
+            return reason(Hypothesis.SAME_AGAIN if Sign.REPEAT in signs else Hypothesis.BAD_REPLIES)
+        case ConsultCause.MOOD_LOW:
+            return reason(Hypothesis.UNSURE)
+        case ConsultCause.STAMINA_LOW | ConsultCause.STAMINA_OUT if signals.failed:
+            return reason(Hypothesis.OPERATIONS_FAIL, count=str(signals.failed))
+        case ConsultCause.STAMINA_LOW | ConsultCause.STAMINA_OUT | ConsultCause.LIMIT:
+            moving = Hypothesis.LONG_BUT_MOVING if signals.moving else Hypothesis.LONG_AND_SLOW
+            return reason(moving)
+
+
+# --- what the user is shown ----------------------------------------------------------------------
 
 
 def situation(
+    due: tuple[Pattern, Reason],
+    signals: Signals,
     log: Sequence[OperationMessage],
     state: AgentState,
     reads: Callable[[str], bool],
-    *,
-    pattern: Pattern,
-    cause: Reason,
-    loop: int,
-    limit: int,
-    hypothesis: Reason,
     said: str,
 ) -> Situation:
     """What the user is shown. ``reads`` tells of an operation's name whether it only reads;
     ``said`` are the model's own words.
     """
+    pattern, cause = due
     entries, found = tried(log), achieved(log, state)
+    looked_at = {
+        (message.operation, subject(message))
+        for message in log
+        if message.result.went_well and not message.by_user and reads(message.operation)
+    }
     return Situation(
         pattern=pattern,
         cause=cause,
-        loop=loop,
-        limit=limit,
+        loop=signals.loop,
+        limit=signals.limit,
         tried=entries[-MOST_TRIED:],
         tried_before=max(len(entries) - MOST_TRIED, 0),
         achieved=found[:MOST_ACHIEVED],
         achieved_more=max(len(found) - MOST_ACHIEVED, 0),
-        read=looked_at(log, reads),
-        hypothesis=hypothesis,
+        read=len(looked_at),
+        hypothesis=hypothesis(cause, signals),
         hypothesis_said=said,
     )
 
 
 def tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
     """The calls, oldest first, the same ones as one, each with its last place in the chat. Calls
-    that read alike are told apart by what differs.
+    that read alike are told apart by the first argument in which they differ.
     """
     found: dict[str, tuple[Tried, OperationMessage]] = {}
     contents: dict[str, set[str]] = {}
     for message in log:
-        if message.by_user or message.result.outcome not in _RAN:
+        if message.by_user or message.result.outcome not in RAN:
             continue
         back = _goes_back(message, contents)
         key = canonical_json([message.operation, message.args, back])
@@ -80,7 +215,18 @@ def tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
             back=back,
         )
         found[key] = entry, message
-    return _told_apart(list(found.values()))
+    alike: dict[tuple[str, bool], list[OperationMessage]] = {}
+    for entry, message in found.values():
+        alike.setdefault((entry.text, entry.back), []).append(message)
+    told: list[Tried] = []
+    for entry, message in found.values():
+        name = _differing_argument(alike[entry.text, entry.back])
+        if name:
+            value = one_line(str(message.args.get(name, "–")), _ARGUMENT)
+            text = one_line(f"{entry.text} · {name} {value}", _LINE + _ARGUMENT)
+            entry = entry.model_copy(update={"text": text})
+        told.append(entry)
+    return tuple(told)
 
 
 def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, ...]:
@@ -97,65 +243,38 @@ def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, .
         ]
     if state.active_plan is not None:
         found += [s.name for s in state.active_plan.steps if s.status is WorkStatus.COMPLETED]
-    files: dict[str, _Net] = {}
+    files: dict[str, list[FileChange]] = {}  # the changes that were not taken back
     commands: dict[str, None] = {}
     for message in log:
         for change in message.result.changes:
-            path = change.target or change.path
-            files.setdefault(path, _Net()).add(change)
+            changes = files.setdefault(change.target or change.path, [])
+            before = [earlier.before for earlier in changes]
+            if change.after in before and not change.target:  # everything since came to nothing
+                del changes[before.index(change.after) :]
+            else:
+                changes.append(change)
         if message.result.exit_code is not None and not message.by_user:
-            command = target(message)
+            command = subject(message)
             commands.pop(command, None)
             if message.result.went_well:
                 commands[command] = None
-    found += [f"{path} {net.said}" for path, net in files.items() if net.changes]
+    for path, changes in files.items():
+        if len(changes) == 1:
+            found.append(f"{path} +{changes[0].added} −{changes[0].removed}")
+        elif changes:  # only how many: their lines may be the same ones
+            found.append(f"{path} {len(changes)}×")
     found += commands
     return tuple(one_line(text, _LINE) for text in found)
 
 
-def looked_at(log: Sequence[OperationMessage], reads: Callable[[str], bool]) -> int:
-    """How many files and other places the model read or searched."""
-    return len(
-        {
-            (message.operation, target(message))
-            for message in log
-            if message.result.went_well and not message.by_user and reads(message.operation)
-        }
-    )
-
-
-@dataclass(slots=True)
-class _Net:
-    """The changes of one file that were not taken back."""
-
-    changes: list[FileChange] = field(default_factory=list[FileChange])
-
-    def add(self, change: FileChange) -> None:
-        """Back at an earlier content, everything since then came to nothing."""
-        for at, before in enumerate(self.changes):
-            if before.before == change.after and not change.target:
-                del self.changes[at:]
-                return
-        self.changes.append(change)
-
-    @property
-    def said(self) -> str:
-        """Lines of the one change; of several only how many: their lines may be the same ones."""
-        if len(self.changes) > 1:
-            return f"{len(self.changes)}×"
-        return f"+{self.changes[0].added} −{self.changes[0].removed}"
-
-
 def _line(message: OperationMessage) -> str:
     result = message.result
-    text = f"{message.operation} {target(message)}".rstrip()
+    text = f"{message.operation} {subject(message)}".rstrip()
     if result.outcome is not Outcome.OK:
         text = f"{text}: {result.text}"
     elif result.changes:
-        added, removed = (
-            sum(c.added for c in result.changes),
-            sum(c.removed for c in result.changes),
-        )
+        added = sum(change.added for change in result.changes)
+        removed = sum(change.removed for change in result.changes)
         text = f"{text} +{added} −{removed}"
     return one_line(text, _LINE)
 
@@ -171,25 +290,10 @@ def _goes_back(message: OperationMessage, contents: dict[str, set[str]]) -> bool
     return back
 
 
-def _told_apart(found: Sequence[tuple[Tried, OperationMessage]]) -> tuple[Tried, ...]:
-    """The entries; where two say the same, each with the first argument in which they differ."""
-    alike: dict[tuple[str, bool], list[OperationMessage]] = {}
-    for entry, message in found:
-        alike.setdefault((entry.text, entry.back), []).append(message)
-    told: list[Tried] = []
-    for entry, message in found:
-        others = alike[entry.text, entry.back]
-        name = _differs(others) if len(others) > 1 else ""
-        if name:
-            value = one_line(str(message.args.get(name, "–")), _ARGUMENT)
-            text = one_line(f"{entry.text} · {name} {value}", _LINE + _ARGUMENT)
-            entry = entry.model_copy(update={"text": text})
-        told.append(entry)
-    return tuple(told)
-
-
-def _differs(messages: Sequence[OperationMessage]) -> str:
+def _differing_argument(messages: Sequence[OperationMessage]) -> str:
+    """The first argument in which the calls differ; empty where there is none."""
     names = dict.fromkeys(name for message in messages for name in message.args)
-    return next(
-        (n for n in names if len({canonical_json([m.args.get(n)]) for m in messages}) > 1), ""
-    )
+    for name in names:
+        if len({canonical_json([message.args.get(name)]) for message in messages}) > 1:
+            return name
+    return ""

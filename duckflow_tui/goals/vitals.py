@@ -1,5 +1,7 @@
 """The three vitals as functions of recorded signals; each change can be computed again by hand.
-The codes of the pacemaker's reasons stand here too; the words for them are the catalogue's.
+
+Here stand also the codes of what moves a vital and of what is put before the user: keys of the
+catalogue, which has the words for them.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from duckflow_tui.state.pace import FRESH_STAMINA, Vital, VitalChange
+from duckflow_tui.state.pace import FRESH_STAMINA, Reason, Vital, VitalChange
 
 
 class VitalCause(StrEnum):
@@ -23,33 +25,6 @@ class VitalCause(StrEnum):
     LOOP = "loop"  # stamina [loops, limit, failed, attempt]
     EXTENDED = "extended"  # stamina: by [loops, limit, failed, attempt]
     GROWN = "grown"  # stamina: by [the same]; nobody allowed it, the work moved
-
-
-class ReasonCode(StrEnum):
-    """Why the limit is what it is: keys below ``pace.reason``."""
-
-    PROFILE = "profile"  # profile (a TaskProfile, or unknown), base, by (user, model, rules)
-    VITALS_LOW = "vitals_low"  # vital
-    VITALS_GOOD = "vitals_good"  # vital
-    VITALS_STANDARD = "vitals_standard"
-    COMPLEXITY_LOW = "complexity_low"
-    COMPLEXITY_MEDIUM = "complexity_medium"
-    COMPLEXITY_HIGH = "complexity_high"
-    MANY_FILES = "many_files"  # behind complexity_high, as the next two
-    LONG_HISTORY = "long_history"
-    MANY_ERRORS = "many_errors"
-    ADJUSTED_VITALS = "adjusted_vitals"  # percent, with its sign
-    ADJUSTED_COMPLEXITY = "adjusted_complexity"  # percent, with its sign
-    NO_ADJUSTMENT = "no_adjustment"
-    CLAMPED = "clamped"  # computed, limit
-    FALLBACK = "fallback"  # cause: a FallbackCause, limit
-
-
-class FallbackCause(StrEnum):
-    """Why the limit could not be computed."""
-
-    CALCULATION = "calculation"  # it raised; the limit is the setting's
-    SETTINGS = "settings"  # the settings could not be read either; the limit is fixed
 
 
 class ConsultCause(StrEnum):
@@ -104,19 +79,12 @@ class ProgressKind(StrEnum):
     STEP = "step"  # a step of the plan is done
 
 
-def complexity_code(value: float) -> ReasonCode:
-    """Low below 0.3, high above 0.7, else medium (S0-33)."""
-    if value < LOW_BELOW:
-        return ReasonCode.COMPLEXITY_LOW
-    return ReasonCode.COMPLEXITY_HIGH if value > HIGH_ABOVE else ReasonCode.COMPLEXITY_MEDIUM
+def reason(code: StrEnum, **params: str) -> Reason:
+    """A code of these with its words and figures."""
+    return Reason(code=code.value, params=params)
 
 
-LOW_BELOW: Final = 0.3  # S0-33
-
-HIGH_ABOVE: Final = 0.7
-
-
-NEW_WEIGHT: Final = 0.7  # of c in the mood
+NEW_WEIGHT: Final = 0.7  # of a decision's confidence and of the outcomes, in the mood
 
 OLD_WEIGHT: Final = 0.3  # of the mood before
 
@@ -126,19 +94,19 @@ SURE_FROM: Final = 3  # outcomes
 
 OUTCOMES: Final = 5  # the newest count
 
-PROGRESS: Final = 0.1
+#: What each signal does to the focus.
+FOCUS_BY: Final[Mapping[VitalCause, float]] = {
+    VitalCause.PROGRESS: 0.1,
+    VitalCause.REPEAT: -0.1,
+    VitalCause.CHECK_NO: -0.1,
+    VitalCause.REPAIRED: -0.05,
+}
 
-REPEAT: Final = -0.1
+LOOP_WEIGHT: Final = 0.6  # of the share of the limit that is used, in the stamina
 
-CHECK_NO: Final = -0.1
+FAILED_WEIGHT: Final = 0.1  # of each operation that could not run
 
-REPAIRED: Final = -0.05
-
-LOOP_WEIGHT: Final = 0.6
-
-FAILED_WEIGHT: Final = 0.1
-
-ATTEMPT_WEIGHT: Final = 0.1
+ATTEMPT_WEIGHT: Final = 0.1  # of each attempt before this one
 
 _DIGITS: Final = 4
 
@@ -200,12 +168,8 @@ def fresh_stamina(old: float, *, at: float, refs: tuple[str, ...] = ()) -> Vital
     return _change("stamina", old, VitalCause.NEW_OBJECTIVE, {}, at=at, refs=refs)
 
 
-def recomputed(change: VitalChange) -> float:
-    """The new value from the inputs alone, as a reader would compute it."""
-    return _value(change.vital, change.inputs)
-
-
-def _value(vital: Vital, inputs: Mapping[str, float]) -> float:
+def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
+    """The new value of a vital, from the inputs of its change alone (``VitalChange.inputs``)."""
     match vital:
         case "mood":
             share = _share(inputs["good"], inputs["outcomes"])
@@ -240,7 +204,7 @@ def _change(
     return VitalChange(
         vital=vital,
         old=old,
-        new=_value(vital, inputs),
+        new=computed(vital, inputs),
         cause=cause.value,
         params=dict(params or {}),
         inputs=dict(inputs),

@@ -23,7 +23,7 @@ from support.plan_talk import answer
 from support.session import decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply
-from duckflow_tui.goals.vitals import recomputed
+from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, GateChoice
 from duckflow_tui.state.operations import Outcome
@@ -340,7 +340,7 @@ async def test_every_change_of_a_vital_can_be_computed_again_from_what_it_shows(
         moved = [e.change for e in s.events(VitalsChanged)]
         assert moved
         for change in moved:
-            assert recomputed(change) == change.new
+            assert computed(change.vital, change.inputs) == change.new
             assert change.refs or change.cause in ("new_objective", "extended", "grown")
         for vital, start in (("mood", 0.7), ("focus", 0.75), ("stamina", 1.0)):
             value = start

@@ -18,7 +18,7 @@ from support.reviews import WORDS, judged, lacks, next_plan, story, works
 from support.session import Session, done, session
 
 from duckflow_tui.demo.replies import Reply, Script
-from duckflow_tui.goals.vitals import recomputed
+from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.pace import LimitSet, Pattern, Situation, VitalsChanged
@@ -158,6 +158,7 @@ async def test_a_further_attempt_has_its_own_limit_and_a_met_requirement_is_prog
         tired = [e.change for e in s.events(VitalsChanged) if e.change.vital == "stamina"]
         attempts = [(c.inputs["attempt"], c.inputs["loops"]) for c in tired]
         assert (2.0, 0.0) in attempts
-        kinds = [e.change.params.get("kind") for e in s.events(VitalsChanged)]
+        changes = [e.change for e in s.events(VitalsChanged)]
+        kinds = [change.params.get("kind") for change in changes]
         assert kinds.count("requirement") == 2  # up to 0.4, then to 0.9
-        assert all(recomputed(e.change) == e.change.new for e in s.events(VitalsChanged))
+        assert all(computed(c.vital, c.inputs) == c.new for c in changes)

@@ -55,12 +55,6 @@ def mood(*decisions: tuple[float | None, str], ref: str = "a1") -> list[VitalCha
 
 def focus(*signals: tuple[VitalCause, str], refs: tuple[str, ...] = (CALL,)) -> list[VitalChange]:
     """Signals with what they were about; of progress its kind before a colon."""
-    worth = {
-        VitalCause.PROGRESS: rules.PROGRESS,
-        VitalCause.REPEAT: rules.REPEAT,
-        VitalCause.CHECK_NO: rules.CHECK_NO,
-        VitalCause.REPAIRED: rules.REPAIRED,
-    }
     changes: list[VitalChange] = []
     old = Vitals().focus
     for at, (cause, about) in enumerate(signals):
@@ -68,7 +62,9 @@ def focus(*signals: tuple[VitalCause, str], refs: tuple[str, ...] = (CALL,)) -> 
         params = {"kind": kind or "read", "what": what, "operation": "file_ops.read_file"}
         if cause is VitalCause.CHECK_NO:
             params = {"check": "goal_consistency", "reason": about}
-        changes.append(rules.focus(old, worth[cause], cause, params, at=NOW + at, refs=refs))
+        changes.append(
+            rules.focus(old, rules.FOCUS_BY[cause], cause, params, at=NOW + at, refs=refs)
+        )
         old = changes[-1].new
     return changes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -236,35 +236,10 @@ def test_high_complexity_names_what_makes_it_high() -> None:
 # --- fallback --------------------------------------------------------------------------------
 
 
-class Torn:
-    """Settings whose bases cannot be read; with ``readable`` false nothing of them can."""
+class TornBases(dict[TaskProfile, int]):
+    """Bases that cannot be read."""
 
-    def __init__(self, *, readable: bool) -> None:
-        self._readable = readable
-
-    def _number(self, value: int) -> int:
-        if not self._readable:
-            raise ValueError("the settings are torn")
-        return value
-
-    @property
-    def min(self) -> int:
-        return self._number(3)
-
-    @property
-    def max(self) -> int:
-        return self._number(20)
-
-    @property
-    def fallback(self) -> int:
-        return self._number(11)
-
-    @property
-    def hard_from(self) -> float | None:
-        return None
-
-    @property
-    def base(self) -> Mapping[TaskProfile, int]:
+    def get(self, key: TaskProfile, default: object = None, /) -> int:
         raise ValueError("the bases are torn")
 
 
@@ -272,7 +247,7 @@ def test_a_limit_that_cannot_be_computed_is_the_settings_one_and_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Covers S0-27, S0-30."""
-    pacemaker = Pacemaker(Torn(readable=True))
+    pacemaker = Pacemaker(PaceSettings(fallback=11, base=TornBases()))
     with caplog.at_level(logging.WARNING, "duckflow.pacemaker"):
         found = pacemaker.limit(TaskProfile.DEBUGGING, "model", NEUTRAL, Complexity(value=0.0))
     assert (found.max_loops, found.fallback, found.base_loops) == (11, True, 0)
@@ -286,7 +261,8 @@ def test_a_limit_that_cannot_be_computed_is_the_settings_one_and_says_so(
 def test_without_settings_the_fallback_is_15() -> None:
     """Covers S0-28."""
     assert PaceSettings().fallback == 15
-    torn = Pacemaker(Torn(readable=False))
+    unreadable: Any = "eleven"
+    torn = Pacemaker(PaceSettings(fallback=unreadable, base=TornBases()))
     found = torn.limit(TaskProfile.DEBUGGING, "rules", NEUTRAL, Complexity(value=0.0))
     assert (found.max_loops, found.fallback) == (15, True)
     assert found.reasoning[0].params["cause"] == "settings"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from duckflow_tui.goals.patterns import Signals, due, grows, hypothesis
 from duckflow_tui.goals.progress import same_action
+from duckflow_tui.goals.situations import Signals, due, grows, hypothesis
 from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.pace import Pattern
 

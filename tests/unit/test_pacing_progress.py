@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duckflow_tui.goals.progress import LoopSigns, ProgressWatch
-from duckflow_tui.goals.situations import achieved, situation, tried
+from duckflow_tui.goals.situations import Signals, achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
@@ -346,16 +346,12 @@ def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
     work = Work()
     for number in range(9):
         work.loop(read(f"f{number}.py", f"text {number}"))
-    reason = Reason(code="limit")
     shown = situation(
+        (Pattern.LIMIT, Reason(code="limit")),
+        Signals(loop=9, limit=9, mood=0.7, stamina=0.7, focus=()),
         work.log,
         AgentState(),
         lambda operation: operation in READS,
-        pattern=Pattern.LIMIT,
-        cause=reason,
-        loop=9,
-        limit=9,
-        hypothesis=reason,
         said="",
     )
     assert (len(shown.tried), shown.tried_before, shown.read) == (6, 3, 9)

@@ -97,5 +97,5 @@ def test_every_change_can_be_computed_again_from_its_inputs_and_stays_in_range(
     ]
     for change in changes:
         assert 0.0 <= change.new <= 1.0
-        assert vitals.recomputed(change) == change.new
+        assert vitals.computed(change.vital, change.inputs) == change.new
         assert change.old == old
