@@ -33,15 +33,15 @@ def main() -> int:
     options = _options()
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     areas = [area for area in AREAS if not options.only or area.name in options.only]
-    chosen = _chosen(areas, Random(seed), options.count, options.at)
-    print(f"{len(chosen)} mutations, seed {seed}", flush=True)
     if options.list:
-        for area, mutant in chosen:
+        for area, mutant in _chosen(areas, ROOT, Random(seed), options.count, options.at):
             print(f"{area.name:8} {mutant}")
         return 0
     caught: defaultdict[str, list[bool]] = defaultdict(list)
     known: dict[str, Tests] = {}
     with copied() as copy:
+        chosen = _chosen(areas, copy.root, Random(seed), options.count, options.at)
+        print(f"{len(chosen)} mutations, seed {seed}", flush=True)
         for area, mutant in chosen:
             if area.name not in known:
                 known[area.name] = _tests(area, copy)
@@ -65,15 +65,15 @@ def _options() -> argparse.Namespace:
 
 
 def _chosen(
-    areas: Sequence[Area], random: Random, count: int, at: str | None
+    areas: Sequence[Area], root: Path, random: Random, count: int, at: str | None
 ) -> list[tuple[Area, Mutant]]:
     """As many of each area, one statement each; or all of the line ``at``."""
     chosen: list[tuple[Area, Mutant]] = []
     for number, area in enumerate(areas):
-        sources = sources_of(area, ROOT)
-        if not sources or not tests_of(area, ROOT):
+        sources = sources_of(area, root)
+        if not sources or not tests_of(area, root):
             raise SystemExit(f"area {area.name}: the table names no file that is there")
-        found = [m for path in sources for m in mutants_of(path, _text(path))]
+        found = [m for path in sources for m in mutants_of(path, _text(root / path))]
         if at is not None:
             chosen += [(area, m) for m in found if f"{m.path}:{m.line}" == at]
             continue
@@ -92,7 +92,7 @@ def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
     }
     if not near:
         return ""
-    source = broken(mutant, (copy.root / mutant.path).read_text(encoding="utf-8"))
+    source = broken(mutant, _text(copy.root / mutant.path))
     with copy.changed(mutant.path, source):
         within = _START + _SLOWER * sum(near.values())
         return copy.run(sorted(near, key=near.__getitem__), within).caught
@@ -105,9 +105,10 @@ def _enters(entered: Sequence[str], place: str, *, whole: bool) -> bool:
 
 def _tests(area: Area, copy: Copy) -> Tests:
     """The tests of an area; those of files that are as they were last time are not run again."""
-    sources = [path for other in AREAS for path in sources_of(other, ROOT)]
-    functions = [name for path in sources for name in _functions(path)]
-    marks = {path: _digest(*functions, _text(path)) for path in tests_of(area, ROOT)}
+    root = copy.root
+    sources = [path for other in AREAS for path in sources_of(other, root)]
+    functions = [f"{path}::{name}" for path in sources for name in _functions(root / path)]
+    marks = {path: _digest(*functions, _text(root / path)) for path in tests_of(area, root)}
     kept: dict[str, Tests] = {}
     if _CACHE.exists():
         kept = json.loads(_CACHE.read_text(encoding="utf-8"))
@@ -132,7 +133,7 @@ def _tests(area: Area, copy: Copy) -> Tests:
 def _functions(path: Path) -> list[str]:
     tree = ast.parse(_text(path))
     return [
-        f"{path}::{node.name}"
+        node.name
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
@@ -146,7 +147,7 @@ def _sum(caught: dict[str, list[bool]]) -> int:
 
 
 def _text(path: Path) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8")
 
 
 def _digest(*texts: str) -> str:
