@@ -7,6 +7,8 @@ import ast
 import hashlib
 import json
 import secrets
+import signal
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,6 +33,7 @@ Tests = dict[str, dict[str, Any]]  # what each enters, how long it takes, whethe
 def main() -> int:
     """The command line; 1 where too many mutations survived."""
     options = _options()
+    signal.signal(signal.SIGTERM, _stopped)
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     areas = [area for area in AREAS if not options.only or area.name in options.only]
     if options.list:
@@ -51,6 +54,11 @@ def main() -> int:
             said = f"caught by {by}" if by else "SURVIVED"
             print(f"{area.name:8} {mutant}  {said}  ({time.monotonic() - since:.0f} s)", flush=True)
     return _sum(caught)
+
+
+def _stopped(number: int, frame: object) -> None:
+    """End as after Ctrl+C: the copy is taken away."""
+    sys.exit(128 + number)
 
 
 def _options() -> argparse.Namespace:
