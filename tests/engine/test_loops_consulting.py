@@ -158,13 +158,14 @@ async def test_free_words_are_always_possible(tmp_path: Path, pattern: Pattern) 
         assert "look at f05.py only" in next_request(s)
 
 
-async def test_an_answer_that_needs_words_and_has_none_asks_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["more_info", "tell"])
+async def test_an_answer_that_needs_words_and_has_none_asks_again(tmp_path: Path, way: str) -> None:
     """Covers S0-43."""
     files(tmp_path / "work", 6)
     replies, environ = stuck(Pattern.STAGNATION)
     async with session(tmp_path, script(*replies), environ=environ) as s:
         await stuck_session(s, Pattern.STAGNATION)
-        first = await answer(s, "more_info")
+        first = await answer(s, way)
         await s.until(lambda state: any(c.card_id != first.card_id for c in state.cards))
         await answer(s, "stop_work")
         await s.ended()
