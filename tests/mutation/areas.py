@@ -28,7 +28,7 @@ AREAS: Final = (
             "duckflow_tui/tools/consent.py",
         ),
         (
-            "tests/unit/test_state_gates.py",
+            "tests/unit/test_state_*.py",
             "tests/engine/test_safety_gates.py",
             "tests/engine/test_tools_*.py",
             "tests/engine/test_loops_*.py",
@@ -54,7 +54,7 @@ AREAS: Final = (
             "duckflow_tui/tools/plan_operations.py",
         ),
         (
-            "tests/unit/test_state_plans.py",
+            "tests/unit/test_state_*.py",
             "tests/unit/test_plans_*.py",
             "tests/unit/test_tools_registry.py",
             "tests/engine/test_loops_*.py",
@@ -67,6 +67,7 @@ AREAS: Final = (
         "pacing",
         ("duckflow_tui/goals/*.py", "duckflow_tui/state/pace.py", "duckflow_tui/state/goal.py"),
         (
+            "tests/unit/test_state_*.py",
             "tests/unit/test_pacing_*.py",
             "tests/unit/test_goals_*.py",
             "tests/unit/test_loops_judging.py",

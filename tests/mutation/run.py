@@ -93,14 +93,11 @@ def _chosen(
 
 def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
     """The test that fails with it; empty where all that come by this place pass."""
-    place = f"{mutant.path.as_posix()}::{mutant.function}"
     near = {
         test: told["seconds"]
         for test, told in tests.items()
-        if told["passed"] and _enters(told["entered"], place, whole=not mutant.function)
+        if told["passed"] and _comes_by(mutant, test, told["entered"])
     }
-    if not near:
-        return ""
     source = broken(mutant, _text(copy.root / mutant.path))
     with copy.changed(mutant.path, source):
         quickest = sorted(near, key=near.__getitem__)
@@ -111,9 +108,14 @@ def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
     return ""
 
 
-def _enters(entered: Sequence[str], place: str, *, whole: bool) -> bool:
-    """``whole``: anything of the module will do, since what it defines may be used anywhere."""
-    return any(name.startswith(place) if whole else name == place for name in entered)
+def _comes_by(mutant: Mutant, test: str, entered: Sequence[str]) -> bool:
+    """What stands outside of functions may be used anywhere: by all that enter the module, and
+    by the tests of values, which are quick.
+    """
+    module = f"{mutant.path.as_posix()}::"
+    if mutant.function:
+        return module + mutant.function in entered
+    return test.startswith("tests/unit/") or any(name.startswith(module) for name in entered)
 
 
 def _tests(area: Area, copy: Copy) -> Tests:

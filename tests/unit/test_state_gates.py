@@ -1,4 +1,4 @@
-"""An answer counts only for exactly what its gate shows."""
+"""An answer counts only for exactly what its gate, or its card, shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,29 @@ from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError
+from duckflow_tui.state.calls import OperationRequested
 from duckflow_tui.state.gates import (
+    ACCEPT,
+    BUDGET_OPTIONS,
+    CONSULTATION_OPTIONS,
+    EDIT_PLAN,
+    ESCALATION_OPTIONS,
+    GO_ON,
+    REJECT,
+    RETRY,
+    RUN_ALL,
+    RUN_STEPS,
+    SKIP,
+    STOP,
+    SUGGESTED,
+    TELL,
+    Card,
+    CardAnswer,
+    CardAnswered,
+    CardKind,
+    CardMessage,
+    CardOpened,
+    CardWithdrawn,
     FilePreview,
     Gate,
     GateAnswer,
@@ -20,7 +42,10 @@ from duckflow_tui.state.gates import (
     Impact,
 )
 from duckflow_tui.state.operations import Effect
+from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, Reason, Situation
+from duckflow_tui.state.plan import Plan
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.turn import Interrupted
 
 GATE = Gate(
     gate_id="gate_1",
@@ -84,3 +109,199 @@ def test_a_withdrawn_gate_takes_no_answer() -> None:
     store.dispatch(GateWithdrawn(gate_id="gate_1", reason="stopped"))
     with pytest.raises(StateError):
         store.dispatch(GateAnswered(answer=ANSWER))
+
+
+def another(number: int, **fields: Any) -> Gate:
+    values: dict[str, Any] = {"gate_id": f"gate_{number}", "call_id": f"call_{number}", **fields}
+    return GATE.model_copy(update=values)
+
+
+def answer_to(gate: Gate, **fields: Any) -> GateAnswer:
+    same = {"gate_id": gate.gate_id, "call_id": gate.call_id}
+    return ANSWER.model_copy(update={**same, **fields})
+
+
+def test_a_gate_opens_once_and_closes_alone() -> None:
+    store = opened()
+    store.dispatch(GateOpened(gate=another(2)))
+    store.dispatch(GateOpened(gate=another(3)))
+    with pytest.raises(StateError):
+        store.dispatch(GateOpened(gate=another(2)))
+    store.dispatch(GateAnswered(answer=answer_to(another(2))))
+    assert [g.gate_id for g in store.state.gates] == ["gate_1", "gate_3"]
+    store.dispatch(GateWithdrawn(gate_id="gate_1", reason="renewed"))
+    assert [g.gate_id for g in store.state.gates] == ["gate_3"]
+    with pytest.raises(StateError):
+        store.dispatch(GateWithdrawn(gate_id="gate_1", reason="renewed"))
+    assert [g.gate_id for g in store.state.gates] == ["gate_3"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "given"),
+    [
+        ({}, {"choice": GateChoice.ALTERNATIVE, "alternative": 1}),
+        ({"can_grant_session": True}, {"choice": GateChoice.SESSION}),
+        ({"can_grant_step": True}, {"choice": GateChoice.STEP}),
+        ({"needs_word": "delete"}, {"word": " delete "}),
+        ({"needs_word": "delete"}, {"choice": GateChoice.REJECT}),
+    ],
+)
+def test_what_a_gate_offers_is_taken(shown: dict[str, Any], given: dict[str, Any]) -> None:
+    store = Store(AgentState(), ManualClock(), MemoryRecorder())
+    gate = another(1, **shown)
+    call = OperationRequested(call_id="call_1", operation="file_ops.edit_file", args={}, at=1.0)
+    store.dispatch(call)
+    store.dispatch(GateOpened(gate=gate))
+    answer = answer_to(gate, **given)
+    store.dispatch(GateAnswered(answer=answer))
+    (running,) = store.state.running
+    assert (running.gate, running.answer) == (gate, answer)
+    word = (gate.needs_word,) if answer.approves and gate.needs_word else ()
+    assert store.state.accepted_words == word
+
+
+@pytest.mark.parametrize(
+    ("shown", "given"),
+    [
+        ({}, {"choice": GateChoice.ALTERNATIVE}),
+        ({"can_grant_session": True}, {"choice": GateChoice.STEP}),
+        ({"can_grant_step": True}, {"choice": GateChoice.SESSION}),
+        ({"needs_word": "delete"}, {"word": "delet"}),
+        ({"needs_word": "delete"}, {}),
+    ],
+)
+def test_what_a_gate_does_not_offer_is_refused(
+    shown: dict[str, Any], given: dict[str, Any]
+) -> None:
+    store = Store(AgentState(), ManualClock(), MemoryRecorder())
+    gate = another(1, **shown)
+    store.dispatch(GateOpened(gate=gate))
+    with pytest.raises(StateError):
+        store.dispatch(GateAnswered(answer=answer_to(gate, **given)))
+    assert (store.state.gates, store.state.accepted_words) == ((gate,), ())
+
+
+@pytest.mark.parametrize("choice", list(GateChoice))
+def test_only_a_yes_approves(choice: GateChoice) -> None:
+    approves = choice in (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP)
+    assert ANSWER.model_copy(update={"choice": choice}).approves is approves
+
+
+# --- cards -----------------------------------------------------------------------------------
+
+
+def card(number: int, kind: CardKind = CardKind.REPORT, **fields: Any) -> Card:
+    values: dict[str, Any] = {
+        "card_id": f"card_{number}",
+        "kind": kind,
+        "subject": f"what {number} shows",
+        "options": (GO_ON, TELL),
+        "opened_at": 1.0,
+    }
+    return Card(**(values | fields))
+
+
+def key(number: int, **fields: Any) -> CardAnswered:
+    values: dict[str, Any] = {
+        "card_id": f"card_{number}",
+        "subject": f"what {number} shows",
+        "action": "go_on",
+    }
+    return CardAnswered(answer=CardAnswer(**(values | fields)), message_id="msg_1", at=2.0)
+
+
+def with_cards() -> AgentState:
+    state = AgentState()
+    for number in (1, 2, 3):
+        CardOpened(card=card(number)).apply(state)
+    return state
+
+
+def test_a_card_opens_once_and_closes_alone() -> None:
+    state = with_cards()
+    with pytest.raises(StateError):
+        CardOpened(card=card(2)).apply(state)
+    CardWithdrawn(card_id="card_2", reason="renewed").apply(state)
+    assert [c.card_id for c in state.cards] == ["card_1", "card_3"]
+    with pytest.raises(StateError):
+        CardWithdrawn(card_id="card_2", reason="renewed").apply(state)
+    assert state.messages == []
+
+
+def test_a_card_and_its_answer_enter_the_conversation() -> None:
+    state = with_cards()
+    plan = Plan(plan_id="plan_2", name="p", goal="g")
+    state.plans = (Plan(plan_id="plan_1", name="o", goal="g"), plan)
+    CardOpened(card=card(4, plan_id="plan_2")).apply(state)
+    key(4).apply(state)
+    assert [c.card_id for c in state.cards] == ["card_1", "card_2", "card_3"]
+    (message,) = state.messages
+    assert isinstance(message, CardMessage)
+    assert (message.card.card_id, message.answer, message.plan) == ("card_4", key(4).answer, plan)
+    assert (message.message_id, message.at) == ("msg_1", 2.0)
+
+
+@pytest.mark.parametrize(
+    "other", [{"card_id": "card_9"}, {"subject": "what 1 shows"}, {"action": "stop"}]
+)
+def test_a_key_that_a_card_does_not_offer_is_refused(other: dict[str, Any]) -> None:
+    state = with_cards()
+    with pytest.raises(StateError):
+        key(2, **other).apply(state)
+    assert (len(state.cards), state.messages) == (3, [])
+
+
+def test_a_consultation_counts_once_also_when_it_is_asked_again_after_a_restart() -> None:
+    shown = Situation(pattern=Pattern.LIMIT, cause=Reason(code="limit"), loop=3, limit=3)
+    asked = card(1, CardKind.CONSULTATION, situation=shown, step_id="step_1")
+    elsewhere = card(2, CardKind.CONSULTATION, situation=shown, step_id="step_2")
+    state = AgentState()
+    state.pace = Pace(limit=LoopLimit(max_loops=3))
+    CardOpened(card=card(3)).apply(state)
+    CardOpened(card=asked).apply(state)
+    assert state.pace is not None
+    assert state.pace.consultations == (Pattern.LIMIT,)
+    state.cards, state.interrupted = (), Interrupted(asked=(asked, card(3)))
+    CardOpened(card=elsewhere).apply(state)
+    assert state.pace.consultations == (Pattern.LIMIT, Pattern.LIMIT)
+    assert state.interrupted is not None
+    assert state.interrupted.asked == (asked, card(3))
+    CardOpened(card=asked).apply(state)
+    assert state.pace.consultations == (Pattern.LIMIT, Pattern.LIMIT)
+    assert state.interrupted.asked == (card(3),)
+
+
+def test_letters_mean_the_same_on_all_cards_and_digits_count() -> None:
+    """Covers S0-39, S0-40, S0-41, S0-42, S1-34."""
+    numbered = (*CONSULTATION_OPTIONS.values(), ESCALATION_OPTIONS, BUDGET_OPTIONS)
+    for options in numbered:
+        *digits, last = options
+        assert [o.key for o in digits] == [str(n) for n in range(1, len(digits) + 1)]
+        assert last == TELL
+    with_text = {o.action for options in numbered for o in options if o.takes_text}
+    assert with_text == {
+        "detailed_requirements",
+        "instructions",
+        "more_info",
+        "simplify",
+        "tell",
+        "top_requirement",
+    }
+    letters = {o.action: o.key for o in (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT, ACCEPT, GO_ON)}
+    letters |= {o.action: o.key for o in (RETRY, SKIP, STOP, SUGGESTED, TELL)}
+    assert letters == {
+        "run_all": "y",
+        "run_steps": "o",
+        "edit": "e",
+        "reject": "n",
+        "accept": "y",
+        "go_on": "y",
+        "retry": "r",
+        "skip": "k",
+        "stop": "n",
+        "suggested": "1",
+        "tell": "m",
+    }
+    assert [o.takes_text for o in (REJECT, RETRY, TELL)] == [True] * 3
+    others = (RUN_ALL, RUN_STEPS, EDIT_PLAN, ACCEPT, GO_ON, SKIP, STOP, SUGGESTED)
+    assert not any(o.takes_text for o in others)
