@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
+import signal
 import time
 from pathlib import Path
 
 import pytest
 from support.bench import DEADLINE, Bench, done
+from support.shell import running_with
 
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools import search
+from duckflow_tui.tools.listing import iter_files
 
 SEARCH = "file_ops.search_text"
 
@@ -91,3 +95,26 @@ async def test_a_program_that_lies_in_the_workspace_is_not_run(
     message = await bench.call(SEARCH, pattern="needle")
     assert "[1 match in 1 file" in message.result.text
     assert not (root / "ran").exists()
+
+
+async def test_a_child_of_the_search_program_that_holds_its_outputs_holds_no_end(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a program found is told when the program has ended, whoever else holds the pipes."""
+    mark = f"63{secrets.randbelow(10**8):08}"
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "rg").write_text(
+        f"#!/bin/sh\nsetsid sleep {mark} &\nprintf 'a.py\\0001:needle\\n'\nexit 0\n"
+    )
+    (programs / "rg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    try:
+        message = await bench.call(SEARCH, pattern="needle")
+        assert "1: needle" in message.result.text
+        assert running_with(f"sleep\0{mark}")
+        files = [path async for batch in iter_files(bench.workspace) for path in batch]
+        assert files == ["a.py"]
+    finally:
+        for pid in running_with(mark):
+            os.kill(pid, signal.SIGKILL)

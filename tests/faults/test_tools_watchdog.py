@@ -235,14 +235,11 @@ async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_all(mark: str)
         assert gone is not None
         os.kill(gone, signal.SIGKILL)
         assert comes(lambda: not is_running(gone), PATIENCE)
-        group, pipe = await ProcessGroup.start(
-            ("sleep", f"{mark}2"), "/", dict(os.environ), watchdog
-        )
-        os.close(pipe)
+        group = await ProcessGroup.start(("sleep", f"{mark}2"), "/", dict(os.environ), watchdog)
         assert watchdog.pid not in (gone, None)
         await watchdog.close()
         assert before.wait(PATIENCE) == -signal.SIGTERM
-        assert await group.wait() == -signal.SIGTERM
+        assert await group.program.wait() == -signal.SIGTERM
 
 
 async def test_nothing_is_started_before_there_is_something_to_watch() -> None:
