@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.strict_json import parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, digest
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message
-from duckflow_tui.state.decision import Action, TurnDecision
+from duckflow_tui.state.decision import Action, Reading, TurnDecision
 from duckflow_tui.state.prompt import Prompt
 
 CUT_OFF: Final = " [cut off]"
@@ -71,6 +72,13 @@ class Decoder(Protocol):
     ) -> Decoded:
         """The decision, or the problems; acts only on what parses strictly (R16)."""
         ...
+
+
+def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
+    """What reads a reply to this prompt; an operation is known by its wire name too."""
+    named = {spec.name: spec for spec in prompt.operations}
+    wired = {wire_name(name): spec for name, spec in named.items()}
+    return Reading(wired | named, ids, parse_object)
 
 
 Show = Callable[[str], None]

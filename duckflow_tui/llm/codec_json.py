@@ -13,6 +13,7 @@ from duckflow_tui.llm.codec import (
     assistant,
     extras_of,
     judgement_of,
+    reading_of,
     result_text,
     said_to_model,
     system_of,
@@ -21,7 +22,6 @@ from duckflow_tui.llm.codec import (
     user,
 )
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.reading import DecisionReader
 from duckflow_tui.llm.schema import decision_schema
 from duckflow_tui.llm.strict_json import NotStrict, ReplyPreview, find_object
 from duckflow_tui.llm.wire import wire_text
@@ -135,26 +135,21 @@ class JsonDecoder:
         shown = "".join(self._shown)
         if completion.finish == "length":
             return Decoded(None, shown, raw, (CUT_BY_LIMIT,))
-        reader = DecisionReader(prompt.operations, ids)
+        reading = reading_of(prompt, ids)
         if completion.calls:
-            reader.warnings.append("native calls in a JSON reply are left out")
+            reading.warnings.append("native calls in a JSON reply are left out")
         try:
             found = find_object(said)
         except NotStrict as error:
             is_prose = not shown and "{" not in raw
             return Decoded(None, raw if is_prose else shown, raw, (str(error),))
         if found.around:
-            reader.warnings.append("text around the JSON object is left out")
-        reply = found.data.get("reply")
-        if reply is not None and not isinstance(reply, str):
-            reader.problems.append("reply must be text")
-            reply = ""
-        actions = reader.actions(found.data.get("actions"))
-        decision = reader.decision(decision_id, found.data, reply=reply or "", actions=actions)
-        if not (decision.reply or decision.rationale or actions or decision.question):
-            reader.problems.append(
+            reading.warnings.append("text around the JSON object is left out")
+        decision = reading.decision(decision_id, found.data)
+        if not (decision.reply or decision.rationale or decision.actions or decision.question):
+            reading.problems.append(
                 "the object says nothing: reply, rationale and actions are empty"
             )
         return Decoded(
-            decision, decision.reply, raw, tuple(reader.problems), tuple(reader.warnings)
+            decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings)
         )

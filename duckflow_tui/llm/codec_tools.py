@@ -13,6 +13,7 @@ from duckflow_tui.llm.codec import (
     assistant,
     extras_of,
     judgement_of,
+    reading_of,
     result_text,
     said_to_model,
     system_of,
@@ -23,14 +24,13 @@ from duckflow_tui.llm.codec import (
     wire_names,
 )
 from duckflow_tui.llm.completion import Completion, NativeCall
-from duckflow_tui.llm.reading import DecisionReader
 from duckflow_tui.llm.schema import EXTRAS, decide_function, extra_name, operation_function
 from duckflow_tui.llm.strict_json import NotStrict, parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message
-from duckflow_tui.state.decision import Action, Judgement, TurnDecision
+from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 
@@ -152,66 +152,64 @@ class ToolsDecoder:
         text = wire_text(completion.text).strip()
         if completion.finish == "length":
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
-        reader = DecisionReader(prompt.operations, ids)
+        reading = reading_of(prompt, ids)
         if not completion.calls and _looks_like_calls(text):
-            reader.problems.append(
+            reading.problems.append(
                 "you wrote calls as text; nothing of it ran: call the functions themselves"
             )
-        judgement, others = _split(completion.calls, reader)
-        actions: list[Action] = []
-        if reader.count_allowed(len(others)):
-            seen: set[str] = set()
-            for number, call in enumerate(others, start=1):
-                action = _action(number, call, reader, seen)
-                if action is not None:
-                    actions.append(action)
-        decision = reader.decision(
+        judgement, others = _split(completion.calls, reading)
+        actions = _actions(others, reading) if reading.count_allowed(len(others)) else ()
+        decision = reading.decision(
             decision_id,
-            judgement or {},
-            reply=text,
-            actions=tuple(actions),
+            {**(judgement or {}), "reply": text, "actions": actions},
             stated=judgement is not None,
         )
-        return Decoded(decision, text, raw, tuple(reader.problems), tuple(reader.warnings))
+        return Decoded(decision, text, raw, tuple(reading.problems), tuple(reading.warnings))
 
 
-def _split(
-    calls: list[NativeCall], reader: DecisionReader
-) -> tuple[JsonObject | None, list[NativeCall]]:
+def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None, list[NativeCall]]:
+    """What ``decide`` says, None where it was not called, and the other calls."""
     judgement: JsonObject | None = None
     others: list[NativeCall] = []
     for call in calls:
         if call.name != DECIDE:
             others.append(call)
         elif judgement is not None:
-            reader.problems.append(f"{DECIDE} was called more than once; call it once")
+            reading.problems.append(f"{DECIDE} was called more than once; call it once")
         else:
-            judgement = _object(DECIDE, call, reader) or {}
+            judgement = _object(DECIDE, call, reading) or {}
             for name in ("reply", "actions"):
                 if judgement.pop(name, None):
-                    reader.warnings.append(f"{name} inside {DECIDE} is left out")
+                    reading.warnings.append(f"{name} inside {DECIDE} is left out")
     return judgement, others
 
 
-def _action(number: int, call: NativeCall, reader: DecisionReader, seen: set[str]) -> Action | None:
-    where = f"call {number}"
-    spec = reader.operation(where, call.name)
-    if spec is None:
-        return None
-    arguments = _object(f"{where} ({spec.name})", call, reader)
-    if arguments is None:
-        return None
-    extras = {extra: arguments.pop(extra_name(spec, extra), None) for extra in EXTRAS}
-    wire_id = "" if call.wire_id in seen else call.wire_id
-    seen.add(call.wire_id)
-    return reader.action(where, spec, arguments, extras, wire_id)
+def _actions(calls: list[NativeCall], reading: Reading) -> tuple[Action, ...]:
+    """The calls that can be read; of two with one id the second goes without."""
+    found: list[Action] = []
+    seen: set[str] = set()
+    for number, call in enumerate(calls, start=1):
+        where = f"call {number}"
+        spec = reading.operation(where, call.name)
+        if spec is None:
+            continue
+        arguments = _object(f"{where} ({spec.name})", call, reading)
+        if arguments is None:
+            continue
+        extras = {extra: arguments.pop(extra_name(spec, extra), None) for extra in EXTRAS}
+        written = {"operation": spec.name, "args": arguments, **extras}
+        action = reading.action(where, written, "" if call.wire_id in seen else call.wire_id)
+        seen.add(call.wire_id)
+        if action is not None:
+            found.append(action)
+    return tuple(found)
 
 
-def _object(where: str, call: NativeCall, reader: DecisionReader) -> JsonObject | None:
+def _object(where: str, call: NativeCall, reading: Reading) -> JsonObject | None:
     try:
         return parse_object(call.argument_text.strip() or "{}")
     except NotStrict as error:
-        reader.problems.append(f"{where}: the arguments are {error}")
+        reading.problems.append(f"{where}: the arguments are {error}")
         return None
 
 

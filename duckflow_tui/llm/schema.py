@@ -1,97 +1,24 @@
-"""JSON schemas of what a model is asked for. Their property order is the order of writing:
-rationale and reply come first, so that they can be read while the rest is still being written.
-"""
+"""What a model is asked for: the schema of a decision, functions, the shapes of other replies."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, cast, get_args
+import copy
+from functools import cache
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from duckflow_tui.llm.codec import DECIDE, wire_name
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, CheckKind, TaskProfile
+from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.operations import OperationSpec
 
-STEPS: Final = ("PLANNING", "EXECUTION", "REVIEW", "AWAITING_APPROVAL")
-
-NEXT_STEPS: Final = ("continue", "done", "pending_user", "defer")
-
-PATTERNS: Final = ("base_main", "base_main_specialized")
-
-
-_TEXT: Final[JsonObject] = {"type": "string"}
-
-_TEXTS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
-
-_CHECK: Final[JsonObject] = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}, "reason": _TEXT},
-    "required": ["ok", "reason"],
-}
-
-_ALTERNATIVES: Final[JsonObject] = {
-    "type": "array",
-    "maxItems": MAX_ALTERNATIVES,
-    "items": {"type": "object", "properties": {"label": _TEXT}, "required": ["label"]},
-}
-
-_AFTER_REPLY: Final[JsonObject] = {
-    "goal_consistency": _CHECK,
-    "constraint_check": _CHECK,
-    "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-    "task_profile": {"type": "string", "enum": [profile.value for profile in TaskProfile]},
-    "requirements": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "requirement": _TEXT,
-                "priority": {"type": "integer", "minimum": 1, "maximum": 3},
-                "check": {
-                    "type": "object",
-                    "properties": {
-                        "kind": {"type": "string", "enum": list(get_args(CheckKind))},
-                        "value": _TEXT,
-                    },
-                    "required": ["kind"],
-                },
-            },
-            "required": ["requirement"],
-        },
-    },
-    "continues": {"type": "boolean"},
-    "step": {"type": "string", "enum": list(STEPS)},
-    "next_step": {"type": "string", "enum": list(NEXT_STEPS)},
-    "prompt_pattern": {"type": "string", "enum": list(PATTERNS)},
-    "state_delta": {
-        "type": "object",
-        "properties": {
-            "goal": _TEXT,
-            "why_now": _TEXT,
-            "constraints": _TEXTS,
-            "plan_brief": _TEXTS,
-            "open_questions": _TEXTS,
-            "context_refs": _TEXTS,
-            "decision": _TEXT,
-        },
-    },
-    "question": {
-        "type": "object",
-        "properties": {"text": _TEXT, "options": _TEXTS},
-        "required": ["text"],
-    },
-}
-
-JUDGEMENT: Final = (
-    "rationale",
-    "goal_consistency",
-    "constraint_check",
-    "step",
-    "next_step",
-    "prompt_pattern",
-)
-
+_NULL: Final[JsonObject] = {"type": "null"}
+#: What of a generated schema is sent.
+_KEPT: Final = (
+    "type", "description", "enum", "minimum", "maximum", "maxItems", "items", "properties",
+    "required",
+)  # fmt: skip
 
 #: What a native call says about itself beside its arguments, and how it is called where an
 #: operation has a parameter of that name.
@@ -100,45 +27,50 @@ EXTRAS: Final = ("reasoning", "intent", "alternatives")
 
 def decision_schema(operations: tuple[OperationSpec, ...]) -> JsonObject:
     """The schema of a TurnDecision; the operations are named, their arguments are left open."""
-    operation: JsonObject = dict(_TEXT)
+    schema = copy.deepcopy(_decision())
     if operations:
-        operation["enum"] = [spec.name for spec in operations]
-    actions: JsonObject = {
-        "type": "array",
-        "maxItems": MAX_ACTIONS,
-        "items": {
-            "type": "object",
-            "properties": {
-                "operation": operation,
-                "args": {"type": "object"},
-                "reasoning": _TEXT,
-                "intent": _TEXT,
-                "alternatives": _ALTERNATIVES,
-            },
-            "required": ["operation", "args", "reasoning"],
-        },
-    }
-    return {
-        "type": "object",
-        "properties": {"rationale": _TEXT, "reply": _TEXT, **_AFTER_REPLY, "actions": actions},
-        "required": list(JUDGEMENT),
-    }
+        action = schema["properties"]["actions"]["items"]
+        action["properties"]["operation"]["enum"] = [spec.name for spec in operations]
+    return schema
 
 
 def decide_function() -> JsonObject:
-    """The function of the judgement, for native calls."""
+    """The function of the judgement, for native calls: all but what is said and called."""
+    schema = copy.deepcopy(_decision())
+    for name in ("reply", "actions"):
+        del schema["properties"][name]
     return {
         "type": "function",
         "function": {
             "name": DECIDE,
             "description": "Your judgement of this reply. Call it once, before all other calls.",
-            "parameters": {
-                "type": "object",
-                "properties": {"rationale": _TEXT, **_AFTER_REPLY},
-                "required": list(JUDGEMENT),
-            },
+            "parameters": schema,
         },
     }
+
+
+@cache
+def _decision() -> JsonObject:
+    generated = TurnDecision.model_json_schema()
+    return _plain({**generated, "description": None}, generated["$defs"])
+
+
+def _plain(node: JsonObject, models: JsonObject) -> JsonObject:
+    """A generated schema without references, titles, defaults and null: servers differ in what
+    they take, and a model leaves out what it does not want to say.
+    """
+    if "anyOf" in node:
+        node = {**next(way for way in node["anyOf"] if way != _NULL), **node}
+    if "$ref" in node:
+        model: JsonObject = models[node["$ref"].rpartition("/")[2]]
+        node = {**model, "description": None, **node}
+    plain: JsonObject = {key: node[key] for key in _KEPT if node.get(key) is not None}
+    if "items" in plain:
+        plain["items"] = _plain(plain["items"], models)
+    if "properties" in plain:
+        named: JsonObject = plain["properties"]
+        plain["properties"] = {name: _plain(value, models) for name, value in named.items()}
+    return plain
 
 
 def extra_name(spec: OperationSpec | None, extra: str) -> str:
@@ -152,12 +84,13 @@ def extra_name(spec: OperationSpec | None, extra: str) -> str:
 
 def operation_function(spec: OperationSpec) -> JsonObject:
     """An operation as a function, with ``reasoning``, ``intent`` and ``alternatives`` added."""
+    action = _decision()["properties"]["actions"]["items"]["properties"]
     reasoning, intent, alternatives = (extra_name(spec, extra) for extra in EXTRAS)
     own: JsonObject = {
-        reasoning: {"type": "string", "description": "Why this call, in one sentence."},
+        reasoning: action["reasoning"],
         **_properties(spec.parameters),
-        intent: {"type": "string", "description": "What it will have achieved."},
-        alternatives: _ALTERNATIVES,
+        intent: action["intent"],
+        alternatives: action["alternatives"],
     }
     required = [reasoning, *cast("list[str]", spec.parameters.get("required") or [])]
     parameters = {**spec.parameters, "type": "object", "properties": own, "required": required}

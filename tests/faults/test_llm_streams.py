@@ -119,8 +119,7 @@ import asyncio, resource, sys
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.service import LLMService, SilentObserver
-from duckflow_tui.state.clock import SystemClock
-from duckflow_tui.state.ids import random_id
+from duckflow_tui.state.base import SystemClock, random_id
 from duckflow_tui.state.prompt import Prompt
 
 def peak():

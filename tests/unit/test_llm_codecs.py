@@ -169,6 +169,8 @@ def test_the_schema_puts_what_is_read_first_first() -> None:
         "rationale", "goal_consistency", "constraint_check", "step", "next_step", "prompt_pattern",
     }  # fmt: skip
     assert schema["properties"]["prompt_pattern"]["enum"] == ["base_main", "base_main_specialized"]
+    assert all(field["description"] for field in schema["properties"].values())
+    assert "$ref" not in json.dumps(schema)
     form = codec_json.encode(prompt()).response_format
     assert form is not None
     assert form["json_schema"]["strict"] is False

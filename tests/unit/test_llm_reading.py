@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from support.endpoint import OPERATIONS, action, decision
 from support.pinned import CountingIds
 
-from duckflow_tui.llm.reading import DecisionReader
+from duckflow_tui.llm.codec import reading_of
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.decision import NextStep, PromptPattern, TaskProfile, TurnDecision
+from duckflow_tui.state.decision import NextStep, PromptPattern, Reading, TaskProfile, TurnDecision
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.prompt import Prompt
 
 
-def read(data: JsonObject) -> tuple[TurnDecision, DecisionReader]:
-    reader = DecisionReader(OPERATIONS, CountingIds())
-    actions = reader.actions(data.get("actions"))
-    made = reader.decision("llm_1", data, reply=str(data.get("reply", "")), actions=actions)
-    return made, reader
+def read(data: JsonObject) -> tuple[TurnDecision, Reading]:
+    reader = reading_of(Prompt(system="", operations=OPERATIONS), CountingIds())
+    return reader.decision("llm_1", data), reader
 
 
 def test_every_field_of_the_wire_arrives() -> None:
@@ -254,3 +254,39 @@ def test_a_kind_of_check_by_another_name_is_understood(
     made, reader = read(decision(requirements=asked))
     check = made.requirements[0].check
     assert (check.kind, check.value, reader.warnings) == (expected, value, [])
+
+
+def test_arguments_may_come_as_the_text_of_an_object_that_is_read_as_strictly() -> None:
+    made, reader = read(decision(actions=[action(args='{"path": "a.py"}')]))
+    assert made.actions[0].args == {"path": "a.py"}
+    assert reader.problems == []
+    made, reader = read(decision(actions=[action(args='{"path": "a", "path": "b"}')]))
+    assert made.actions == ()
+    assert "duplicate key" in reader.problems[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("80%", 0.8), (" 0.7 ", 0.7), ("High", 0.9), ("low", 0.3), ("120%", 1.0), ("sure", None)],
+)
+def test_a_confidence_may_come_as_text(written: str, meant: float | None) -> None:
+    made, reader = read(decision(confidence=written))
+    assert made.confidence == meant
+    assert bool(reader.warnings) == (meant in (None, 1.0))
+
+
+def test_only_a_reply_is_forgiven_what_a_journal_is_not() -> None:
+    exact = {"decision_id": "llm_1", "confidence": 0.5}
+    assert TurnDecision.model_validate(exact).confidence == 0.5
+    for wrong in ({"confidence": "50%"}, {"constraint_check": "yes: fine"}, {"step": "planning"}):
+        with pytest.raises(ValidationError):
+            TurnDecision.model_validate({**exact, **wrong})
+
+
+def test_the_model_never_writes_what_is_ours() -> None:
+    made, reader = read(
+        decision(decision_id="mine", actions=[action(call_id="mine", wire_id="mine")])
+    )
+    assert made.decision_id == "llm_1"
+    assert "mine" not in (made.actions[0].call_id, made.actions[0].wire_id)
+    assert len(reader.warnings) == 3
