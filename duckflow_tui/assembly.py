@@ -24,7 +24,6 @@ from duckflow_tui.safety.desk import GateBroker, ModeAnswers, NoConsent
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
 from duckflow_tui.session.past import RecordedPast
@@ -99,11 +98,10 @@ def build(
         wire_name=wire_name,
         approved=choice.approved,
     )
-    blobs = FileBlobs(choice.places.state / "blobs")
     named = NamedCommands(NamedRules.of(choice.allowed), workspace)
     runner = CommandRunner(
         workspace,
-        blobs.put_file,
+        recording.blobs.put_file,
         choice.places.state / "spool",
         watchdog,
         CommandLimits(
@@ -128,7 +126,7 @@ def build(
         workspace,
         NoConsent() if choice.headless else broker,
         registry,
-        blobs,
+        recording.blobs,
         random_id,
         max_write_bytes=settings.files.max_write_bytes,
         facts=facts,

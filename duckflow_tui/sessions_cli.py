@@ -209,6 +209,8 @@ class _Sessions:
             print(row)
         elsewhere = "" if args.id else self._elsewhere(trashed=True)
         status = 0
+        if args.force:
+            self._catalog.prune(*gone)
         if not gone:
             key = "trash_empty_here" if elsewhere else "trash_empty"
             said = self._say(f"sessions.cli.{key}")
@@ -216,8 +218,6 @@ class _Sessions:
             said, status = self._counted("would_prune", gone), FAILED
         else:
             said = self._counted("pruned", gone)
-            for facts in gone:
-                self._catalog.prune(facts)
         print(" · ".join(filter(None, (said, elsewhere))))
         return status
 

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import stat
 from io import BufferedReader
 from pathlib import Path
@@ -15,10 +16,14 @@ from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.drafts import Draft, draft_in
+from duckflow_tui.session.folders import places
 from duckflow_tui.state.base import digest
+
+BLOBS: Final = "blobs"  # in the session's folder
 
 _HEX: Final = frozenset("0123456789abcdef")
 _SHA_LENGTH: Final = 64
+_NAMED: Final = re.compile(rb"[0-9a-f]{64}")
 _PIECE: Final = 1_000_000  # bytes copied at once
 _LARGEST: Final = 1_000_000_000  # bytes that are read at once
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -30,11 +35,18 @@ class DamagedBlob(KeyError):
 
 
 class FileBlobs:
-    """Blobs in a folder of the app, ``ab/ab12…``: directories 0700, files 0600, never rewritten."""
+    """Blobs in a folder of the app, ``ab/ab12…``: directories 0700, files 0600, never rewritten.
 
-    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+    What is not in it is looked for in ``shared``, where earlier versions kept the blobs of all
+    sessions; nothing is written there.
+    """
+
+    def __init__(
+        self, folder: Path, disk: Disk | None = None, *, shared: Path | None = None
+    ) -> None:
         self._folder = folder
         self._disk = disk or Disk()
+        self._shared = shared
 
     async def put(self, data: bytes) -> str:
         """Keep the bytes and return their SHA-256; returns once a crash cannot take them.
@@ -51,10 +63,6 @@ class FileBlobs:
         """The bytes; raises KeyError when there are none, DamagedBlob when they are others."""
         return await asyncio.to_thread(self.read, sha)
 
-    async def has(self, sha: str) -> bool:
-        """Whether something lies under that hash."""
-        return await asyncio.to_thread(_is_plain, self._path(sha))
-
     def keep(self, data: bytes) -> str:
         """``put`` for a thread that may wait for the disk."""
         sha = digest(data)
@@ -67,8 +75,11 @@ class FileBlobs:
 
         Raises OSError where the system refuses, and for what is no plain file or over 1 GB.
         """
+        path = self._path(sha)
+        if self._shared is not None and not os.path.lexists(path):
+            path = self._shared / sha[:2] / sha
         try:
-            with _opened(self._path(sha)) as file:
+            with _opened(path) as file:
                 data = file.read()
         except FileNotFoundError:
             raise KeyError(sha) from None
@@ -132,6 +143,41 @@ class FileBlobs:
             return False
 
 
+def session_blobs(path: Path) -> FileBlobs:
+    """What the session in this folder, ``STATE/sessions/KEY/ID``, keeps beside its journal."""
+    return FileBlobs(path / BLOBS, shared=path.parents[2] / BLOBS)
+
+
+def named_in(data: bytes) -> set[str]:
+    """The hashes that stand in it, of blobs and of what else."""
+    return {found.decode() for found in _NAMED.findall(data)}
+
+
+def sweep_shared(state_dir: Path) -> None:
+    """Remove what no session, in the trash or not, names of the blobs that earlier versions kept
+    for all of them together. Raises OSError where that cannot be known.
+    """
+    shared = state_dir / BLOBS
+    if not shared.is_dir():
+        return
+    named: set[str] = set()
+    for place in [*places(state_dir), *places(state_dir, trash=True)]:
+        for path in place.path.rglob("*"):
+            if not _is_plain(path):
+                continue
+            with _opened(path) as file:
+                rest = b""
+                while piece := file.read(_PIECE):
+                    named |= named_in(rest + piece)
+                    rest = piece[1 - _SHA_LENGTH :]
+    for path in shared.glob("*/*"):
+        if path.name not in named:
+            path.unlink()
+    for folder in (*shared.glob("*"), shared):
+        with contextlib.suppress(OSError):  # something is in it
+            folder.rmdir()
+
+
 def _opened(path: Path) -> BufferedReader:
     """The file, and never a link, a pipe or a device in its place."""
     descriptor = os.open(path, _PLAIN)
@@ -169,7 +215,3 @@ class MemoryBlobs:
     async def get(self, sha: str) -> bytes:
         """The bytes; raises KeyError when there are none."""
         return self._kept[sha]
-
-    async def has(self, sha: str) -> bool:
-        """Whether something lies under that hash."""
-        return sha in self._kept

@@ -13,6 +13,7 @@ from typing import Final
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session import index
+from duckflow_tui.session.blobs import sweep_shared
 from duckflow_tui.session.facts import (
     Piece,
     SessionFacts,
@@ -163,10 +164,14 @@ class Catalog:
         """Fetch a session back from the trash; raises SessionFault."""
         return self._moved(facts, index.fetch_back(self.state_dir, self._place(facts)))
 
-    def prune(self, facts: SessionFacts) -> None:
-        """Remove a session of the trash for good; raises SessionFault."""
-        index.prune(self._place(facts))
-        self._index.drop([_key(facts)])
+    def prune(self, *gone: SessionFacts) -> None:
+        """Remove sessions of the trash for good, and what earlier versions kept of files that no
+        session knows any more; raises SessionFault or OSError.
+        """
+        for facts in gone:
+            index.prune(self._place(facts))
+            self._index.drop([_key(facts)])
+        sweep_shared(self.state_dir)
 
     def close(self) -> None:
         """Give the index back."""

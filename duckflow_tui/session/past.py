@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from duckflow_tui.session.blobs import named_in, session_blobs
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder, session_path
 from duckflow_tui.session.journals import start_journal
-from duckflow_tui.session.payload import Redact
+from duckflow_tui.session.payload import Redact, as_bytes
 from duckflow_tui.session.reader import Entry, read_session
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import NotWritten
@@ -103,7 +105,7 @@ def write_fork(
     record ``until`` where it is empty, and of the event; its folder.
 
     Raises SessionFault or OSError, and then leaves nothing behind. Records that tell nothing are
-    left out; large ones are kept in the new session's own folder.
+    left out; what the others keep beside the journal is copied.
     """
     folder = SessionFolder.open(source)
     try:
@@ -117,6 +119,8 @@ def write_fork(
     store = Store(AgentState(), clock, journal)
     journal.follow(store)
     count = 0
+    named: set[str] = set()
+    copied = False
     try:
         for entry in entries:
             if entry.seq > until:
@@ -132,12 +136,18 @@ def write_fork(
             except StateError:
                 continue
             count += 1
+            named |= named_in(as_bytes(entry.fields))
         clock.at = event.at
         store.dispatch(event)
         count += 1
+        old, new = session_blobs(source), session_blobs(path)
+        for sha in named:
+            with contextlib.suppress(KeyError):  # no blob has this hash
+                new.keep(old.read(sha))
+        copied = True
     finally:
         health = journal.close_now(within=WRITE_WITHIN)
-        whole = health.reason is None and health.durable == count
+        whole = copied and health.reason is None and health.durable == count
         if not whole:
             shutil.rmtree(path, ignore_errors=True)
     if not whole:

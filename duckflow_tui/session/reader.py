@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from duckflow_tui.session.blobs import FileBlobs
+from duckflow_tui.session.blobs import BLOBS, FileBlobs
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, opening
 from duckflow_tui.session.folders import SessionFolder, segment_name
 from duckflow_tui.session.framing import (
@@ -28,7 +28,6 @@ from duckflow_tui.session.snapshots import Place
 from duckflow_tui.state.base import moment
 
 MAX_SEQ: Final = 10**12  # of a record: above any session, far below the longest of a line
-BLOBS: Final = "blobs"  # of large records, in the session's folder
 
 _TAG: Final = b"D1 "
 _BEGINNING: Final = 64  # bytes that tell what a file is
@@ -95,13 +94,10 @@ def read_session(
     Raises NotASession when nothing in it is a record, NewerSession when a later program wrote in
     it, SessionUnreadable when the system refuses, and KeyError when ``after`` is not there.
     """
-    reading = _Reading(folder, after, migrations or Migrations(), blobs or blobs_of(folder))
+    reading = _Reading(
+        folder, after, migrations or Migrations(), blobs or FileBlobs(folder.path / BLOBS)
+    )
     return reading.all()
-
-
-def blobs_of(folder: SessionFolder) -> FileBlobs:
-    """Where the large records of a session lie."""
-    return FileBlobs(folder.path / BLOBS)
 
 
 class _Reading:

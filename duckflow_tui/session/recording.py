@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from duckflow_tui.session.blobs import FileBlobs, MemoryBlobs, session_blobs
 from duckflow_tui.session.faults import JournalHealth
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journal import Journal
@@ -30,6 +31,7 @@ class Recording:
     session_id: str
     recorder: Recorder
     path: Path | None = None  # of the session's folder
+    blobs: FileBlobs | MemoryBlobs = field(default_factory=MemoryBlobs)  # the session's own
     restored: Restored | None = None  # until the session is taken up
     newest: int = 0  # the last record that was handed over
     frozen: bool = False
@@ -115,6 +117,7 @@ def new_recording(state_dir: Path, workspace: Path, now: float, redact: Redact) 
     """A new session of this workspace; the disk is touched by the journal's own thread."""
     recording = unrecorded()
     recording.path = session_path(state_dir, workspace, recording.session_id)
+    recording.blobs = session_blobs(recording.path)
     recording.recorder = start_journal(
         state_dir, recording.session_id, workspace, now, redact=redact, on_health=recording.tell
     )
@@ -126,7 +129,7 @@ def resumed_recording(
 ) -> Recording:
     """The session of that id goes on; reads its files. Raises what ``resume_journal`` raises."""
     path = session_path(state_dir, workspace, session_id)
-    recording = Recording(session_id, MemoryRecorder(), path)
+    recording = Recording(session_id, MemoryRecorder(), path, session_blobs(path))
     resumed = resume_journal(path, now, redact=redact, on_health=recording.tell)
     recording.recorder = resumed.journal
     recording.restored = resumed.restored

@@ -275,3 +275,23 @@ async def test_a_killed_turn_goes_on_at_its_gate(earlier: Earlier, tmp_path: Pat
         assert (end.outcome, end.reply) == ("done", "Both.")
         assert end.files_changed == ("k8.txt", "k9.txt")
     assert (earlier.workspace / "k9.txt").read_text() == "9\n"
+
+
+def test_bytes_that_all_sessions_shared_go_when_no_session_names_them(earlier: Earlier) -> None:
+    shared = earlier.state_dir / "blobs"
+    nobodys = shared / "00" / ("00" * 32)
+    nobodys.parent.mkdir()
+    nobodys.write_text("of a session that is gone")
+    before = {path.name for path in shared.glob("*/*")}
+    catalog = Catalog(earlier.state_dir)
+    try:
+        found = {facts.session_id: facts for facts in catalog.list(earlier.workspace)}
+        catalog.prune(catalog.delete(found[earlier.id_of("plan")]))
+        assert {path.name for path in shared.glob("*/*")} == before - {nobodys.name}
+        deleted = catalog.delete(found[earlier.id_of("edits")])
+        catalog.prune()
+        assert {path.name for path in shared.glob("*/*")} == before - {nobodys.name}
+        catalog.prune(deleted)
+    finally:
+        catalog.close()
+    assert not shared.exists()
