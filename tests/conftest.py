@@ -1,10 +1,12 @@
-"""What holds for every test: no clock in property tests, screens that start soon, and the text of
-a screen beside its picture.
+"""What holds for every test: no clock in property tests, screens that start soon, the text of a
+screen beside its picture, and no files left behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -19,6 +21,12 @@ from textual.css.types import CSSLocation
 
 settings.register_profile("duckflow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("duckflow")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes for each core: half of the time of a test is waiting."""
+    return 2 * (os.cpu_count() or 1)
+
 
 _parsed: dict[object, list[RuleSet]] = {}
 
@@ -64,3 +72,17 @@ def snap_compare(snap_compare: Callable[..., bool], snapshot: Any) -> Callable[.
         return same
 
     return compare
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Temporary files lie in a folder of this run and go with it. Nothing is left there but what
+    the demo leaves on purpose: a project in which something changed.
+    """
+    folder = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield
+    left = [path.name for path in folder.iterdir() if not path.name.startswith("duckflow-demo-")]
+    assert not left, left
