@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,10 @@ from duckflow_tui.state.calls import LiveOutput
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
+
+
+#: Commands that ended whose entries and output are kept; of more, the oldest are forgotten.
+KEPT: Final = 16
 
 
 class BackgroundProcess(Frozen):
@@ -89,7 +93,7 @@ class ProcessOutput(Event):
 
 
 class ProcessEnded(Event):
-    """A background command ended; its newest output stays readable in this session."""
+    """A background command ended; of the newest that ended the output stays readable."""
 
     kind: Literal["process_ended"] = "process_ended"
     process_id: str
@@ -110,7 +114,12 @@ class ProcessEnded(Event):
                 "output_blob": self.output_blob,
             }
         )
-        state.processes = tuple(ended if p is old else p for p in state.processes)
+        known = [ended if p is old else p for p in state.processes]
+        over = sorted((p for p in known if not p.runs), key=lambda p: p.ended_at or 0)
+        forgotten = {p.process_id for p in over[:-KEPT]}
+        state.processes = tuple(p for p in known if p.process_id not in forgotten)
+        for process_id in forgotten:
+            state.outputs.pop(process_id, None)
 
 
 class McpServerChanged(Event):

@@ -143,6 +143,9 @@ class BackgroundCommands:
                     at=self._store.clock.now(),
                 )
             )
+            listed = {process.process_id for process in self._store.state.processes}
+            for old in [old for old in self._entries if old not in listed]:
+                del self._entries[old]
         finally:
             told = entry.told
             entry.over.set()

@@ -63,7 +63,8 @@ class FileWatcher:
     """Watches the folders of the files that matter, not the tree, and commits FileChangedOutside.
 
     Only files in ``files_read`` and in the previews of open gates matter; their content decides,
-    not their times. ``run`` is the coroutine; it ends when it is cancelled.
+    not their times. One that changed is no news again until it is read or shown anew: a log that
+    grows costs nothing. ``run`` is the coroutine; it ends when it is cancelled.
     """
 
     def __init__(self, store: Store, workspace: Workspace, own: OwnWrites) -> None:
@@ -73,6 +74,7 @@ class FileWatcher:
         self._stale = asyncio.Event()  # the set of files may have changed
         self._places: dict[str, Place] = {}
         self._stamps: dict[str, tuple[int, ...]] = {}  # of the file when it was last hashed
+        self._void: set[str] = set()  # what is known of these is known to be old
         self.polling = False  # the system has no watches left: folders are looked through
 
     async def run(self) -> None:
@@ -93,6 +95,9 @@ class FileWatcher:
 
     def _hear(self, state: AgentState, record: Record) -> None:
         match record.event:
+            case OperationFinished(files_read=read) if not self._void.isdisjoint(read):
+                self._void -= read.keys()
+                self._stale.set()
             case (
                 OperationFinished()
                 | GateOpened()
@@ -115,6 +120,7 @@ class FileWatcher:
         for path in [path for path in self._places if path not in wanted]:
             del self._places[path]
             self._stamps.pop(path, None)
+            self._void.discard(path)
         for path in wanted - set(self._places):
             with contextlib.suppress(WorkspaceError):
                 self._places[path] = self._workspace.locate(path)
@@ -171,10 +177,14 @@ class FileWatcher:
 
     async def _check(self, paths: Iterable[str]) -> None:
         """Hash those files whose times or sizes moved, and report the ones that are others."""
+        shown = {p.path for gate in self._store.state.gates for p in gate.previews}
         for path in tuple(paths):
             place = self._places.get(path)
             stamp = _stamp(place.real) if place else ()
-            if place is None or self._stamps.get(path) == stamp:
+            before = self._stamps.get(path)
+            if place is None or before == stamp:
+                continue
+            if path in self._void - shown and before and stamp:
                 continue
             try:
                 place = self._workspace.locate(path)
@@ -192,6 +202,7 @@ class FileWatcher:
         if path in state.files_read:
             known.add(state.files_read[path])
         if known - {sha} and not self._own.is_own(path, sha):
+            self._void.add(path)
             self._store.dispatch(FileChangedOutside(path=path, sha=sha))
 
 

@@ -22,7 +22,7 @@ from duckflow_tui.state.calls import OperationMessage, OperationOutput
 from duckflow_tui.state.conversation import NoticeAdded
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
-from duckflow_tui.state.processes import ProcessEnded, ProcessStarted
+from duckflow_tui.state.processes import KEPT, ProcessEnded, ProcessStarted
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder
 from duckflow_tui.tools.commands import CommandLimits
@@ -576,6 +576,21 @@ async def test_the_model_is_told_of_a_background_command_that_ends_by_itself(
     assert "exit 7" in notice.for_model
     assert "up\nboom" in notice.for_model
     assert bench.store.state.processes[0].exit_code == 7
+
+
+async def test_of_background_commands_that_ended_the_newest_are_kept(bench: ShellBench) -> None:
+    ended: list[str] = []
+    for number in range(KEPT + 2):
+        await run(bench, f"echo printed {number}; exit 1", background=True)
+        ended.append(bench.store.state.processes[-1].process_id)
+    state = bench.store.state
+    assert [process.process_id for process in state.processes] == ended[2:]
+    assert set(state.outputs) <= set(ended[2:])
+    kept = await bench.call("shell.output", process_id=ended[2])
+    assert "printed 2" in kept.result.text
+    gone = await bench.call("shell.output", process_id=ended[1])
+    assert gone.result.outcome is Outcome.ERROR
+    assert ended[1] not in gone.result.text.partition("known:")[2]
 
 
 async def test_the_user_ends_a_background_command(bench: ShellBench) -> None:

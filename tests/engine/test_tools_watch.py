@@ -69,6 +69,36 @@ async def test_a_change_of_a_file_that_was_read_is_heard(bench: Bench, root: Pat
     assert bench.store.state.files_read["a.txt"] == digest(b"two\n")
 
 
+async def test_a_file_that_grows_and_grows_is_heard_of_once_until_it_is_read_again(
+    bench: Bench, root: Path
+) -> None:
+    """What the model knows of it is void from the first change on; more of them are no news."""
+
+    async def grows() -> None:
+        """It grows, and what changed after it was heard of: it was looked at before."""
+        with (root / "a.txt").open("a") as log:
+            log.write("more\n")
+        before = len(heard(bench))
+        (root / "b.txt").write_text(f"{before}\n")
+        await bench.until(lambda _: ("b.txt", digest(f"{before}\n".encode())) in heard(bench))
+
+    async with watching(bench):
+        await bench.call(READ, path="a.txt")
+        for _ in range(4):
+            await bench.call(READ, path="b.txt")
+            await grows()
+        assert [path for path, _ in heard(bench)].count("a.txt") == 1
+        edit = bench.begin("file_ops.edit_file", path="a.txt", edits=[{"old": "one", "new": "1"}])
+        assert "had changed" in (await done(edit)).result.text
+        await bench.call(READ, path="b.txt")
+        await grows()
+        assert [path for path, _ in heard(bench)].count("a.txt") == 2
+        await bench.call(READ, path="a.txt")
+        await bench.call(READ, path="b.txt")
+        await grows()
+        assert [path for path, _ in heard(bench)].count("a.txt") == 3
+
+
 async def test_other_files_are_not_heard_of(bench: Bench, root: Path) -> None:
     async with watching(bench):
         await bench.call(READ, path="a.txt")
