@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
 import secrets
@@ -93,11 +92,7 @@ def _chosen(
 
 def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
     """The test that fails with it; empty where all that come by this place pass."""
-    near = {
-        test: told["seconds"]
-        for test, told in tests.items()
-        if told["passed"] and _comes_by(mutant, test, told["entered"])
-    }
+    near = _near(mutant, tests)
     source = broken(mutant, _text(copy.root / mutant.path))
     with copy.changed(mutant.path, source):
         quickest = sorted(near, key=near.__getitem__)
@@ -108,31 +103,39 @@ def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
     return ""
 
 
-def _comes_by(mutant: Mutant, test: str, entered: Sequence[str]) -> bool:
-    """What stands outside of functions may be used anywhere: by all that enter the module, and
-    by the tests of values, which are quick.
+def _near(mutant: Mutant, tests: Tests) -> dict[str, float]:
+    """The tests that come by the place, and their seconds.
+
+    What stands outside of functions may be used anywhere: by all that enter the module, and by
+    the tests of values, which are quick. A function that nobody entered may be a new one.
     """
     module = f"{mutant.path.as_posix()}::"
+    good = {test: told for test, told in tests.items() if told["passed"]}
     if mutant.function:
-        return module + mutant.function in entered
-    return test.startswith("tests/unit/") or any(name.startswith(module) for name in entered)
+        place = module + mutant.function
+        found = [test for test, told in good.items() if place in told["entered"]]
+    else:
+        found = [test for test in good if test.startswith("tests/unit/")]
+    if not found or not mutant.function:
+        near = [t for t, told in good.items() if any(n.startswith(module) for n in told["entered"])]
+        found = list(dict.fromkeys([*found, *near]))
+    return {test: good[test]["seconds"] for test in found}
 
 
 def _tests(area: Area, copy: Copy) -> Tests:
     """The tests of an area; those of files that are as they were last time are not run again."""
     root = copy.root
     sources = [path for other in AREAS for path in sources_of(other, root)]
-    functions = [f"{path}::{name}" for path in sources for name in _functions(root / path)]
-    marks = {path: _digest(*functions, _text(root / path)) for path in tests_of(area, root)}
+    names = [path.as_posix() for path in sources]
+    marks = {path: _digest(*names, _text(root / path)) for path in tests_of(area, root)}
     kept: dict[str, Tests] = {}
     if _CACHE.exists():
         kept = json.loads(_CACHE.read_text(encoding="utf-8"))
     if new := [path for path, mark in marks.items() if mark not in kept]:
         print(f"{area.name:8} looking what the tests of {len(new)} files come by", flush=True)
         found = copy.entered_by(new, _AS_THEY_ARE)
-        wanted = {path.as_posix() for path in sources}
         for told in found.values():
-            told["entered"] = [n for n in told["entered"] if n.partition("::")[0] in wanted]
+            told["entered"] = [n for n in told["entered"] if n.partition("::")[0] in names]
         for path in new:
             prefix = f"{path.as_posix()}::"
             kept[marks[path]] = {t: told for t, told in found.items() if t.startswith(prefix)}
@@ -143,15 +146,6 @@ def _tests(area: Area, copy: Copy) -> Tests:
         if not told["passed"]:
             print(f"{area.name:8} fails as things are, left out: {test}", flush=True)
     return tests
-
-
-def _functions(path: Path) -> list[str]:
-    tree = ast.parse(_text(path))
-    return [
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
 
 
 def _sum(caught: dict[str, list[bool]]) -> int:
