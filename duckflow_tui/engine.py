@@ -15,7 +15,6 @@ from duckflow_tui.agent.parts import (
     DecisionMaker,
     Notices,
     PromptSource,
-    QuestionSource,
     Spawn,
     TurnLimits,
     TurnParts,
@@ -46,6 +45,7 @@ from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.shell import OwnCommands
 
 if TYPE_CHECKING:
+    from duckflow_tui.prompting.questions import QuestionPrompts
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.gates import CardAnswer, GateAnswer
     from duckflow_tui.state.phase_machine import PhaseMachine
@@ -145,7 +145,7 @@ class EngineParts:
     file_names: Callable[[], AsyncGenerator[list[str], None]]
     intact: Callable[[], bool]  # whether the workspace is still the folder that was opened
     limits: TurnLimits
-    questions: QuestionSource
+    questions: QuestionPrompts
     servers: ToolServers
     commands: Commands
     notes: Notes  # of the project, over its sessions

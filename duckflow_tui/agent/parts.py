@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     from duckflow_tui.llm.exchange import ReplyObserver
     from duckflow_tui.llm.service import DecisionReply
     from duckflow_tui.plans.tasks import CheckArguments
-    from duckflow_tui.prompting.questions import ReviewPrompts
+    from duckflow_tui.prompting.questions import QuestionPrompts
     from duckflow_tui.safety.desk import Asked
-    from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.base import IdSource
-    from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import PromptPattern
     from duckflow_tui.state.operations import OperationSpec
     from duckflow_tui.state.phase_machine import PhaseMachine
-    from duckflow_tui.state.plan import Plan, Step
-    from duckflow_tui.state.prompt import ChatMessage, Prompt
+    from duckflow_tui.state.prompt import Prompt
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.usage import LlmCall, Purpose, Role
 
@@ -92,54 +89,6 @@ class PromptSource(Protocol):
         ...
 
 
-class QuestionSource(Protocol):
-    """The words of the calls that are no decision."""
-
-    @property
-    def review(self) -> ReviewPrompts:
-        """Those about the objective and how far it is met."""
-        ...
-
-    def plan(
-        self,
-        state: AgentState,
-        goal: str,
-        operations: Sequence[OperationSpec],
-        *,
-        problems: Sequence[str] = (),
-        previous: str = "",
-    ) -> tuple[ChatMessage, ...]:
-        """Asks for a plan (S2-18)."""
-        ...
-
-    def tasks(
-        self,
-        state: AgentState,
-        plan: Plan,
-        step: Step,
-        operations: Sequence[OperationSpec],
-        *,
-        problems: Sequence[str] = (),
-        failure: str = "",
-    ) -> tuple[ChatMessage, ...]:
-        """Asks for the tasks of a step, or for the rest of them after a failure (S2-19)."""
-        ...
-
-    def report(
-        self,
-        state: AgentState,
-        plan: Plan,
-        step: Step,
-        log: Sequence[OperationMessage],
-        counts: Mapping[str, int],
-        *,
-        cause: str = "",
-        problems: Sequence[str] = (),
-    ) -> tuple[ChatMessage, ...]:
-        """Asks for the words of a step's report (S2-20)."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
     """How far a turn may go before it asks."""
@@ -167,7 +116,7 @@ class TurnParts:
     notices: Notices
     limits: TurnLimits
     cards: Asked
-    questions: QuestionSource
+    questions: QuestionPrompts
     questioner: Questioner
     budget: CallBudget
     check: CheckArguments

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from duckflow_tui.llm.schema import (
+from duckflow_tui.prompting.questions import (
+    Question,
+    Reply,
+    continuation_question,
+    digest_question,
+    failure_question,
+    missing_question,
+    plan_question,
+    report_question,
+    requirements_question,
+    satisfaction_question,
+)
+from duckflow_tui.prompting.replies import (
     ContinuationReply,
     DigestReply,
     FailureReply,
@@ -31,10 +43,8 @@ from duckflow_tui.state.goal import (
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.prompting.questions import ReviewPrompts
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.plan import Plan, Step
-    from duckflow_tui.state.prompt import ChatMessage
 
 Read = TypeVar("Read")
 
@@ -64,14 +74,8 @@ class LLMServices:
         """A plan for the request, by the creative role (S1-6). ``read`` makes of the reply what
         is wanted, and raises ValueError for one that cannot be.
         """
-        parts, state = self._parts, self._parts.store.state
-        return await parts.questioner.ask(
-            "plan",
-            "creative",
-            lambda problems: parts.questions.plan(state, request, parts.specs(), problems=problems),
-            PlanReply,
-            read,
-        )
+        question = plan_question(self._parts.store.state, request, self._parts.specs())
+        return await self._ask(question, read)
 
     async def plan_continuation_execution(
         self, context: ContinuationContext, instructions: str = ""
@@ -93,18 +97,10 @@ class LLMServices:
                 avoid_strategies=context.failed_approaches,
             )
 
-        def words(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-            return self._words.continuation(
-                self._parts.store.state,
-                context,
-                self._parts.specs(),
-                instructions=instructions,
-                problems=problems,
-            )
-
-        return await self._parts.questioner.ask(
-            "continuation", "creative", words, ContinuationReply, read
+        question = continuation_question(
+            self._parts.store.state, context, self._parts.specs(), instructions
         )
+        return await self._ask(question, read)
 
     async def evaluate_task_satisfaction(
         self,
@@ -140,21 +136,10 @@ class LLMServices:
                 completion_recommendation=reply.completion_recommendation,
             )
 
-        def words(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-            return self._words.satisfaction(
-                self._parts.store.state,
-                items,
-                wanted,
-                findings,
-                log,
-                reply,
-                self._parts.specs(),
-                problems=problems,
-            )
-
-        return await self._parts.questioner.ask(
-            "satisfaction", "evaluator", words, SatisfactionReply, read
+        question = satisfaction_question(
+            self._parts.store.state, items, wanted, findings, log, reply, self._parts.specs()
         )
+        return await self._ask(question, read)
 
     async def extract_missing_information(
         self,
@@ -180,41 +165,26 @@ class LLMServices:
                 alternative_strategies=_lines(reply.alternative_strategies),
             )
 
-        def words(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-            return self._words.missing(
-                self._parts.store.state,
-                items,
-                evaluation,
-                log,
-                reply,
-                self._parts.specs(),
-                problems=problems,
-            )
-
-        return await self._parts.questioner.ask("missing", "fast", words, MissingReply, read)
+        question = missing_question(
+            self._parts.store.state, items, evaluation, log, reply, self._parts.specs()
+        )
+        return await self._ask(question, read)
 
     async def analyze_execution_failure(
         self, result: ExecutionResult, missing: Sequence[str] = ()
     ) -> FailureAnalysis:
         """Why the work does not get further and what would mend it, by the evaluator (S1-10)."""
 
-        def words(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-            return self._words.failure(
-                self._parts.store.state, result, self.context, missing, problems=problems
-            )
-
         def read(reply: FailureReply) -> FailureAnalysis:
             return FailureAnalysis(
                 cause=reply.cause.strip(), fix=reply.fix.strip(), retryable=reply.retryable
             )
 
-        return await self._parts.questioner.ask("failure", "evaluator", words, FailureReply, read)
+        question = failure_question(self._parts.store.state, result, self.context, missing)
+        return await self._ask(question, read)
 
     async def extract_task_requirements(self, request: str) -> tuple[RequirementClaim, ...]:
         """The request split into requirements, by the fast role (S1-11)."""
-
-        def words(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-            return self._words.requirements(self._parts.store.state, request, problems=problems)
 
         def read(reply: RequirementsReply) -> tuple[RequirementClaim, ...]:
             found = tuple(
@@ -230,9 +200,7 @@ class LLMServices:
                 raise ValueError("requirements is empty; a request asks for one thing at least")
             return found
 
-        return await self._parts.questioner.ask(
-            "requirements", "fast", words, RequirementsReply, read
-        )
+        return await self._ask(requirements_question(self._parts.store.state, request), read)
 
     async def report(
         self,
@@ -244,36 +212,36 @@ class LLMServices:
         cause: str = "",
     ) -> ReportReply:
         """The words of a step's report, by the fast role (S2-20)."""
-        parts, state = self._parts, self._parts.store.state
-
-        def words(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-            return parts.questions.report(
-                state, plan, step, log, counts, cause=cause, problems=problems
-            )
+        question = report_question(self._parts.store.state, plan, step, log, counts, cause)
 
         def read(reply: ReportReply) -> ReportReply:
             return reply
 
-        return await parts.questioner.ask(
-            "report", "fast", words, ReportReply, read, step_id=step.step_id
-        )
+        return await self._ask(question, read, step_id=step.step_id)
 
     async def digest(self, text: str, wish: str = "") -> str:
         """A long text in a few lines, by the fast role; ``wish`` is what the user wants kept."""
-
-        def words(problems: tuple[str, ...]) -> tuple[ChatMessage, ...]:
-            return self._words.digest(self._parts.store.state, text, wish=wish, problems=problems)
 
         def read(reply: DigestReply) -> str:
             if not reply.digest.strip():
                 raise ValueError("digest is empty")
             return reply.digest.strip()
 
-        return await self._parts.questioner.ask("digest", "fast", words, DigestReply, read)
+        question = digest_question(self._parts.store.state, text, wish)
+        return await self._ask(question, read)
 
-    @property
-    def _words(self) -> ReviewPrompts:
-        return self._parts.questions.review
+    async def _ask(
+        self, question: Question[Reply], read: Callable[[Reply], Read], step_id: str = ""
+    ) -> Read:
+        parts, kind = self._parts, question.kind
+        return await parts.questioner.ask(
+            kind.purpose,
+            kind.role,
+            lambda problems: parts.questions.messages(question, problems),
+            kind.reply,
+            read,
+            step_id=step_id,
+        )
 
 
 def _lines(items: Sequence[str]) -> tuple[str, ...]:

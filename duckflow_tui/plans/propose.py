@@ -49,7 +49,7 @@ from duckflow_tui.tools.operation import Output, ToolFault
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.llm.schema import PlanReply
+    from duckflow_tui.prompting.replies import PlanReply
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.goals.questions import LLMServices
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.llm.schema import ReportReply
 from duckflow_tui.plans.tasks import linked_tasks
+from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
 from duckflow_tui.state.plan import Plan, Step, StepReport, Task

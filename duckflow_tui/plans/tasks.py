@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from duckflow_tui.llm.schema import TasksReply
+from duckflow_tui.prompting.questions import tasks_question
+from duckflow_tui.prompting.replies import TasksReply
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.operations import OperationSpec, Weight
@@ -151,13 +152,12 @@ async def list_tasks(
     def read(reply: TasksReply) -> tuple[Task, ...]:
         return listed(reply.tasks, specs, parts.ids, parts.check)
 
+    question = tasks_question(state, plan, step, specs, failure)
     return await parts.questioner.ask(
-        "tasks",
-        "creative",
-        lambda problems: parts.questions.tasks(
-            state, plan, step, specs, problems=problems, failure=failure
-        ),
-        TasksReply,
+        question.kind.purpose,
+        question.kind.role,
+        lambda problems: parts.questions.messages(question, problems),
+        question.kind.reply,
         read,
         step_id=step_id,
     )

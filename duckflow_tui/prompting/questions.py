@@ -1,10 +1,14 @@
-"""The questions that are no decisions: a plan, a list of tasks, a report (S2-18…20)."""
+"""The questions that are no decisions: one row for each in a table, and what fills its words.
+
+What the user, the worker, files and programs said stands in frames that it cannot leave.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.layers import request, step_results
@@ -19,13 +23,24 @@ from duckflow_tui.prompting.lines import (
     short,
 )
 from duckflow_tui.prompting.operations import argument_lines, operation_lines
+from duckflow_tui.prompting.replies import (
+    ContinuationReply,
+    DigestReply,
+    FailureReply,
+    MissingReply,
+    PlanReply,
+    ReportReply,
+    RequirementsReply,
+    SatisfactionReply,
+    Shape,
+    TasksReply,
+)
 from duckflow_tui.prompting.templates import PromptTexts, Template
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.goal import (
-    AttemptResult,
     ContinuationContext,
     ExecutionError,
     ExecutionResult,
@@ -36,371 +51,328 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.operations import Effect, OperationSpec
 from duckflow_tui.state.plan import SOFT_STEPS, Plan, PlanStatus, Step, WorkStatus
 from duckflow_tui.state.prompt import ChatMessage
+from duckflow_tui.state.usage import Purpose, Role
 
-_EXCHANGES: Final = 5  # of the conversation, in a line each
+Reply = TypeVar("Reply", bound=Shape)
 
-_RESULTS: Final = 8  # newest of a step and of those it depends on
 
-_RESULT: Final = 1_500  # characters of each; a list of tasks needs the values themselves
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[Reply]):
+    """A row of the table: who is asked, and the form of the answer.
 
-_LOG: Final = 60  # newest entries of a step's log
+    The words are in ``ask_<purpose>.md``. ``frames`` are fields that are shown with "nothing"
+    inside where there is nothing.
+    """
 
-_NEXT: Final = 3  # steps that come after the one reported on
+    purpose: Purpose
+    role: Role
+    reply: type[Reply]
+    frames: tuple[str, ...] = ()
 
-_GOAL: Final = 2_000  # characters
 
-_FAILURE: Final = 1_000
+PLAN: Final = Kind("plan", "creative", PlanReply)
+CONTINUATION: Final = Kind("continuation", "creative", ContinuationReply)
+TASKS: Final = Kind("tasks", "creative", TasksReply)
+REPORT: Final = Kind("report", "fast", ReportReply, ("log",))
+REQUIREMENTS: Final = Kind("requirements", "fast", RequirementsReply)
+SATISFACTION: Final = Kind(
+    "satisfaction", "evaluator", SatisfactionReply, ("requirements", "log", "reply")
+)
+MISSING: Final = Kind("missing", "fast", MissingReply, ("log", "reply"))
+FAILURE: Final = Kind("failure", "evaluator", FailureReply, ("errors",))
+DIGEST: Final = Kind("digest", "fast", DigestReply)
 
-_ENDED: Final = (PlanStatus.COMPLETED, PlanStatus.FAILED)
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    *(PLAN, CONTINUATION, TASKS, REPORT, REQUIREMENTS),
+    *(SATISFACTION, MISSING, FAILURE, DIGEST),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[Reply]):
+    """What is asked: a row of the table, and the values of the fields of its words."""
+
+    kind: Kind[Reply]
+    values: Mapping[str, str]
 
 
 class QuestionPrompts:
-    """Writes them in one language; the shapes of the replies are in ``llm.purposes``.
-
-    Each is a system message, the same for all, and one of the user with the question.
-    ``problems`` say why the last reply was refused; with ``previous``, that reply, they are
-    said in a conversation of their own, so that the model sees what it wrote.
-    """
+    """Writes questions in one language."""
 
     def __init__(self, folder: Path, language: str) -> None:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
         self._texts = PromptTexts.load(folder, language)
         self._base = ChatMessage("system", self._texts.base.render())
         self._nothing = self._texts.nothing.render()
-        self.review = ReviewPrompts(self._texts)
 
-    def plan(
-        self,
-        state: AgentState,
-        goal: str,
-        operations: Sequence[OperationSpec],
-        *,
-        problems: Sequence[str] = (),
-        previous: str = "",
+    def messages(
+        self, question: Question[Any], problems: Sequence[str] = ()
     ) -> tuple[ChatMessage, ...]:
-        """A plan for ``goal``: steps with name, description and what they depend on (S2-18)."""
-        there = state.active_plan
-        if there is not None and there.status in _ENDED:
-            there = None
-        tried = state.objective.attempted_strategies if state.objective else ()
-        values = {
-            "operations": operation_lines(operations),
-            "goal": framed("goal", _cut(goal, _GOAL)),
-            "request": request(state),
-            "constraints": _list(state.memory.constraints),
-            "requirements": lines.requirements(state),
-            "workspace": short(state.session.workspace),
-            "conversation": _conversation(state),
-            "plan": lines.plan(there),
-            "rejection": short(there.rejection, 2 * LINE) if there else "",
-            "avoid": _list([short(way) for way in tried]),
-            "soft_steps": str(SOFT_STEPS),
-        }
-        return self._messages(self._texts.ask_plan, values, problems, previous)
+        """A system message, the same for all, and one of the user with the question.
 
-    def tasks(
-        self,
-        state: AgentState,
-        plan: Plan,
-        step: Step,
-        operations: Sequence[OperationSpec],
-        *,
-        problems: Sequence[str] = (),
-        failure: str = "",
-    ) -> tuple[ChatMessage, ...]:
-        """The operations of a step, in order (S2-19); after a ``failure`` only the rest."""
-        seen = [
-            m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)
-        ]
-        seen += step_results(state, step)
-        values = {
-            "operations": operation_lines(operations),
-            "arguments": argument_lines(operations),
-            "request": request(state),
-            "constraints": _list(state.memory.constraints),
-            "plan_goal": short(plan.goal, 2 * LINE),
-            "plan": lines.plan(plan),
-            "step_number": str(lines.step_number(plan, step)),
-            "step": lines.step(step),
-            "needs": "\n".join(lines.needs(state, plan, step)),
-            "conversation": _conversation(state),
-            "tasks": "\n".join(numbered([lines.task(t) for t in step.task_list])),
-            "results": framed("results", "\n".join(numbered(list(map(_whole, seen[-_RESULTS:]))))),
-            "failure": framed("failure", _cut(failure, _FAILURE)),
-        }
-        return self._messages(self._texts.ask_tasks, values, problems)
-
-    def report(
-        self,
-        state: AgentState,
-        plan: Plan,
-        step: Step,
-        log: Sequence[OperationMessage],
-        counts: Mapping[str, int],
-        *,
-        cause: str = "",
-        problems: Sequence[str] = (),
-    ) -> tuple[ChatMessage, ...]:
-        """What came of a step, from its log; the counts are given, never asked for (S2-20).
-
-        ``cause`` is what the app knows about why it was not done.
+        ``problems`` say why the last reply was refused: inside the question where its words have
+        a place for them, else in a message behind it.
         """
-        first = max(0, len(log) - _LOG)
-        entries = numbered([lines.result(message) for message in log[first:]], first + 1)
-        later = plan.steps[lines.step_number(plan, step) :]
-        following = [lines.step(s) for s in later if s.status is WorkStatus.PENDING]
-        values = {
-            "request": request(state),
-            "plan_name": short(plan.name),
-            "plan_goal": short(plan.goal, 2 * LINE),
-            "criteria": _list([short(criterion) for criterion in plan.success_criteria]),
-            "step_number": str(lines.step_number(plan, step)),
-            "step": lines.step(step),
-            "status": step.status.value,
-            "note": short(cause or step.note, 2 * LINE),
-            "counts": ", ".join(f"{name} {count}" for name, count in counts.items()),
-            "log": framed("log", "\n".join(entries) or self._nothing),
-            "next_steps": _list(following[:_NEXT]),
-        }
-        asked = (self._base, ChatMessage("user", self._texts.ask_report.render(values)))
-        if not problems:
-            return asked
+        kind = question.kind
+        template: Template = getattr(self._texts, f"ask_{kind.purpose}")
+        empty = {name: framed(name, self._nothing) for name in kind.frames}
         said = _list([short(problem, 2 * LINE) for problem in problems])
+        values = {**question.values, "problems": said}
+        values |= {name: frame for name, frame in empty.items() if not values[name]}
+        asked = (self._base, ChatMessage("user", template.render(values)))
+        if not said or "problems" in template.fields:
+            return asked
         return (*asked, ChatMessage("user", self._texts.ask_again.render({"problems": said})))
 
-    def _messages(
-        self,
-        template: Template,
-        values: dict[str, str],
-        problems: Sequence[str],
-        previous: str = "",
-    ) -> tuple[ChatMessage, ...]:
-        said = _list([short(problem, 2 * LINE) for problem in problems])
-        if not (said and previous):
-            return (self._base, ChatMessage("user", template.render({**values, "problems": said})))
-        return (
-            self._base,
-            ChatMessage("user", template.render({**values, "problems": ""})),
-            ChatMessage("assistant", previous),
-            ChatMessage("user", self._texts.ask_again.render({"problems": said})),
-        )
 
-
-def _cut(text: str, limit: int) -> str:
-    kept = text[: limit + 1].strip()
-    return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + ELLIPSIS
-
-
-def _whole(message: OperationMessage) -> str:
-    """A call and its result with the lines as they are."""
-    head = f"{lines.call(message.operation, message.args)} -> [{message.result.outcome.value}]"
-    return f"{head}\n{_cut(message.result.text, _RESULT)}"
-
-
-def _list(items: Sequence[str]) -> str:
-    return "\n".join(bullets(items))
-
-
-def _conversation(state: AgentState) -> str:
-    return "\n".join(bullets(recent_exchanges(state.messages, _EXCHANGES)))
-
-
+_EXCHANGES: Final = 5  # of the conversation, in a line each
+_RESULTS: Final = 8  # newest of a step and of those it depends on
+_RESULT: Final = 1_500  # characters of each; a list of tasks needs the values themselves
+_LOG: Final = 60  # newest entries of a step's log
+_NEXT: Final = 3  # steps that come after the one reported on
+_GOAL: Final = 2_000  # characters
+_FAILURE: Final = 1_000
 _REQUEST: Final = 4_000  # characters of what the user asked for
-
 _REPLY: Final = 6_000
-
 _REVIEW_LOG: Final = 40  # newest entries
-
 _REVIEW_RESULT: Final = 600  # characters of each result
-
 _NEWEST: Final = 6  # entries of which more is shown
-
 _NEWEST_RESULT: Final = 2_000
-
 _DIFF: Final = 60  # lines of all diffs together
-
 _LIST: Final = 20  # entries of any other list
+_TEXT: Final = 24_000  # characters that one digest is made of
+_DIGEST: Final = 1_500  # characters of a digest
 
 _FRAMES: Final = (
     *("request", "requirements", "changes", "log", "reply", "judgement", "missing", "errors"),
     *("results", "problems", "partial", "suggestions", "alternatives", "attempts", "avoid"),
-    *("limitations", "unavailable", "user", "text"),
+    *("limitations", "unavailable", "user", "text", "goal", "failure"),
 )
-
-_TEXT: Final = 24_000  # characters that one digest is made of
-
-_DIGEST: Final = 1_500  # characters of a digest
+_ENDED: Final = (PlanStatus.COMPLETED, PlanStatus.FAILED)
 
 
-class ReviewPrompts:
-    """Writes them in one language. ``problems`` say why the last reply was refused.
+def plan_question(
+    state: AgentState, goal: str, operations: Sequence[OperationSpec]
+) -> Question[PlanReply]:
+    """A plan for ``goal``: steps with name, description and what they depend on (S2-18)."""
+    there = state.active_plan
+    if there is not None and there.status in _ENDED:
+        there = None
+    tried = state.objective.attempted_strategies if state.objective else ()
+    values = {
+        "operations": operation_lines(operations),
+        "goal": _data("goal", _cut(goal, _GOAL)),
+        "request": request(state),
+        "constraints": _list(state.memory.constraints),
+        "requirements": lines.requirements(state),
+        "workspace": short(state.session.workspace),
+        "conversation": _conversation(state),
+        "plan": lines.plan(there),
+        "rejection": short(there.rejection, 2 * LINE) if there else "",
+        "avoid": _list([short(way) for way in tried]),
+        "soft_steps": str(SOFT_STEPS),
+    }
+    return Question(PLAN, values)
 
-    What the user, the worker, files and programs said stands in frames that it cannot leave.
+
+def continuation_question(
+    state: AgentState,
+    context: ContinuationContext,
+    operations: Sequence[OperationSpec],
+    instructions: str = "",
+) -> Question[ContinuationReply]:
+    """The plan of a further attempt (S1-7, S1-25). ``instructions`` are the user's words."""
+    missing = [f"P{m.priority} {short(m.what, 2 * LINE)}" for m in context.missing_info.missing]
+    partial = [
+        f"{short(p.description)}: {short('; '.join(p.evidence))}".rstrip(": ")
+        for p in context.partial_successes
+    ]
+    attempts = [
+        f"{a.attempt_number}. [{a.satisfaction_score:.2f}] {short(a.strategy)}"
+        for a in context.previous_attempts
+    ]
+    values = {
+        "soft_steps": str(SOFT_STEPS),
+        "operations": operation_lines(operations),
+        "request": _request(state),
+        "constraints": _list(state.memory.constraints),
+        "requirements": _data("requirements", lines.requirements(state)),
+        "missing": _data("missing", _list(missing[:_LIST])),
+        "found": _data("problems", _newest(context.identified_problems)),
+        "partial": _data("partial", _list(partial[:_LIST])),
+        "suggestions": _data("suggestions", _newest(context.suggested_improvements)),
+        "alternatives": _data("alternatives", _newest(context.alternative_strategies)),
+        "attempts": _data("attempts", _list(attempts)),
+        "errors": _errors(context.execution_errors),
+        "avoid": _data("avoid", _newest(context.failed_approaches)),
+        "limitations": _data("limitations", _newest(context.learned_limitations)),
+        "unavailable": _data("unavailable", _newest(context.unavailable_resources)),
+        "instructions": _data("user", _cut(instructions, _REQUEST)),
+    }
+    return Question(CONTINUATION, values)
+
+
+def tasks_question(
+    state: AgentState,
+    plan: Plan,
+    step: Step,
+    operations: Sequence[OperationSpec],
+    failure: str = "",
+) -> Question[TasksReply]:
+    """The operations of a step, in order (S2-19); after a ``failure`` only the rest."""
+    seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
+    seen += step_results(state, step)
+    results = [
+        f"{lines.call(m.operation, m.args)} -> [{m.result.outcome.value}]\n"
+        f"{_cut(m.result.text, _RESULT)}"
+        for m in seen[-_RESULTS:]
+    ]
+    values = {
+        "operations": operation_lines(operations),
+        "arguments": argument_lines(operations),
+        "request": request(state),
+        "constraints": _list(state.memory.constraints),
+        "plan_goal": short(plan.goal, 2 * LINE),
+        "plan": lines.plan(plan),
+        "step_number": str(lines.step_number(plan, step)),
+        "step": lines.step(step),
+        "needs": "\n".join(lines.needs(state, plan, step)),
+        "conversation": _conversation(state),
+        "tasks": "\n".join(numbered([lines.task(task) for task in step.task_list])),
+        "results": _data("results", "\n".join(numbered(results))),
+        "failure": _data("failure", _cut(failure, _FAILURE)),
+    }
+    return Question(TASKS, values)
+
+
+def report_question(
+    state: AgentState,
+    plan: Plan,
+    step: Step,
+    log: Sequence[OperationMessage],
+    counts: Mapping[str, int],
+    cause: str = "",
+) -> Question[ReportReply]:
+    """What came of a step, from its log; the counts are given, never asked for (S2-20).
+
+    ``cause`` is what the app knows about why it was not done.
     """
+    first = max(0, len(log) - _LOG)
+    entries = numbered([lines.result(message) for message in log[first:]], first + 1)
+    later = plan.steps[lines.step_number(plan, step) :]
+    following = [lines.step(s) for s in later if s.status is WorkStatus.PENDING]
+    values = {
+        "request": request(state),
+        "plan_name": short(plan.name),
+        "plan_goal": short(plan.goal, 2 * LINE),
+        "criteria": _list([short(criterion) for criterion in plan.success_criteria]),
+        "step_number": str(lines.step_number(plan, step)),
+        "step": lines.step(step),
+        "status": step.status.value,
+        "note": short(cause or step.note, 2 * LINE),
+        "counts": ", ".join(f"{name} {count}" for name, count in counts.items()),
+        "log": _data("log", "\n".join(entries)),
+        "next_steps": _list(following[:_NEXT]),
+    }
+    return Question(REPORT, values)
 
-    def __init__(self, texts: PromptTexts) -> None:
-        self._texts = texts
-        self._base = ChatMessage("system", texts.base.render())
-        self._nothing = texts.nothing.render()
 
-    def requirements(
-        self, state: AgentState, request: str, *, problems: Sequence[str] = ()
-    ) -> tuple[ChatMessage, ...]:
-        """The request split into requirements with priority and check (S1-11)."""
-        values = {
-            "workspace": short(state.session.workspace),
-            "constraints": _list(state.memory.constraints),
-            "conversation": _list(recent_exchanges(state.messages, _EXCHANGES)),
-            "requirements": lines.requirements(state),
-            "request": _data("request", _cut(request, _REQUEST)),
-        }
-        return self._messages(self._texts.ask_requirements, values, problems)
+def requirements_question(state: AgentState, text: str) -> Question[RequirementsReply]:
+    """The request split into requirements with priority and check (S1-11)."""
+    values = {
+        "workspace": short(state.session.workspace),
+        "constraints": _list(state.memory.constraints),
+        "conversation": _conversation(state),
+        "requirements": lines.requirements(state),
+        "request": _data("request", _cut(text, _REQUEST)),
+    }
+    return Question(REQUIREMENTS, values)
 
-    def satisfaction(
-        self,
-        state: AgentState,
-        items: Sequence[RequirementItem],
-        wanted: Sequence[str],
-        findings: Mapping[str, str],
-        log: Sequence[OperationMessage],
-        reply: str,
-        operations: Sequence[OperationSpec],
-        *,
-        problems: Sequence[str] = (),
-    ) -> tuple[ChatMessage, ...]:
-        """The judgement of ``items``, of which those ``wanted`` are to be scored (S1-8).
 
-        ``findings``: what the app's check of a requirement showed, by id. Calls that change only
-        the plan or the memory are left out of the log: a step marked as completed shows nothing.
-        """
-        values = {
-            "wanted": ", ".join(wanted) or "–",
-            "request": _request(state),
-            "said": _list(_said_since(state)),
-            "constraints": _list(state.memory.constraints),
-            "requirements": _data(
-                "requirements",
-                _list([_with_finding(item, findings) for item in items]) or self._nothing,
-            ),
-            "changes": _data("changes", _changes(log)),
-            "log": _data("log", self._log(log, operations)),
-            "reply": _data("reply", _ends(reply, _REPLY) or self._nothing),
-        }
-        return self._messages(self._texts.ask_satisfaction, values, problems)
+def satisfaction_question(
+    state: AgentState,
+    items: Sequence[RequirementItem],
+    wanted: Sequence[str],
+    findings: Mapping[str, str],
+    log: Sequence[OperationMessage],
+    reply: str,
+    operations: Sequence[OperationSpec],
+) -> Question[SatisfactionReply]:
+    """The judgement of ``items``, of which those ``wanted`` are to be scored (S1-8).
 
-    def missing(
-        self,
-        state: AgentState,
-        items: Sequence[RequirementItem],
-        evaluation: SatisfactionEvaluation | None,
-        log: Sequence[OperationMessage],
-        reply: str,
-        operations: Sequence[OperationSpec],
-        *,
-        problems: Sequence[str] = (),
-    ) -> tuple[ChatMessage, ...]:
-        """What an answer that is not enough still lacks, by priority (S1-9)."""
-        said = [] if evaluation is None else list(evaluation.missing_aspects)
-        if evaluation is not None and evaluation.quality_assessment:
-            said.insert(0, evaluation.quality_assessment)
-        values = {
-            "request": _request(state),
-            "requirements": _data("requirements", _list([_judged(item) for item in items])),
-            "judgement": _data("judgement", _list([short(s, 2 * LINE) for s in said[:_LIST]])),
-            "log": _data("log", self._log(log, operations)),
-            "reply": _data("reply", _ends(reply, _REPLY) or self._nothing),
-        }
-        return self._messages(self._texts.ask_missing, values, problems)
+    ``findings``: what the app's check of a requirement showed, by id. Calls that change only
+    the plan or the memory are left out of the log: a step marked as completed shows nothing.
+    """
+    required: list[str] = []
+    for item in items:
+        found = findings.get(item.requirement_id, "")
+        words = f"{item.requirement_id} P{item.priority} {' '.join(item.requirement.split())}"
+        required.append(f"{words} — {short(found, 4 * LINE)}" if found else words)
+    values = {
+        "wanted": ", ".join(wanted) or "–",
+        "request": _request(state),
+        "said": _said_since(state),
+        "constraints": _list(state.memory.constraints),
+        "requirements": _data("requirements", _list(required)),
+        "changes": _data("changes", _changes(log)),
+        "log": _review_log(log, operations),
+        "reply": _data("reply", _ends(reply, _REPLY)),
+    }
+    return Question(SATISFACTION, values)
 
-    def failure(
-        self,
-        state: AgentState,
-        result: ExecutionResult,
-        context: TaskContext,
-        missing: Sequence[str],
-        *,
-        problems: Sequence[str] = (),
-    ) -> tuple[ChatMessage, ...]:
-        """Why the work failed, and what would mend it (S1-10)."""
-        results = [short(text, 2 * LINE) for text in result.results[-_LIST:]]
-        values = {
-            "request": _request(state),
-            "workspace": short(context.workspace_info),
-            "operations": ", ".join(context.available_tools),
-            "succeeded": str(result.succeeded),
-            "failed": str(result.failed),
-            "missing": _data("missing", _list([short(m, 2 * LINE) for m in missing[:_LIST]])),
-            "errors": _data("errors", _list(_errors(result.errors)) or self._nothing),
-            "results": _data("results", _list(results)),
-        }
-        return self._messages(self._texts.ask_failure, values, problems)
 
-    def continuation(
-        self,
-        state: AgentState,
-        context: ContinuationContext,
-        operations: Sequence[OperationSpec],
-        *,
-        instructions: str = "",
-        problems: Sequence[str] = (),
-    ) -> tuple[ChatMessage, ...]:
-        """The plan of a further attempt (S1-7, S1-25). ``instructions`` are the user's words."""
-        missing = [f"P{m.priority} {short(m.what, 2 * LINE)}" for m in context.missing_info.missing]
-        partial = [
-            f"{short(p.description)}: {short('; '.join(p.evidence))}".rstrip(": ")
-            for p in context.partial_successes
-        ]
-        values = {
-            "soft_steps": str(SOFT_STEPS),
-            "operations": operation_lines(operations),
-            "request": _request(state),
-            "constraints": _list(state.memory.constraints),
-            "requirements": _data("requirements", lines.requirements(state)),
-            "missing": _data("missing", _list(missing[:_LIST])),
-            "problems": _data("problems", _texts(context.identified_problems)),
-            "partial": _data("partial", _list(partial[:_LIST])),
-            "suggestions": _data("suggestions", _texts(context.suggested_improvements)),
-            "alternatives": _data("alternatives", _texts(context.alternative_strategies)),
-            "attempts": _data("attempts", _list([_attempt(a) for a in context.previous_attempts])),
-            "errors": _data("errors", _list(_errors(context.execution_errors))),
-            "avoid": _data("avoid", _texts(context.failed_approaches)),
-            "limitations": _data("limitations", _texts(context.learned_limitations)),
-            "unavailable": _data("unavailable", _texts(context.unavailable_resources)),
-            "instructions": _data("user", _cut(instructions, _REQUEST)),
-        }
-        return self._messages(self._texts.ask_continuation, values, problems)
+def missing_question(
+    state: AgentState,
+    items: Sequence[RequirementItem],
+    evaluation: SatisfactionEvaluation | None,
+    log: Sequence[OperationMessage],
+    reply: str,
+    operations: Sequence[OperationSpec],
+) -> Question[MissingReply]:
+    """What an answer that is not enough still lacks, by priority (S1-9)."""
+    judged: list[str] = []
+    for item in items:
+        shown = "; ".join(short(fact.text) for fact in item.evidence[:3])
+        judged.append(lines.requirement(item) + (f" — {shown}" if shown else ""))
+    said = [] if evaluation is None else list(evaluation.missing_aspects)
+    if evaluation is not None and evaluation.quality_assessment:
+        said.insert(0, evaluation.quality_assessment)
+    values = {
+        "request": _request(state),
+        "requirements": _data("requirements", _list(judged)),
+        "judgement": _data("judgement", _list([short(s, 2 * LINE) for s in said[:_LIST]])),
+        "log": _review_log(log, operations),
+        "reply": _data("reply", _ends(reply, _REPLY)),
+    }
+    return Question(MISSING, values)
 
-    def digest(
-        self, state: AgentState, text: str, *, wish: str = "", problems: Sequence[str] = ()
-    ) -> tuple[ChatMessage, ...]:
-        """A long text in a few lines; ``wish`` is what the user wants kept above all."""
-        values = {
-            "limit": str(_DIGEST),
-            "request": _request(state),
-            "wish": _data("user", short(wish, 2 * LINE)),
-            "text": _data("text", _cut(text, _TEXT)),
-        }
-        return self._messages(self._texts.ask_digest, values, problems)
 
-    def _messages(
-        self, template: Template, values: dict[str, str], problems: Sequence[str]
-    ) -> tuple[ChatMessage, ...]:
-        asked = (self._base, ChatMessage("user", template.render(values)))
-        if not problems:
-            return asked
-        said = _list([short(problem, 2 * LINE) for problem in problems])
-        return (*asked, ChatMessage("user", self._texts.ask_again.render({"problems": said})))
+def failure_question(
+    state: AgentState, result: ExecutionResult, context: TaskContext, missing: Sequence[str]
+) -> Question[FailureReply]:
+    """Why the work failed, and what would mend it (S1-10)."""
+    values = {
+        "request": _request(state),
+        "workspace": short(context.workspace_info),
+        "operations": ", ".join(context.available_tools),
+        "succeeded": str(result.succeeded),
+        "failed": str(result.failed),
+        "missing": _data("missing", _list([short(m, 2 * LINE) for m in missing[:_LIST]])),
+        "errors": _errors(result.errors),
+        "results": _data("results", _newest(result.results)),
+    }
+    return Question(FAILURE, values)
 
-    def _log(self, log: Sequence[OperationMessage], operations: Sequence[OperationSpec]) -> str:
-        """The calls that can show something, oldest first, the newest with more of their text."""
-        own = {spec.name for spec in operations if spec.effect is Effect.STATE}
-        entries = [message for message in log if message.operation not in own]
-        first = max(0, len(entries) - _REVIEW_LOG)
-        shown = [
-            _entry(message, _NEWEST_RESULT if len(entries) - at <= _NEWEST else _REVIEW_RESULT)
-            for at, message in enumerate(entries[first:], start=first)
-        ]
-        return "\n".join(numbered(shown, first + 1)) or self._nothing
+
+def digest_question(state: AgentState, text: str, wish: str = "") -> Question[DigestReply]:
+    """A long text in a few lines; ``wish`` is what the user wants kept above all."""
+    values = {
+        "limit": str(_DIGEST),
+        "request": _request(state),
+        "wish": _data("user", short(wish, 2 * LINE)),
+        "text": _data("text", _cut(text, _TEXT)),
+    }
+    return Question(DIGEST, values)
 
 
 def _data(tag: str, text: str) -> str:
@@ -420,25 +392,17 @@ def _request(state: AgentState) -> str:
     return _data("request", _cut(asked, _REQUEST))
 
 
-def _said_since(state: AgentState) -> list[str]:
+def _said_since(state: AgentState) -> str:
     """The user's later messages on the same request."""
     begun = state.objective.created_at if state.objective else 0.0
     found = [
         m for m in state.messages if isinstance(m, UserMessage) and not m.aside and m.at > begun
     ]
-    return [_contained(short(m.text, 4 * LINE)) for m in found[-_LIST:]]
+    return _list([_contained(short(m.text, 4 * LINE)) for m in found[-_LIST:]])
 
 
-def _with_finding(item: RequirementItem, findings: Mapping[str, str]) -> str:
-    words = " ".join(item.requirement.split())
-    found = findings.get(item.requirement_id, "")
-    check = f" — {short(found, 4 * LINE)}" if found else ""
-    return f"{item.requirement_id} P{item.priority} {words}{check}"
-
-
-def _judged(item: RequirementItem) -> str:
-    shown = "; ".join(short(fact.text) for fact in item.evidence[:3])
-    return lines.requirement(item) + (f" — {shown}" if shown else "")
+def _conversation(state: AgentState) -> str:
+    return _list(recent_exchanges(state.messages, _EXCHANGES))
 
 
 def _changes(log: Sequence[OperationMessage]) -> str:
@@ -458,23 +422,38 @@ def _changes(log: Sequence[OperationMessage]) -> str:
     return "\n".join([*heads[-_LIST:], *diff])
 
 
-def _entry(message: OperationMessage, limit: int) -> str:
-    by = "the user ran " if message.by_user else ""
-    why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
-    head = f"{by}{lines.call(message.operation, message.args)}"
-    return f"{head} -> [{message.result.outcome.value}] {_ends(message.result.text, limit)}{why}"
+def _review_log(log: Sequence[OperationMessage], operations: Sequence[OperationSpec]) -> str:
+    """The calls that can show something, oldest first, the newest with more of their text."""
+    own = {spec.name for spec in operations if spec.effect is Effect.STATE}
+    entries = [message for message in log if message.operation not in own]
+    first = max(0, len(entries) - _REVIEW_LOG)
+    shown: list[str] = []
+    for at, message in enumerate(entries[first:], start=first):
+        limit = _NEWEST_RESULT if len(entries) - at <= _NEWEST else _REVIEW_RESULT
+        by = "the user ran " if message.by_user else ""
+        why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
+        head = f"{by}{lines.call(message.operation, message.args)}"
+        came = f"[{message.result.outcome.value}] {_ends(message.result.text, limit)}"
+        shown.append(f"{head} -> {came}{why}")
+    return _data("log", "\n".join(numbered(shown, first + 1)))
 
 
-def _errors(errors: Sequence[ExecutionError]) -> list[str]:
-    return [f"{short(e.operation)}: {short(e.message, 2 * LINE)}" for e in errors[-_LIST:]]
+def _errors(errors: Sequence[ExecutionError]) -> str:
+    told = [f"{short(e.operation)}: {short(e.message, 2 * LINE)}" for e in errors[-_LIST:]]
+    return _data("errors", _list(told))
 
 
-def _attempt(result: AttemptResult) -> str:
-    return f"{result.attempt_number}. [{result.satisfaction_score:.2f}] {short(result.strategy)}"
-
-
-def _texts(items: Sequence[str]) -> str:
+def _newest(items: Sequence[str]) -> str:
     return _list([short(item, 2 * LINE) for item in items[-_LIST:]])
+
+
+def _list(items: Sequence[str]) -> str:
+    return "\n".join(bullets(items))
+
+
+def _cut(text: str, limit: int) -> str:
+    kept = text[: limit + 1].strip()
+    return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + ELLIPSIS
 
 
 def _ends(text: str, limit: int) -> str:

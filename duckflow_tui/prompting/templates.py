@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, NamedTuple, get_type_hints
 
 _COMMENT: Final = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
 
@@ -92,281 +92,128 @@ def _without_empty_sections(lines: list[tuple[bool, str]]) -> list[str]:
     return result
 
 
-_SESSION: Final = (
-    "session_id",
-    "workspace",
-    "total_conversations",
-    "last_updated",
-    "total_files",
-    "successful_operations",
-    "learned_patterns",
-    "user_settings",
-    "earlier",
-)
+LANGUAGES: Final = ("en", "ja")
 
-_MAIN: Final = (
-    "phase",
-    "status",
-    "status_detail",
-    "attempt",
-    "max_attempts",
-    "loop",
-    "limit",
-    "mode",
-    "request",
-    "unfinished",
-    "maybe_other",
-    "plan_done",
-    "plan_total",
-    "execution_mode",
-    "op_propose",
-    "first",
-    "running",
-    "goal",
-    "why_now",
-    "constraints",
-    "plan_brief",
-    "open_questions",
-    "context_refs",
-    "decision_log",
-    "last_delta",
-    "requirements",
-    "gates",
-    "changed_outside",
-    "digests",
-)
+_NEVER_CUT: Final = "goal constraints requirements gates"
 
 _LIMITS: Final = (
-    "max_actions",
-    "max_alternatives",
-    "line",
-    "item",
-    "max_constraints",
-    "max_plan_brief",
-    "max_open_questions",
-)
-
-_NEVER_CUT: Final = ("goal", "constraints", "requirements", "gates")
-
-_STEP: Final = (
-    "request",
-    *_NEVER_CUT,
-    "plan_name",
-    "plan_goal",
-    "plan_done",
-    "plan_total",
-    "conversation",
-    "step_number",
-    "step",
-    "loop",
-    "limit",
-    "mode",
-    "needs",
-    "tasks",
-    "digests",
-    "results",
-    "changed_outside",
-    "op_revise",
-)
-
-_ASIDE: Final = (
-    "phase",
-    "status",
-    "mode",
-    "request",
-    *_NEVER_CUT,
-    "plan",
-    "plan_done",
-    "plan_total",
-    "step_number",
-    "step",
-    "tasks_done",
-    "tasks_total",
-    "loop",
-    "limit",
-    "elapsed",
-    "running",
-    "cards",
-    "results",
-    "digests",
-    "asked",
-    "op_get",
-    "op_revise",
-    "op_pause",
-    "op_stop",
-)
-
-_ASK_PLAN: Final = (
-    "operations",
-    "request",
-    "goal",
-    "constraints",
-    "requirements",
-    "workspace",
-    "conversation",
-    "plan",
-    "rejection",
-    "avoid",
-    "soft_steps",
-    "problems",
-)
-
-_ASK_TASKS: Final = (
-    "operations",
-    "arguments",
-    "request",
-    "constraints",
-    "plan_goal",
-    "plan",
-    "step_number",
-    "step",
-    "needs",
-    "conversation",
-    "tasks",
-    "results",
-    "failure",
-    "problems",
-)
-
-_ASK_REQUIREMENTS: Final = (
-    "workspace",
-    "constraints",
-    "conversation",
-    "requirements",
-    "request",
-)
-
-_ASK_SATISFACTION: Final = (
-    "wanted",
-    "request",
-    "said",
-    "constraints",
-    "requirements",
-    "changes",
-    "log",
-    "reply",
-)
-
-_ASK_MISSING: Final = ("request", "requirements", "judgement", "log", "reply")
-
-_ASK_FAILURE: Final = (
-    "request",
-    "workspace",
-    "operations",
-    "succeeded",
-    "failed",
-    "missing",
-    "errors",
-    "results",
-)
-
-_ASK_CONTINUATION: Final = (
-    "soft_steps",
-    "operations",
-    "request",
-    "constraints",
-    "requirements",
-    "missing",
-    "problems",
-    "partial",
-    "suggestions",
-    "alternatives",
-    "attempts",
-    "errors",
-    "avoid",
-    "limitations",
-    "unavailable",
-    "instructions",
-)
-
-_ASK_DIGEST: Final = ("limit", "request", "wish", "text")
-
-_ASK_REPORT: Final = (
-    "request",
-    "plan_name",
-    "plan_goal",
-    "criteria",
-    "step_number",
-    "step",
-    "status",
-    "note",
-    "counts",
-    "log",
-    "next_steps",
+    "max_actions max_alternatives line item max_constraints max_plan_brief max_open_questions"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    fields: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()  # what a file changed by a user may not lose
+class _File(NamedTuple):
+    """The fields that a prompt file may use, and those that it may not lose."""
 
-
-_FILES: Final[dict[str, _File]] = {
-    "base": _File(),
-    "session": _File(_SESSION),
-    "operations": _File(("operations", "op_tasks", "op_remember", "op_recall"), ("operations",)),
-    "project": _File(("instructions",), ("instructions",)),
-    "no_project": _File(),
-    "main": _File(_MAIN, _NEVER_CUT),
-    "step": _File(_STEP, (*_NEVER_CUT, "step", "results")),
-    "step_opening": _File(("step",), ("step",)),
-    "aside": _File(_ASIDE, _NEVER_CUT),
-    "planning": _File(("plan", "learned", "avoid", "op_propose")),
-    "execution": _File(("plan", "step", "learned")),
-    "review": _File(("criteria", "evidence", "results", "changes")),
-    "format_json": _File((*_LIMITS, "arguments")),
-    "format_tools": _File(_LIMITS),
-    "left_out": _File(("characters", "handle", "op_read")),
-    "compacted": _File(("digest",), ("digest",)),
-    "nothing": _File(),
-    "ask_plan": _File(_ASK_PLAN, ("operations", "goal")),
-    "ask_tasks": _File(_ASK_TASKS, ("operations", "step")),
-    "ask_report": _File(_ASK_REPORT, ("counts", "log")),
-    "ask_requirements": _File(_ASK_REQUIREMENTS, ("request",)),
-    "ask_satisfaction": _File(_ASK_SATISFACTION, ("wanted", "request", "requirements")),
-    "ask_missing": _File(_ASK_MISSING, ("request", "requirements")),
-    "ask_failure": _File(_ASK_FAILURE, ("request", "errors")),
-    "ask_continuation": _File(_ASK_CONTINUATION, ("operations", "request", "missing", "avoid")),
-    "ask_digest": _File(_ASK_DIGEST, ("text",)),
-    "ask_again": _File(("problems",), ("problems",)),
-}
-
-
-LANGUAGES: Final = ("en", "ja")
+    may: str = ""
+    must: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTexts:
-    """Every template of one language."""
+    """Every template of one language, each read from the file of its name."""
 
-    base: Template
-    session: Template
-    operations: Template
-    project: Template
-    no_project: Template
-    main: Template
-    step: Template
-    step_opening: Template
-    aside: Template
-    planning: Template
-    execution: Template
-    review: Template
-    format_json: Template
-    format_tools: Template
-    left_out: Template
-    compacted: Template
-    nothing: Template
-    ask_plan: Template
-    ask_tasks: Template
-    ask_report: Template
-    ask_requirements: Template
-    ask_satisfaction: Template
-    ask_missing: Template
-    ask_failure: Template
-    ask_continuation: Template
-    ask_digest: Template
-    ask_again: Template
+    base: Annotated[Template, _File()]
+    session: Annotated[
+        Template,
+        _File(
+            "session_id workspace total_conversations last_updated total_files "
+            "successful_operations learned_patterns user_settings earlier",
+        ),
+    ]
+    operations: Annotated[Template, _File("op_tasks op_remember op_recall", must="operations")]
+    project: Annotated[Template, _File(must="instructions")]
+    no_project: Annotated[Template, _File()]
+    main: Annotated[
+        Template,
+        _File(
+            "phase status status_detail attempt max_attempts loop limit mode request unfinished "
+            "maybe_other plan_done plan_total execution_mode op_propose first running why_now "
+            "plan_brief open_questions context_refs decision_log last_delta changed_outside "
+            "digests",
+            must=_NEVER_CUT,
+        ),
+    ]
+    step: Annotated[
+        Template,
+        _File(
+            "request plan_name plan_goal plan_done plan_total conversation step_number loop limit "
+            "mode needs tasks digests changed_outside op_revise",
+            must=f"{_NEVER_CUT} step results",
+        ),
+    ]
+    step_opening: Annotated[Template, _File(must="step")]
+    aside: Annotated[
+        Template,
+        _File(
+            "phase status mode request plan plan_done plan_total step_number step tasks_done "
+            "tasks_total loop limit elapsed running cards results digests asked op_get op_revise "
+            "op_pause op_stop",
+            must=_NEVER_CUT,
+        ),
+    ]
+    planning: Annotated[Template, _File("plan learned avoid op_propose")]
+    execution: Annotated[Template, _File("plan step learned")]
+    review: Annotated[Template, _File("criteria evidence results changes")]
+    format_json: Annotated[Template, _File(f"{_LIMITS} arguments")]
+    format_tools: Annotated[Template, _File(_LIMITS)]
+    left_out: Annotated[Template, _File("characters handle op_read")]
+    compacted: Annotated[Template, _File(must="digest")]
+    nothing: Annotated[Template, _File()]
+    ask_plan: Annotated[
+        Template,
+        _File(
+            "request constraints requirements workspace conversation plan rejection avoid "
+            "soft_steps problems",
+            must="operations goal",
+        ),
+    ]
+    ask_tasks: Annotated[
+        Template,
+        _File(
+            "arguments request constraints plan_goal plan step_number needs conversation tasks "
+            "results failure problems",
+            must="operations step",
+        ),
+    ]
+    ask_report: Annotated[
+        Template,
+        _File(
+            "request plan_name plan_goal criteria step_number step status note next_steps",
+            must="counts log",
+        ),
+    ]
+    ask_requirements: Annotated[
+        Template,
+        _File(
+            "workspace constraints conversation requirements",
+            must="request",
+        ),
+    ]
+    ask_satisfaction: Annotated[
+        Template,
+        _File(
+            "said constraints changes log reply",
+            must="wanted request requirements",
+        ),
+    ]
+    ask_missing: Annotated[Template, _File("judgement log reply", must="request requirements")]
+    ask_failure: Annotated[
+        Template,
+        _File(
+            "workspace operations succeeded failed missing results",
+            must="request errors",
+        ),
+    ]
+    ask_continuation: Annotated[
+        Template,
+        _File(
+            "soft_steps constraints requirements found partial suggestions alternatives attempts "
+            "errors limitations unavailable instructions",
+            must="operations request missing avoid",
+        ),
+    ]
+    ask_digest: Annotated[Template, _File("limit request wish", must="text")]
+    ask_again: Annotated[Template, _File(must="problems")]
 
     @classmethod
     def load(cls, folder: Path, language: str) -> PromptTexts:
@@ -376,12 +223,13 @@ class PromptTexts:
         must not be lost, and a file that nothing reads.
         """
         place = folder / language
-        surplus = sorted(p.stem for p in place.glob("*.md") if p.stem not in _FILES)
+        hints = get_type_hints(cls, include_extras=True)
+        surplus = sorted(path.stem for path in place.glob("*.md") if path.stem not in hints)
         if surplus:
             raise TemplateError(f"{language}/{surplus[0]}.md: no prompt is called that")
-        return cls(
-            **{
-                name: Template.read(place / f"{name}.md", file.fields, file.required)
-                for name, file in _FILES.items()
-            }
-        )
+        read: dict[str, Template] = {}
+        for name, hint in hints.items():
+            file: _File = hint.__metadata__[0]
+            may, must = file.may.split(), file.must.split()
+            read[name] = Template.read(place / f"{name}.md", (*may, *must), must)
+        return cls(**read)

@@ -16,8 +16,8 @@ from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Fault, Refusal, Reply, Script, ScriptedCall, Usage
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.schema import DigestReply, SatisfactionReply
 from duckflow_tui.llm.service import LLMService
+from duckflow_tui.prompting.replies import DigestReply, SatisfactionReply
 from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.prompt import ChatMessage

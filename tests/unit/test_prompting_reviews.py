@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from support.golden import assert_golden
 from support.prompt_states import OPERATIONS, busy_state
 
-from duckflow_tui.llm.schema import (
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.questions import (
+    Question,
+    QuestionPrompts,
+    continuation_question,
+    digest_question,
+    failure_question,
+    missing_question,
+    requirements_question,
+    satisfaction_question,
+)
+from duckflow_tui.prompting.replies import (
     ContinuationReply,
     DigestReply,
     FailureReply,
@@ -18,8 +30,6 @@ from duckflow_tui.llm.schema import (
     SatisfactionReply,
     Shape,
 )
-from duckflow_tui.places import asset_folder
-from duckflow_tui.prompting.questions import QuestionPrompts, ReviewPrompts
 from duckflow_tui.prompting.templates import LANGUAGES
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -38,7 +48,6 @@ from duckflow_tui.state.goal import (
     TaskContext,
 )
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
-from duckflow_tui.state.prompt import ChatMessage
 
 CHECKED = RequirementItem(
     requirement_id="r1",
@@ -66,11 +75,8 @@ CONTEXT = ContinuationContext(
 )
 
 
-def prompts(language: str = "en") -> ReviewPrompts:
-    return QuestionPrompts(asset_folder("prompts"), language).review
-
-
-def asked(messages: tuple[ChatMessage, ...]) -> str:
+def asked(question: Question[Any], language: str = "en") -> str:
+    messages = QuestionPrompts(asset_folder("prompts"), language).messages(question)
     assert [m.role for m in messages] == ["system", "user"]
     return messages[1].content
 
@@ -89,14 +95,15 @@ def entry(text: str = "changed") -> OperationMessage:
 
 def satisfaction(language: str = "en", reply: str = "It stops now.", text: str = "changed") -> str:
     return asked(
-        prompts(language).satisfaction(
+        satisfaction_question(
             busy_state(), (CHECKED, JUDGED), ("r2",), RED, [entry(text=text)], reply, OPERATIONS
-        )
+        ),
+        language,
     )
 
 
 def requirements(language: str = "en") -> str:
-    return asked(prompts(language).requirements(busy_state(), "Add a limit, and say why."))
+    return asked(requirements_question(busy_state(), "Add a limit, and say why."), language)
 
 
 def missing(language: str = "en") -> str:
@@ -105,7 +112,7 @@ def missing(language: str = "en") -> str:
     )
     state = busy_state()
     return asked(
-        prompts(language).missing(state, (JUDGED,), evaluation, [entry()], "Done.", OPERATIONS)
+        missing_question(state, (JUDGED,), evaluation, [entry()], "Done.", OPERATIONS), language
     )
 
 
@@ -114,18 +121,16 @@ def failure(language: str = "en") -> str:
         succeeded=2, failed=1, results=("files.look: 3 lines",), errors=CONTEXT.execution_errors
     )
     context = TaskContext(workspace_info="/home/ada/shop", available_tools=("files.look",))
-    return asked(prompts(language).failure(busy_state(), result, context, ("the limit",)))
+    return asked(failure_question(busy_state(), result, context, ("the limit",)), language)
 
 
 def continuation(language: str = "en", instructions: str = "") -> str:
-    made = prompts(language).continuation(
-        busy_state(), CONTEXT, OPERATIONS, instructions=instructions
-    )
-    return asked(made)
+    made = continuation_question(busy_state(), CONTEXT, OPERATIONS, instructions)
+    return asked(made, language)
 
 
 def digest(language: str = "en") -> str:
-    return asked(prompts(language).digest(busy_state(), "a long text"))
+    return asked(digest_question(busy_state(), "a long text"), language)
 
 
 ALL = (
@@ -187,11 +192,11 @@ def test_untrusted_text_leaves_neither_its_frame_nor_another(frame: str) -> None
         text = continuation(instructions=evil)
     elif frame == "requirements":
         item = JUDGED.model_copy(update={"requirement": evil})
-        made = prompts().satisfaction(state, (item,), ("r2",), {}, [], "", OPERATIONS)
+        made = satisfaction_question(state, (item,), ("r2",), {}, [], "", OPERATIONS)
         text = asked(made)
     elif frame == "request":
         state.objective = state.objective.model_copy(update={"original_query": evil})
-        text = asked(prompts().satisfaction(state, (), (), {}, [], "", OPERATIONS))
+        text = asked(satisfaction_question(state, (), (), {}, [], "", OPERATIONS))
     else:
         text = satisfaction(reply=evil) if frame == "reply" else satisfaction(text=evil)
     assert text.count(f"</{frame}>") == 1
@@ -200,8 +205,8 @@ def test_untrusted_text_leaves_neither_its_frame_nor_another(frame: str) -> None
 
 def test_a_refused_judgement_goes_back_with_what_is_wrong() -> None:
     state: AgentState = busy_state()
-    messages = prompts().satisfaction(
-        state, (JUDGED,), ("r2",), {}, [], "", OPERATIONS, problems=["requirement_scores lacks r2"]
-    )
+    question = satisfaction_question(state, (JUDGED,), ("r2",), {}, [], "", OPERATIONS)
+    texts = QuestionPrompts(asset_folder("prompts"), "en")
+    messages = texts.messages(question, ["requirement_scores lacks r2"])
     assert [m.role for m in messages] == ["system", "user", "user"]
     assert "- requirement_scores lacks r2" in messages[2].content
