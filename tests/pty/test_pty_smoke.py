@@ -1,7 +1,8 @@
-"""The main job from outside, as the packaging check runs it on the installed program."""
+"""The main job from outside, with the program of this tree or with an installed one."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,10 +11,14 @@ from support import smoke
 
 from duckflow_tui import __version__
 
+#: The path of an installed program, which ``.ci/run`` names; else it is started from this tree.
+INSTALLED = os.environ.get("DUCKFLOW_TEST_PROGRAM", "")
+
 
 @pytest.fixture
 def program(tmp_path: Path) -> smoke.Program:
-    return smoke.Program((sys.executable, "-m", "duckflow_tui"), tmp_path)
+    command = (INSTALLED,) if INSTALLED else (sys.executable, "-m", "duckflow_tui")
+    return smoke.Program(command, tmp_path)
 
 
 def test_the_program_says_its_version(program: smoke.Program) -> None:

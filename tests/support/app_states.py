@@ -514,6 +514,14 @@ async def settled(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "it"
         await pilot.pause(0.01)
 
 
+async def commanded(pilot: Pilot[int], text: str) -> None:
+    """Put the text into the composer at once and send it."""
+    app = pilot.app
+    assert isinstance(app, DuckflowApp)
+    app.bench.composer.write(text)
+    await pilot.press("enter")
+
+
 @asynccontextmanager
 async def standing(
     app: DuckflowApp, width: int = 120, height: int = 40

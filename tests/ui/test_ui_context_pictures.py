@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from support import context_states as states
-from support.app_states import FakeEngine, app_with, settled
+from support.app_states import FakeEngine, app_with, commanded, settled
 from support.pictures import by_name, each_state
 from support.pinned import ManualClock
 from textual.pilot import Pilot
@@ -22,11 +22,11 @@ def estimated(language: str) -> tuple[FakeEngine, tuple[str, ...]]:
 
 
 def page(language: str) -> tuple[FakeEngine, tuple[str, ...]]:
-    return states.engine(states.asked(language), language), (*"/context", "enter")
+    return states.engine(states.asked(language), language), ("/context",)
 
 
 def parts(language: str) -> tuple[FakeEngine, tuple[str, ...]]:
-    keys = (*"/context", "enter", "settle", "enter", "settle", *["down"] * 6)
+    keys = ("/context", "settle", "enter", "settle", *["down"] * 6)
     return states.engine(states.asked(language), language), keys
 
 
@@ -55,9 +55,11 @@ def test_the_window(snap_compare: Any, build: Build, size: tuple[int, int], lang
                 await pilot.pause()
                 assert isinstance(app.clock, ManualClock)
                 app.clock.advance(SETTLE)
+            elif key.startswith("/"):
+                await commanded(pilot, key)
             else:
                 await pilot.press(key)
-        if "enter" in keys:
+        if "/context" in keys:
             await settled(pilot, lambda: app.screen is not app.bench)
         await pilot.pause(0.1)
         await pilot.pause()

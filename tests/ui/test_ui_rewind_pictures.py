@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.app_states import app_with, settled
+from support.app_states import app_with, commanded, settled
 from support.pictures import each_state
 from support.pinned import ManualClock
 from support.rewind_states import asked
@@ -28,7 +28,7 @@ def test_rewind(
         assert isinstance(pilot.app, DuckflowApp)
         await settled(pilot, lambda: not app.opening)
         await pilot.pause()
-        await pilot.press(*"/rewind", "enter")
+        await commanded(pilot, "/rewind")
         await settled(pilot, lambda: app.screen is not app.bench)
         await pilot.pause()
         assert isinstance(app.clock, ManualClock)

@@ -8,7 +8,15 @@ import stat
 from pathlib import Path
 
 import pytest
-from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
+from support.app_states import (
+    FakeEngine,
+    FakeSessions,
+    app_with,
+    commanded,
+    settled,
+    standing,
+    store_with,
+)
 from support.conversations import assistant, user
 from support.pinned import ManualClock
 from support.screens import shown
@@ -461,13 +469,13 @@ async def test_export_writes_the_open_session_and_asks_before_it_replaces(
     app = with_shelf(tmp_path, folder=OWN)
     target = tmp_path / name
     async with standing(app) as pilot:
-        await pilot.press(*f"/export {target}", "enter")
+        await commanded(pilot, f"/export {target}")
         await settled(pilot, target.exists, "the file")
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
         assert "have to be multiplied" in target.read_text(encoding="utf-8")
         target.write_text("mine")
         for answer, kept in (("n", True), ("y", False)):
-            await pilot.press(*f"/export {target}", "enter")
+            await commanded(pilot, f"/export {target}")
             await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
             settle(app)
             await pilot.press(answer)

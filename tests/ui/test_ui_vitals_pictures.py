@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import goals
-from support.app_states import FakeEngine, app_with, settled, store_with
+from support.app_states import FakeEngine, app_with, commanded, settled, store_with
 from support.pictures import each_state
 from support.pinned import ManualClock
 from textual.pilot import Pilot
@@ -46,7 +46,7 @@ def pressing(keys: Keys) -> Callable[[Pilot[int]], Any]:
         await settled(pilot, lambda: not app.opening)
         for key in keys:
             if key.startswith("/"):
-                await pilot.press(*key, "enter")
+                await commanded(pilot, key)
             else:
                 await pilot.press(key)
             await pilot.pause()
