@@ -25,8 +25,8 @@ from duckflow_tui.state.plan_events import ReportAdded, StepChanged
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, Waiting
-from duckflow_tui.ui.figures import figures_words
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import figures_words
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "done": 0,

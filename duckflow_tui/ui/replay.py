@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from textual import events
 
@@ -39,7 +39,7 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
     ) -> None:
         self.player = Player(tape, speed=speed, playing=playing)
         source = ReplaySource(Catalog(Path()))
-        super().__init__(source, options, clock=self.player.clock)
+        super().__init__(cast("Any", source), options, clock=self.player.clock)
         source.engine = ReplayEngine(self.player, self.refuse)
         self._escaped_at = float("-inf")
 

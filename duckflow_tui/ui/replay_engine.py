@@ -16,11 +16,11 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.plan import PlanEdit
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
-from duckflow_tui.ui.bridge import Spawn
 from duckflow_tui.ui.replay_player import Player
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.compaction import Undo
+    from duckflow_tui.agent.parts import Spawn
     from duckflow_tui.agent.requests import SentPart
     from duckflow_tui.session.rewind import Forked, Hindrance, PutBack
 

@@ -23,7 +23,7 @@ from duckflow_tui.places import asset_folder
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.state.base import Clock, SystemClock
-from duckflow_tui.ui.bridge import Bridge, EngineFacade, SessionSource
+from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.commands import starting_with
 from duckflow_tui.ui.driver import driver_for
 from duckflow_tui.ui.file_names import FileNames
@@ -39,6 +39,8 @@ from duckflow_tui.ui.workbench import BenchParts, Workbench
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from duckflow_tui.compose import Sessions
+    from duckflow_tui.engine import Engine
     from duckflow_tui.session.facts import SessionFacts
 
 log = logging.getLogger("duckflow.ui")
@@ -84,7 +86,7 @@ class SessionHost(App[int], inherit_bindings=False):
 
     def __init__(
         self,
-        sessions: SessionSource,
+        sessions: Sessions,
         options: AppOptions | None = None,
         *,
         frame: FirstFrame | None = None,
@@ -98,7 +100,7 @@ class SessionHost(App[int], inherit_bindings=False):
         self.options = options or AppOptions()
         self.clock: Clock = clock or SystemClock()
         self.words = Catalogue(self.options.language)
-        self.engine: EngineFacade | None = None
+        self.engine: Engine | None = None
         self.opening = True  # a session is on its way; what is sent meanwhile is kept
         self.unsent: list[Unsent] = []
         self.bridge = Bridge(self, time.monotonic)
@@ -219,7 +221,7 @@ class SessionHost(App[int], inherit_bindings=False):
         self._sessions.confirm_origin()
         return True
 
-    async def attach(self, engine: EngineFacade) -> None:
+    async def attach(self, engine: Engine) -> None:
         """Show this engine's session and run its loops."""
         self.engine = engine
         self._names = None

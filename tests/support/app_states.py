@@ -7,19 +7,21 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from support.pinned import CountingIds, ManualClock
 from textual.pilot import Pilot
 
 from duckflow_tui.agent.compaction import Undo
+from duckflow_tui.agent.parts import Spawn
 from duckflow_tui.agent.requests import SentPart
+from duckflow_tui.compose import Sessions
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.rewind import Forked, Hindrance, PutBack, file_names, point_at
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, Told
+from duckflow_tui.state.base import Clock, Event, Told
 from duckflow_tui.state.conversation import (
     Level,
     MessageQueued,
@@ -49,7 +51,6 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import PauseRequested, TurnInfo, TurnResumed, TurnStarted
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.bridge import Spawn
 from duckflow_tui.ui.session_host import AppOptions
 
 DEADLINE: Final = 20.0  # seconds until a wait has failed
@@ -502,7 +503,14 @@ def app_with(
     )
     clock = engine.store.clock if engine is not None else ManualClock()
     sessions = FakeSessions(engine, held=held, catalog=catalog, folder=folder)
-    return DuckflowApp(sessions, options, clock=clock)
+    return app_on(sessions, options, clock)
+
+
+def app_on(
+    sessions: FakeSessions, options: AppOptions | None = None, clock: Clock | None = None
+) -> DuckflowApp:
+    """The app where these come from."""
+    return DuckflowApp(cast("Sessions", sessions), options, clock=clock)
 
 
 async def settled(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "it") -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import stat
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from support.app_states import (
@@ -49,7 +50,7 @@ def with_shelf(state_dir: Path, *, folder: str = "") -> DuckflowApp:
 
 
 def sources(app: DuckflowApp) -> FakeSessions:
-    found = app._sessions  # pyright: ignore[reportPrivateUsage]
+    found: object = app._sessions  # pyright: ignore[reportPrivateUsage]
     assert isinstance(found, FakeSessions)
     return found
 
@@ -127,7 +128,7 @@ async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) 
         page = await opened(app, pilot)
         await to(pilot, page, "3")
         await pilot.press("enter")
-        await settled(pilot, lambda: app.engine is other, "the other session")
+        await settled(pilot, lambda: cast("Any", app.engine) is other, "the other session")
         assert sources(app).resumed == ["session_00000003"]
         assert app.bench.transcript is not None
         await settled(
@@ -284,7 +285,9 @@ async def test_w_shows_the_chosen_session_again(
     sources = FakeSessions(
         FakeEngine(store_with()), catalog=Catalog(tmp_path, clock=ManualClock(NOW))
     )
-    app = Watched(sources, AppOptions(animation=False, workspace=WORKSPACE), clock=ManualClock())
+    app = Watched(
+        cast("Any", sources), AppOptions(animation=False, workspace=WORKSPACE), clock=ManualClock()
+    )
     app.ends_with = ends_with
     async with standing(app) as pilot:
         page = await opened(app, pilot)

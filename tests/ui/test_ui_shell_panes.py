@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
@@ -201,7 +201,7 @@ class Clockwork:
 def test_changes_are_joined_to_thirty_a_second() -> None:
     clock, works = ManualClock(), Clockwork()
     store = Store(AgentState(), clock, MemoryRecorder())
-    bridge = Bridge(works, clock.monotonic)
+    bridge = Bridge(cast("Any", works), clock.monotonic)
     drawn: list[int] = []
     bridge.add(
         lambda state: (len(state.messages), state.usage), lambda s: drawn.append(s.usage.calls)
@@ -225,7 +225,7 @@ def test_changes_are_joined_to_thirty_a_second() -> None:
 def test_what_a_pane_does_not_show_does_not_wake_it() -> None:
     clock, works = ManualClock(), Clockwork()
     store = Store(AgentState(), clock, MemoryRecorder())
-    bridge = Bridge(works, clock.monotonic)
+    bridge = Bridge(cast("Any", works), clock.monotonic)
     bridge.add(lambda state: (state.vitals,), lambda _: None)
     bridge.attach(store)
     event: Event = ReplyDelta(llm_id="none", text="x", at=0.0)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any, cast
 
-from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
+from support.app_states import (
+    FakeEngine,
+    FakeSessions,
+    app_on,
+    app_with,
+    settled,
+    standing,
+    store_with,
+)
 from support.pinned import ManualClock
 from textual import events
 from textual.widgets import Static
 
 from duckflow_tui.settings import SettingProblem
-from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 
 
@@ -125,7 +133,7 @@ async def test_a_suggestion_that_has_no_room_is_cut_with_a_mark() -> None:
 async def test_the_demo_says_so_before_its_session_stands() -> None:
     held = asyncio.Event()
     sessions = FakeSessions(FakeEngine(store_with(demo=True)), held=held)
-    app = DuckflowApp(sessions, AppOptions(title="little-shop", demo=True), clock=ManualClock())
+    app = app_on(sessions, AppOptions(title="little-shop", demo=True), ManualClock())
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot, lambda: app.bench.composer.has_focus)
         header = "".join(part.text for part in app.bench.header.render_line(0))
@@ -148,7 +156,7 @@ async def test_the_first_screen_shows_every_mistake_in_the_settings_whole() -> N
     why = {"choices": "duck-dark, duck-light, duck-contrast"}
     path = "/home/somebody/with/a/long/name/.config/duckflow/settings.toml"
     problems = tuple(SettingProblem(path, line, "ui.theme", "choices", why) for line in range(3, 7))
-    app = DuckflowApp(FakeSessions(None), AppOptions(problems=problems), clock=ManualClock())
+    app = app_on(FakeSessions(None), AppOptions(problems=problems), ManualClock())
     async with app.run_test(size=(60, 40)) as pilot:
         await settled(pilot, lambda: app.bench.welcome is not None)
         for language in ("en", "ja"):
@@ -182,21 +190,21 @@ async def test_plain_http_is_asked_for_before_anything_is_opened() -> None:
     sessions = FakeSessions(fake)
     sessions.unconfirmed_origin = "http://192.168.1.7:8000"
     clock = ManualClock()
-    app = DuckflowApp(sessions, clock=clock)
+    app = app_on(sessions, clock=clock)
     async with app.run_test() as pilot:
         await settled(pilot, lambda: app.screen is not app.bench)
         assert app.engine is None
         assert sessions.confirmed == 0
         clock.advance(1)
         await pilot.press("y")
-        await settled(pilot, lambda: app.engine is fake)
+        await settled(pilot, lambda: cast("Any", app.engine) is fake)
         assert sessions.confirmed == 1
 
 
 async def test_plain_http_refused_opens_nothing() -> None:
     sessions = FakeSessions(FakeEngine(store_with()))
     sessions.unconfirmed_origin = "http://192.168.1.7:8000"
-    app = DuckflowApp(sessions, clock=ManualClock())
+    app = app_on(sessions, clock=ManualClock())
     async with app.run_test() as pilot:
         await settled(pilot, lambda: app.screen is not app.bench)
         await pilot.press("escape")
@@ -207,7 +215,7 @@ async def test_plain_http_refused_opens_nothing() -> None:
 
 async def test_the_end_takes_the_session_down() -> None:
     sessions = FakeSessions(FakeEngine(store_with()))
-    app = DuckflowApp(sessions, clock=ManualClock())
+    app = app_on(sessions, clock=ManualClock())
     async with app.run_test() as pilot:
         await settled(pilot, lambda: app.engine is not None)
         await pilot.press("ctrl+c", "ctrl+c")
@@ -219,7 +227,7 @@ async def test_a_session_that_cannot_be_opened_is_said() -> None:
         async def open(self, spawn: object) -> FakeEngine | None:
             raise OSError("no room on the device\x1b[31m")
 
-    app = DuckflowApp(Broken(None), clock=ManualClock())
+    app = app_on(Broken(None), clock=ManualClock())
     async with app.run_test() as pilot:
         await settled(pilot, lambda: "no room on the device" in app.bench.status.said)
         assert "\x1b" not in app.bench.status.said

@@ -14,7 +14,6 @@ from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.ui.figures import figures_words
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
     Block,
@@ -39,6 +38,7 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import figures_words
 
 
 def change_rows(previews: Sequence[FilePreview], palette: Palette, width: int) -> list[Row]:

@@ -1,23 +1,17 @@
-"""The figures of a finished call in words. No Textual here: headless runs say them too."""
+"""The figures of a finished call in words, for the screen and for runs without one."""
 
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import Final
+
+from duckflow_tui.words.catalogue import Catalogue
 
 _SEARCH: Final = "file_ops.search_text"
 _FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
 
 
-class Words(Protocol):
-    """The catalogue of the user's language."""
-
-    def __call__(self, key: str, /, **params: object) -> str:
-        """The entry with its params filled in."""
-        ...
-
-
-def figures_words(operation: str, summary: str, words: Words) -> str:
+def figures_words(operation: str, summary: str, words: Catalogue) -> str:
     """``3 matches in 2 files`` for a search; the summary as it is where it says enough."""
     found = _FOUND.fullmatch(summary) if operation == _SEARCH else None
     if found is None:
