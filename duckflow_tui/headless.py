@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
+import queue
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -36,6 +39,14 @@ EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "limit": 4,
     "stopped": 130,
 }
+
+MOMENT: Final = 0.05  # seconds that who writes waits for the text to be written
+
+MOST_WAITING: Final = 64_000_000  # characters for a reader that does not read
+
+READ_WITHIN: Final = 0.5  # seconds that a reader has after a signal
+
+LEAVE_WITHIN: Final = 2.5  # seconds from a signal to the end of the process
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,111 +83,201 @@ class TaskSpawn:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+class Outlet:
+    """Writes to streams in a thread, so that a reader who does not read holds nothing up.
+
+    Who writes waits a moment, for what is lost to be known before the work goes on; not while
+    earlier texts still wait.
+    """
+
+    def __init__(self) -> None:
+        self._texts: queue.SimpleQueue[tuple[TextIO, str]] = queue.SimpleQueue()
+        self._guard = threading.Lock()  # of the two below
+        self._waiting = 0  # characters
+        self._lost: dict[TextIO, OSError] = {}  # streams that cannot be written
+        self._idle = threading.Event()
+        self._idle.set()
+        threading.Thread(target=self._run, name="outlet", daemon=True).start()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all was written, or cannot be."""
+        return self._idle.is_set()
+
+    def write(self, stream: TextIO, text: str) -> None:
+        """Write the text in its turn; raises OSError when the stream failed, or far too much
+        waits for its reader.
+        """
+        behind = not self.is_idle
+        with self._guard:
+            if self._waiting > MOST_WAITING:
+                self._lost.setdefault(stream, OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS)))
+            if stream not in self._lost:
+                self._waiting += len(text)
+                self._idle.clear()
+                self._texts.put((stream, text))
+        if not behind:
+            self._idle.wait(MOMENT)
+        if stream in self._lost:
+            raise self._lost[stream]
+
+    async def written(self) -> None:
+        """Return once all was written, however long its readers take."""
+        await asyncio.to_thread(self._idle.wait)
+
+    def _run(self) -> None:
+        while True:
+            stream, text = self._texts.get()
+            if stream not in self._lost:
+                try:
+                    stream.write(text)
+                    stream.flush()
+                except OSError as error:
+                    self._lost[stream] = error
+            with self._guard:
+                self._waiting -= len(text)
+                if self._texts.empty():
+                    self._idle.set()
+
+
 async def run(
     open_engine: Callable[[TaskSpawn], AbstractAsyncContextManager[Engine]],
     options: HeadlessOptions,
     catalogue: Catalogue,
     out: TextIO = sys.stdout,
     err: TextIO = sys.stderr,
+    leave: Callable[[int], None] = os._exit,
 ) -> int:
     """One turn; returns the exit status: 0 done, 1 failed or partial, 3 denied, 4 limit,
     130 stopped, 143 after SIGTERM, 129 after SIGHUP.
+
+    After a signal it ends within three seconds: where something holds it up, ``leave`` ends the
+    process with that status.
     """
-    spawn = TaskSpawn()
-    async with open_engine(spawn) as engine:
-        return await _one_turn(engine, spawn, options, catalogue, out, err)
+    turn = _Turn(catalogue, out, err, leave)
+    try:
+        async with open_engine(turn.spawn) as engine:
+            status = await turn.run(engine, options)
+    finally:
+        if turn.deadline is not None:
+            turn.deadline.cancel()
+    if not turn.outlet.is_idle:  # after a signal; whoever flushed it now would wait for ever
+        leave(status)
+    return status
 
 
-async def _one_turn(
-    engine: Engine,
-    spawn: TaskSpawn,
-    options: HeadlessOptions,
-    catalogue: Catalogue,
-    out: TextIO,
-    err: TextIO,
-) -> int:
-    loop = asyncio.get_running_loop()
-    finished: asyncio.Future[TurnOutcome] = loop.create_future()
-    printer = _JsonLines(options.stream, out) if options.as_json else _Words(catalogue, out, err)
-    lost: list[OSError] = []  # the output, which nobody reads any more
-    ended_by: list[int] = []
-    stopping = False
+class _Turn:
+    """The one turn of a run, and what ends it early: a signal, or an output that is lost."""
 
-    def follow(state: AgentState, record: Record) -> None:
-        nonlocal stopping
-        if isinstance(record.event, TurnFinished) and not finished.done():
-            finished.set_result(record.event.outcome)
-        if not lost:
-            try:
-                printer.show(record, state)
-            except OSError as error:
-                lost.append(error)
-        if lost and not stopping and state.turn is not None:
-            stopping = True
-            engine.stop()
+    def __init__(
+        self, catalogue: Catalogue, out: TextIO, err: TextIO, leave: Callable[[int], None]
+    ) -> None:
+        self.spawn = TaskSpawn()
+        self.outlet = Outlet()
+        self.deadline: threading.Timer | None = None  # after a signal
+        self._say = catalogue
+        self._out = out
+        self._err = err
+        self._leave = leave
 
-    for record in engine.begun:
-        follow(engine.store.state, record)
-    engine.store.watch(follow)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    async def run(self, engine: Engine, options: HeadlessOptions) -> int:
+        loop = asyncio.get_running_loop()
+        finished: asyncio.Future[TurnOutcome] = loop.create_future()
+        ended_by: asyncio.Future[int] = loop.create_future()
+        if options.as_json:
+            printer = _JsonLines(self.outlet, options.stream, self._out)
+        else:
+            printer = _Words(self.outlet, self._say, self._out, self._err)
+        lost: list[OSError] = []  # the output, which nobody reads any more
+        stopping = False
 
-        def stop(number: int = number) -> None:
-            ended_by.append(number)
+        def follow(state: AgentState, record: Record) -> None:
+            nonlocal stopping
+            if isinstance(record.event, TurnFinished) and not finished.done():
+                finished.set_result(record.event.outcome)
+            if not lost:
+                try:
+                    printer.show(record, state)
+                except OSError as error:
+                    lost.append(error)
+            if lost and not stopping and state.turn is not None:
+                stopping = True
+                engine.stop()
+
+        def stop(number: int) -> None:
+            if ended_by.done():
+                return
+            ended_by.set_result(number)
+            self.deadline = threading.Timer(LEAVE_WITHIN, self._leave, (128 + number,))
+            self.deadline.daemon = True
+            self.deadline.start()
             engine.stop()
             if engine.store.state.turn is None and not finished.done():
                 finished.set_result("stopped")  # there is no turn yet that could say so
 
-        loop.add_signal_handler(number, stop)
-    chat = spawn(engine.chat_loop(), "chat")
-    try:
-        await engine.send(options.text or engine.suggestion)
-        await asyncio.wait((finished, chat), return_when=asyncio.FIRST_COMPLETED)
-        # A loop that broke ends no turn any more.
-        outcome: TurnOutcome = finished.result() if finished.done() else "failed"
-    finally:
-        await spawn.end()
-    if spawn.broken is not None:
-        print(catalogue("headless.broken", error=repr(spawn.broken)), file=err)
-    if ended_by:
-        return 128 + ended_by[0]
-    if lost:
-        _say_lost(lost[0], catalogue, out, err)
-        return EXIT_STATUS["failed"]
-    return EXIT_STATUS[outcome]
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, stop, number)
+        for record in engine.begun:
+            follow(engine.store.state, record)
+        engine.store.watch(follow)
+        chat = self.spawn(engine.chat_loop(), "chat")
+        try:
+            await engine.send(options.text or engine.suggestion)
+            await asyncio.wait((finished, chat), return_when=asyncio.FIRST_COMPLETED)
+            # A loop that broke ends no turn any more.
+            outcome: TurnOutcome = finished.result() if finished.done() else "failed"
+        finally:
+            await self.spawn.end()
+        if self.spawn.broken is not None:
+            self._tell(self._say("headless.broken", error=repr(self.spawn.broken)))
+        written = asyncio.create_task(self.outlet.written())
+        await asyncio.wait((written, ended_by), return_when=asyncio.FIRST_COMPLETED)
+        if ended_by.done():
+            await asyncio.wait((written,), timeout=READ_WITHIN)
+        written.cancel()
+        if ended_by.done():
+            return 128 + ended_by.result()
+        if lost:
+            self._say_lost(lost[0])
+            return EXIT_STATUS["failed"]
+        return EXIT_STATUS[outcome]
 
+    def _say_lost(self, error: OSError) -> None:
+        """Say that the output is lost; a reader that has read enough, as ``head``, knows it."""
+        if not isinstance(error, BrokenPipeError):
+            self._tell(self._say("headless.unwritten", error=error.strerror or str(error)))
+        try:
+            self._out.flush()
+        except OSError:
+            # What is left in the buffer would fail once more when Python ends, with a traceback.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)
 
-def _say_lost(error: OSError, catalogue: Catalogue, out: TextIO, err: TextIO) -> None:
-    """Say that the output is lost; a reader that has read enough, as ``head`` does, knows it."""
-    if not isinstance(error, BrokenPipeError):
+    def _tell(self, text: str) -> None:
         with contextlib.suppress(OSError):
-            print(catalogue("headless.unwritten", error=error.strerror or str(error)), file=err)
-    try:
-        out.flush()
-    except OSError:
-        # What is left in the buffer would fail once more when Python ends, with a traceback.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, out.fileno())
-        os.close(nowhere)
+            self.outlet.write(self._err, f"{text}\n")
 
 
 class _JsonLines:
     """One record a line, ASCII only, so that no byte of it can act on a terminal."""
 
-    def __init__(self, stream: bool, out: TextIO) -> None:
+    def __init__(self, outlet: Outlet, stream: bool, out: TextIO) -> None:
+        self._outlet = outlet
         self._stream = stream
         self._out = out
 
     def show(self, record: Record, state: AgentState) -> None:
         if record.seq is None and not self._stream:
             return
-        self._out.write(json.dumps(record.as_json(), ensure_ascii=True) + "\n")
-        self._out.flush()
+        self._outlet.write(self._out, json.dumps(record.as_json(), ensure_ascii=True) + "\n")
 
 
 class _Words:
     """The turn's last reply on standard output, everything else on standard error."""
 
-    def __init__(self, catalogue: Catalogue, out: TextIO, err: TextIO) -> None:
+    def __init__(self, outlet: Outlet, catalogue: Catalogue, out: TextIO, err: TextIO) -> None:
+        self._outlet = outlet
         self._say = catalogue
         self._out = out
         self._err = err
@@ -192,11 +293,11 @@ class _Words:
                 if acts or message.step_id or message.aside:
                     self._narrate()
             case LlmWaiting(waiting=Waiting() as waiting):
-                print(f"· {self._waiting(waiting, record.at)}", file=self._err, flush=True)
+                self._tell(f"· {self._waiting(waiting, record.at)}")
             case OperationFinished(message=message):
                 result = message.result
                 target = visible(one_line(_target(message), 100))
-                print(
+                self._tell(
                     self._say(
                         "headless.operation",
                         operation=message.operation,
@@ -205,46 +306,48 @@ class _Words:
                         summary=visible(
                             figures_words(message.operation, _figures(message), self._say)
                         ),
-                    ),
-                    file=self._err,
+                    )
                 )
             case NoticeAdded(message=notice):
                 sign = {Level.INFO: "·", Level.WARNING: "!", Level.ERROR: "✗"}[notice.level]
-                print(f"{sign} {self._say(notice.key, **notice.params)}", file=self._err)
+                self._tell(f"{sign} {self._say(notice.key, **notice.params)}")
             case StepChanged(status=WorkStatus.IN_PROGRESS):
-                print(f"▶ {visible(_step_name(state, event))}", file=self._err)
+                self._tell(f"▶ {visible(_step_name(state, event))}")
             case ReportAdded(message=message):
                 report = message.report
                 sign = "✓" if report.status == "completed" else "✗"
                 words = visible(" ".join((report.cause or report.summary).split()))
                 if report.told is not None:
                     words = self._say(report.told.key, **report.told.params)
-                print(f"{sign} {visible(report.step_name)}: {words}", file=self._err)
+                self._tell(f"{sign} {visible(report.step_name)}: {words}")
             case ObjectiveReviewed(message=message):
                 review = message.review
                 if not review.done and review.attempt < review.max_attempts:
                     self._narrate()  # a further attempt has the last word
-                print(self._reviewed(review), file=self._err)
+                self._tell(self._reviewed(review))
             case AttemptStarted(message=message):
                 number, limit = message.attempt, message.max_attempts
                 say = self._say("review.attempt", number=number, limit=limit)
-                print(f"▸ {say}", file=self._err)
+                self._tell(f"▸ {say}")
             case TurnFinished(outcome=outcome, reply=reply, llm_calls=calls, tokens=tokens):
                 if self._held != reply:
                     self._narrate()
                 if reply:
-                    print(visible(reply), file=self._out, flush=True)
+                    self._outlet.write(self._out, f"{visible(reply)}\n")
                 if outcome != "done":
-                    print(self._say(f"headless.outcome.{outcome}"), file=self._err)
+                    self._tell(self._say(f"headless.outcome.{outcome}"))
                 said = self._say("headless.calls", calls=str(calls), tokens=f"{tokens:,}")
-                print(said, file=self._err)
+                self._tell(said)
             case _:
                 pass
+
+    def _tell(self, text: str) -> None:
+        self._outlet.write(self._err, f"{text}\n")
 
     def _narrate(self) -> None:
         text, self._held = self._held, ""
         if text:
-            print(f"{visible(text)}\n", file=self._err, flush=True)
+            self._tell(f"{visible(text)}\n")
 
     def _reviewed(self, review: Review) -> str:
         """How far the request is met, and what of it is missing."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 from typing import IO
 
@@ -94,3 +98,52 @@ def test_output_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert err == (
         "The output could not be written, so the work was stopped: No space left on device\n"
     )
+
+
+def full(pipe: IO[str]) -> bool:
+    """Whether nothing more fits into the pipe, because nobody reads it."""
+    found = fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0" * 4)
+    return struct.unpack("i", found)[0] > 60_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stream", ["json", "words", "told"])
+def test_a_signal_ends_a_run_whose_output_nobody_reads(
+    tmp_path: Path, stream: str, number: signal.Signals
+) -> None:
+    """Standard output as records, standard output as words, and standard error."""
+    if stream == "told":
+        look = action("file_ops.list_dir", path=".")
+        replies = [decision("I think aloud. " * 20_000, look), done()]
+    else:
+        replies = [done("A long answer. " * 20_000)]
+    with served(script(*replies)) as server:
+        run = start(tmp_path, server.endpoint.base_url, "go", as_json=stream == "json")
+        pipe = run.stderr if stream == "told" else run.stdout
+        assert pipe is not None
+        until = time.monotonic() + DEADLINE
+        while not full(pipe) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert run.poll() is None
+        began = time.monotonic()
+        run.send_signal(number)
+        try:
+            status = run.wait(10)
+        finally:
+            run.kill()
+            run.communicate()
+    assert time.monotonic() - began < 3.5  # with what the test itself takes
+    assert status == 128 + number
+
+
+def test_a_reader_that_is_slow_gets_all_of_it(tmp_path: Path) -> None:
+    answer = "A long answer. " * 20_000
+    with served(script(done(answer))) as server:
+        run = start(tmp_path, server.endpoint.base_url, "go", as_json=False)
+        assert run.stdout is not None
+        until = time.monotonic() + DEADLINE
+        while not full(run.stdout) and time.monotonic() < until:
+            time.sleep(0.01)
+        out, _ = run.communicate(timeout=DEADLINE)
+    assert out.strip() == answer.strip()
+    assert run.returncode == 0
