@@ -20,7 +20,7 @@ from duckflow_tui.prompting.layers import ModeChoice
 from duckflow_tui.prompting.questions import QuestionPrompts
 from duckflow_tui.prompting.window import KEPT, Cut
 from duckflow_tui.safety.command_risk import NamedRules
-from duckflow_tui.safety.desk import GateBroker, ModeAnswers, NoConsent
+from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
@@ -116,7 +116,9 @@ def build(
     shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox)
     for operation in shell.operations():
         registry.add(operation)
-    broker = GateBroker(store, random_id, clock)
+    desk = (
+        UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
+    )
 
     def facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
         return named.facts(operation, args) | servers.facts(operation.name)
@@ -124,7 +126,7 @@ def build(
     router = ToolRouter(
         store,
         workspace,
-        NoConsent() if choice.headless else broker,
+        desk,
         registry,
         recording.blobs,
         random_id,
@@ -157,7 +159,7 @@ def build(
             models=LLMService(settings.endpoints, settings.roles, random_id, clock, os.environ),
             prompts=_Prompts(store, compiler, settings.execution.mode, memory),
             router=router,
-            broker=broker,
+            desk=desk,
             watch=FileWatcher(store, workspace, router.own_writes),
             machine=PhaseMachine(store, table),
             file_names=lambda: iter_files(workspace),
@@ -183,7 +185,6 @@ def build(
             pacemaker=_pacemaker(settings.pacemaker, settings.roles),
             other_role=other_role,
             other_model=other_model,
-            asked=ModeAnswers(choice.mode) if choice.headless else None,
             suggestion=suggestion,
             begun=begun,
         ),

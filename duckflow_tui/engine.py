@@ -27,7 +27,7 @@ from duckflow_tui.goals.pacemaker import Pacemaker
 from duckflow_tui.goals.requirements import LedgerKeys
 from duckflow_tui.plans.desk import PlanDesk, PlanKeys
 from duckflow_tui.plans.run import TaskLoop
-from duckflow_tui.safety.desk import Asked, CardDesk
+from duckflow_tui.safety.desk import Desk
 from duckflow_tui.session.rewind import Earlier, RewindKeys
 from duckflow_tui.state.base import IdSource, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
@@ -67,14 +67,6 @@ class Models(DecisionMaker, Questioned, SentRequests, Protocol):
 
     def window(self, role: Role) -> int:
         """Tokens of the window of a role's model; 0 when unknown."""
-        ...
-
-
-class Answers(Protocol):
-    """The gate broker, as a screen needs it."""
-
-    async def answer(self, answer: GateAnswer) -> None:
-        """Commit the user's answer; raises StateError when it fits no open gate."""
         ...
 
 
@@ -139,7 +131,7 @@ class EngineParts:
     models: Models
     prompts: PromptSource
     router: ToolRouter
-    broker: Answers
+    desk: Desk
     watch: Watch
     machine: PhaseMachine
     file_names: Callable[[], AsyncGenerator[list[str], None]]
@@ -155,7 +147,6 @@ class EngineParts:
     pacemaker: Pacemaker = field(default_factory=Pacemaker)
     other_role: Role | None = None  # whose model is another one than main's
     other_model: str = ""  # its name
-    asked: Asked | None = None  # who answers cards; None: the user, at the screen
     suggestion: str = ""  # a first request to offer, where there is an obvious one
     begun: Sequence[Record] = ()  # what was recorded before anybody could watch
 
@@ -173,10 +164,8 @@ class Engine:
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._gone = False  # that the workspace went was said
         parts.store.watch(self._look_after_workspace)
-        self._cards = CardDesk(parts.store, parts.ids)
         self._task_loop = TaskLoop(parts.store, spawn)
-        cards = parts.asked or self._cards
-        budget = CallBudget(parts.store, parts.ids, cards, self.notices, parts.limits.calls)
+        budget = CallBudget(parts.store, parts.ids, parts.desk, self.notices, parts.limits.calls)
         requests = RequestLog(parts.store, parts.models, parts.redact, parts.models.window)
         self._turn_parts = TurnParts(
             store=parts.store,
@@ -188,7 +177,7 @@ class Engine:
             machine=parts.machine,
             notices=self.notices,
             limits=parts.limits,
-            cards=cards,
+            cards=parts.desk,
             questions=parts.questions,
             questioner=Questioner(parts.store, parts.ids, parts.models, budget, requests),
             requests=requests,
@@ -221,7 +210,7 @@ class Engine:
             self._turn_parts, parts.earlier, parts.router.undo_last, lambda: self._chat.works
         )
         self.memory = MemoryKeys(parts.store, parts.notes)
-        self.pace = PaceKeys(parts.store, self._cards, self._control)
+        self.pace = PaceKeys(parts.store, parts.desk, self._control)
 
     def _control(self) -> TurnControl | None:
         turn = self._chat.turn
@@ -262,11 +251,11 @@ class Engine:
 
     async def answer_gate(self, answer: GateAnswer) -> None:
         """The user's key in a gate. Raises StateError when it fits no open gate."""
-        await self._parts.broker.answer(answer)
+        await self._parts.desk.answer(answer)
 
     async def answer_card(self, answer: CardAnswer) -> None:
         """The user's key on a card. Raises StateError when it fits no open card."""
-        await self._cards.answer(answer)
+        await self._parts.desk.answer(answer)
 
     def operation_effect(self, operation: str) -> Effect | None:
         """What an operation does to the world; None for one there is not."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.safety.desk import Asked, CardClosed, ConsentMissing
+from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import BUDGET_OPTIONS, Card, CardAnswer, CardKind, CardOpened
 from duckflow_tui.state.goal import ObjectiveChanged
@@ -67,7 +67,7 @@ class CallBudget:
     """
 
     def __init__(
-        self, store: Store, ids: IdSource, cards: Asked, notices: Notices, limits: BudgetLimits
+        self, store: Store, ids: IdSource, cards: Desk, notices: Notices, limits: BudgetLimits
     ) -> None:
         self._store = store
         self._ids = ids
@@ -193,13 +193,13 @@ class CallBudget:
         )
         try:
             answer = await self._cards.ask(card)
-        except ConsentMissing:
-            self._notices.warn(
-                f"budget.nobody.{over.what}", step_id=step_id, limit=_figure(over.limit)
-            )
-            self._end = ("limit", Status.REQUIRES_USER_INPUT)
-        except CardClosed:
-            self._end = ("partial", Status.REQUIRES_USER_INPUT)
+        except Unanswered as none:
+            nobody = none.reason == "nobody"
+            if nobody:
+                self._notices.warn(
+                    f"budget.nobody.{over.what}", step_id=step_id, limit=_figure(over.limit)
+                )
+            self._end = ("limit" if nobody else "partial", Status.REQUIRES_USER_INPUT)
         else:
             await self._take(answer, over, step_id, aside)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckflow_tui.llm.service import DecisionReply
     from duckflow_tui.plans.tasks import CheckArguments
     from duckflow_tui.prompting.questions import QuestionPrompts
-    from duckflow_tui.safety.desk import Asked
+    from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.decision import PromptPattern
     from duckflow_tui.state.operations import OperationSpec
@@ -115,7 +115,7 @@ class TurnParts:
     machine: PhaseMachine
     notices: Notices
     limits: TurnLimits
-    cards: Asked
+    cards: Desk
     questions: QuestionPrompts
     questioner: Questioner
     budget: CallBudget

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed, target
-from duckflow_tui.safety.desk import CardClosed, ConsentMissing
+from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
 from duckflow_tui.state.goal import (
@@ -270,7 +270,7 @@ class Escalation:
             )
             try:
                 answer = await self._parts.cards.ask(card)
-            except (CardClosed, ConsentMissing):
+            except Unanswered:
                 return Answer("pending")
             match answer.action:
                 case "instructions" | "tell" if answer.text.strip():

@@ -13,7 +13,7 @@ from duckflow_tui.goals.requirements import next_id
 from duckflow_tui.goals.situations import MOST_TRIED, tried
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed
-from duckflow_tui.safety.desk import CardClosed, ConsentMissing
+from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import (
     Level,
@@ -99,10 +99,11 @@ class Consultation:
             return None
         try:
             answer = await self._answer(situation)
-        except ConsentMissing:
-            return self._nobody(situation)
-        except CardClosed as closed:  # renewed: the user let it go on by another key
-            return Consulted("goes_on" if closed.reason == "renewed" else "waits")
+        except Unanswered as none:
+            if none.reason == "nobody":
+                return self._nobody(situation)
+            # Renewed: the user let it go on by another key.
+            return Consulted("goes_on" if none.reason == "renewed" else "waits")
         return await self._take(answer, situation.pattern)
 
     def _before(self) -> Situation | None:

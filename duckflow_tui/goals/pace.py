@@ -30,7 +30,7 @@ from duckflow_tui.state.turn import LoopStarted
 if TYPE_CHECKING:
     from duckflow_tui.agent.steering import TurnControl
     from duckflow_tui.goals.pacemaker import Pacemaker
-    from duckflow_tui.safety.desk import Asked
+    from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import TaskProfile, TurnDecision
     from duckflow_tui.state.store import Store
@@ -392,7 +392,7 @@ class PaceKeys:
     """``control`` is that of the turn that runs, if one does."""
 
     def __init__(
-        self, store: Store, cards: Asked, control: Callable[[], TurnControl | None]
+        self, store: Store, cards: Desk, control: Callable[[], TurnControl | None]
     ) -> None:
         self._store = store
         self._cards = cards

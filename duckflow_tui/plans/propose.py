@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.goals.questions import LLMServices
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.safety.desk import CardClosed, ConsentMissing
+from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, brief, canonical_json, one_line
 from duckflow_tui.state.gates import (
     ACCEPT,
@@ -144,13 +144,11 @@ class PlanApprovals:
             self._asking[plan_id] = card.card_id
             try:
                 answer = await self._parts.cards.ask(card)
-            except CardClosed as closed:
-                if closed.reason == "renewed":
+            except Unanswered as none:
+                if none.reason == "renewed":
                     since = plan
                     continue
-                raise ToolFault("The question was withdrawn.", Outcome.STOPPED) from closed
-            except ConsentMissing as missing:
-                raise ToolFault(str(missing), Outcome.DENIED) from missing
+                raise _unanswered(none) from none
             finally:
                 self._asking.pop(plan_id, None)
             run = _ANSWERS.get(answer.action)
@@ -222,10 +220,8 @@ class PlanApprovals:
             )
             try:
                 answer = await parts.cards.ask(card)
-            except CardClosed as closed:
-                raise ToolFault("The question was withdrawn.", Outcome.STOPPED) from closed
-            except ConsentMissing as missing:
-                raise ToolFault(str(missing), Outcome.DENIED) from missing
+            except Unanswered as none:
+                raise _unanswered(none) from none
             except asyncio.CancelledError:
                 parts.notices.say(
                     "plan.change_dropped",
@@ -270,6 +266,10 @@ class PlanApprovals:
             before=before,
             opened_at=self._parts.store.clock.now(),
         )
+
+
+def _unanswered(none: Unanswered) -> ToolFault:
+    return ToolFault(str(none), Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED)
 
 
 def _approved(plan: Plan, answer: CardAnswer) -> Output:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from duckflow_tui.safety.desk import Consent, ConsentMissing, GateClosed
+from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Verdict
 from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
@@ -106,7 +106,7 @@ class GateKeeper:
     """Asks, withdraws a gate when a file it shows changes, and knows what an edit starts from."""
 
     store: Store
-    broker: Consent
+    desk: Desk
     ids: IdSource
     _proposed: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -122,13 +122,12 @@ class GateKeeper:
             self._proposed[gate.gate_id] = text
         forget = self.store.watch(lambda _, record: self._hear(record, gate))
         try:
-            answer = await self.broker.ask(gate)
-        except ConsentMissing as missing:
-            raise ToolFault(str(missing), Outcome.DENIED) from missing
-        except GateClosed as closed:
-            if closed.reason == "renewed":
-                raise Renewed from closed
-            raise ToolFault("The question was withdrawn; nothing ran.", Outcome.STOPPED) from closed
+            answer = await self.desk.ask(gate)
+        except Unanswered as none:
+            if none.reason == "renewed":
+                raise Renewed from none
+            outcome = Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED
+            raise ToolFault(str(none), outcome) from none
         finally:
             forget()
             self._proposed.pop(gate.gate_id, None)
@@ -141,7 +140,7 @@ class GateKeeper:
                 shown = {preview.path: preview.before_hash for preview in gate.previews}
                 shown |= {p.target: "" for p in gate.previews if p.target}
                 if path in shown and shown[path] != sha:
-                    self.broker.withdraw(gate.gate_id, "renewed")
+                    self.desk.withdraw(gate.gate_id, "renewed")
             case _:
                 pass
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.safety.desk import Consent
+from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.policy import (
     MAX_WRITE,
@@ -101,7 +101,7 @@ class ToolRouter:
 
     store: Store
     workspace: Workspace
-    broker: Consent
+    desk: Desk
     registry: Registry
     blobs: Blobs
     ids: IdSource
@@ -114,7 +114,7 @@ class ToolRouter:
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def __post_init__(self) -> None:
-        self._keeper = GateKeeper(self.store, self.broker, self.ids)
+        self._keeper = GateKeeper(self.store, self.desk, self.ids)
 
     def specs(self) -> tuple[OperationSpec, ...]:
         """The operations, as the prompt and native calls name them."""

@@ -19,7 +19,7 @@ from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
-from duckflow_tui.safety.desk import CardDesk
+from duckflow_tui.safety.desk import Desk
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, CardOpened
 from duckflow_tui.state.phase import Phase, Status
@@ -267,7 +267,7 @@ class Two:
     def __init__(self) -> None:
         ids = CountingIds()
         self.store = Store(AgentState(), ManualClock(), MemoryRecorder())
-        self.desk = CardDesk(self.store, ids)
+        self.desk = Desk(self.store, ids)
         self.opened: list[Card] = []
         self._open = asyncio.Event()
         self.store.watch(lambda _, record: self._see(record.event))

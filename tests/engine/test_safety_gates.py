@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.safety.desk import ConsentMissing, GateBroker, GateClosed, NoConsent
+from duckflow_tui.safety.desk import Desk, Unanswered, UnattendedDesk
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import (
@@ -75,8 +75,8 @@ def store(recorder: MemoryRecorder) -> Store:
 
 
 @pytest.fixture
-def broker(store: Store) -> GateBroker:
-    return GateBroker(store, CountingIds(), store.clock)
+def desk(store: Store) -> Desk:
+    return Desk(store, CountingIds())
 
 
 async def opened(store: Store, *gate_ids: str) -> None:
@@ -97,39 +97,37 @@ def kinds(recorder: MemoryRecorder) -> list[str]:
     return [record.event.kind for record in recorder.records]
 
 
-async def test_asking_waits_for_the_key(
-    store: Store, broker: GateBroker, recorder: MemoryRecorder
-) -> None:
+async def test_asking_waits_for_the_key(store: Store, desk: Desk, recorder: MemoryRecorder) -> None:
     """The gate is in the state, work waits for the answer, the answer closes it."""
     gate = make_gate()
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     assert not asking.done()
     given = answer_to(gate)
-    await broker.answer(given)
+    await desk.answer(given)
     assert await asking == given
     assert store.state.gates == ()
     assert kinds(recorder) == ["gate_opened", "gate_answered"]
 
 
-async def test_several_gates_at_once(store: Store, broker: GateBroker) -> None:
+async def test_several_gates_at_once(store: Store, desk: Desk) -> None:
     first, second = make_gate("gate_1"), make_gate("gate_2")
-    one, two = asyncio.create_task(broker.ask(first)), asyncio.create_task(broker.ask(second))
+    one, two = asyncio.create_task(desk.ask(first)), asyncio.create_task(desk.ask(second))
     await opened(store, "gate_1", "gate_2")
-    await broker.answer(answer_to(second, GateChoice.REJECT, reason="no"))
+    await desk.answer(answer_to(second, GateChoice.REJECT, reason="no"))
     assert (await two).reason == "no"
     assert not one.done()
-    await broker.answer(answer_to(first))
+    await desk.answer(answer_to(first))
     assert (await one).approves
 
 
-async def test_a_refusal_is_an_answer_not_an_error(store: Store, broker: GateBroker) -> None:
+async def test_a_refusal_is_an_answer_not_an_error(store: Store, desk: Desk) -> None:
     """R20: nothing is raised, no status, vital or count moves."""
     gate = make_gate()
     vitals, status = store.state.vitals, store.state.status
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
-    await broker.answer(answer_to(gate, GateChoice.REJECT))
+    await desk.answer(answer_to(gate, GateChoice.REJECT))
     assert not (await asking).approves
     assert (store.state.vitals, store.state.status) == (vitals, status)
     assert store.state.recoveries == 0
@@ -151,67 +149,65 @@ async def test_a_refusal_is_an_answer_not_an_error(store: Store, broker: GateBro
     ],
 )
 async def test_an_answer_for_something_else_is_none(
-    store: Store, broker: GateBroker, wrong: dict[str, object]
+    store: Store, desk: Desk, wrong: dict[str, object]
 ) -> None:
     """Promise 3: one approval, one call with its arguments and the file as shown."""
     gate = make_gate()
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await broker.answer(answer_to(gate).model_copy(update=wrong))
+        await desk.answer(answer_to(gate).model_copy(update=wrong))
     assert not asking.done()
     assert store.state.gates == (gate,)
     asking.cancel()
 
 
-async def test_editing_needs_an_editable_gate(store: Store, broker: GateBroker) -> None:
+async def test_editing_needs_an_editable_gate(store: Store, desk: Desk) -> None:
     gate = make_gate(can_edit=True)
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await broker.answer(answer_to(gate, GateChoice.EDIT))
-    await broker.answer(answer_to(gate, GateChoice.EDIT, edited="y = 1"))
+        await desk.answer(answer_to(gate, GateChoice.EDIT))
+    await desk.answer(answer_to(gate, GateChoice.EDIT, edited="y = 1"))
     assert (await asking).edited == "y = 1"
 
 
-async def test_a_session_answer_gives_a_grant(store: Store, broker: GateBroker) -> None:
+async def test_a_session_answer_gives_a_grant(store: Store, desk: Desk) -> None:
     """One key, one grant: this operation on this path."""
     gate = make_gate()
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
-    await broker.answer(answer_to(gate, GateChoice.SESSION))
+    await desk.answer(answer_to(gate, GateChoice.SESSION))
     await asking
     assert [(g.operation, g.path, g.gate_id) for g in store.state.grants] == [
         ("file_ops.edit_file", "a.py", "gate_1")
     ]
 
 
-async def test_no_grant_where_none_was_offered(store: Store, broker: GateBroker) -> None:
+async def test_no_grant_where_none_was_offered(store: Store, desk: Desk) -> None:
     gate = make_gate(can_grant_session=False)
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await broker.answer(answer_to(gate, GateChoice.SESSION))
+        await desk.answer(answer_to(gate, GateChoice.SESSION))
     assert store.state.grants == ()
     asking.cancel()
 
 
-async def test_no_grant_for_a_pattern_that_is_not_this_operation(
-    store: Store, broker: GateBroker
-) -> None:
+async def test_no_grant_for_a_pattern_that_is_not_this_operation(store: Store, desk: Desk) -> None:
     gate = make_gate(grant_pattern="file_ops.delete_file a.py")
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await broker.answer(answer_to(gate, GateChoice.SESSION))
+        await desk.answer(answer_to(gate, GateChoice.SESSION))
     assert store.state.gates == (gate,)
     asking.cancel()
 
 
 async def test_stopping_withdraws_the_gate(
-    store: Store, broker: GateBroker, recorder: MemoryRecorder
+    store: Store, desk: Desk, recorder: MemoryRecorder
 ) -> None:
-    asking = asyncio.create_task(broker.ask(make_gate()))
+    asking = asyncio.create_task(desk.ask(make_gate()))
     await opened(store, "gate_1")
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -219,7 +215,7 @@ async def test_stopping_withdraws_the_gate(
     assert store.state.gates == ()
     assert kinds(recorder) == ["gate_opened", "gate_withdrawn"]
     with pytest.raises(StateError):
-        await broker.answer(answer_to(make_gate()))
+        await desk.answer(answer_to(make_gate()))
 
 
 async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
@@ -230,8 +226,8 @@ async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
             await asyncio.Event().wait()
 
     store = Store(AgentState(), ManualClock(), SlowRecorder())
-    broker = GateBroker(store, CountingIds(), store.clock)
-    asking = asyncio.create_task(broker.ask(make_gate()))
+    desk = Desk(store, CountingIds())
+    asking = asyncio.create_task(desk.ask(make_gate()))
     await opened(store, "gate_1")
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -239,23 +235,23 @@ async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
     assert store.state.gates == ()
 
 
-async def test_a_withdrawn_gate_tells_who_asked(store: Store, broker: GateBroker) -> None:
+async def test_a_withdrawn_gate_tells_who_asked(store: Store, desk: Desk) -> None:
     """R15: the file changed while the gate was open; the answer to the old one is void."""
     gate = make_gate()
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
-    broker.withdraw("gate_1", "renewed")
-    with pytest.raises(GateClosed) as closed:
+    desk.withdraw("gate_1", "renewed")
+    with pytest.raises(Unanswered) as closed:
         await asking
     assert closed.value.reason == "renewed"
     with pytest.raises(StateError):
-        await broker.answer(answer_to(gate))
-    broker.withdraw("gate_1", "renewed")
+        await desk.answer(answer_to(gate))
+    desk.withdraw("gate_1", "renewed")
 
 
-async def test_changing_the_mode_answers_nothing(store: Store, broker: GateBroker) -> None:
+async def test_changing_the_mode_answers_nothing(store: Store, desk: Desk) -> None:
     """ui.md, keys: Shift+Tab never resolves an open gate."""
-    asking = asyncio.create_task(broker.ask(make_gate()))
+    asking = asyncio.create_task(desk.ask(make_gate()))
     await opened(store, "gate_1")
     await store.commit(ModeChanged(mode=ApprovalMode.TRUSTED))
     await asyncio.sleep(0)
@@ -267,25 +263,21 @@ async def test_a_gate_of_an_earlier_run_is_pending_and_grants(store: Store) -> N
     """safety.md, faults: after kill -9 a gate comes back pending, and its answer counts."""
     gate = make_gate()
     store.dispatch(GateOpened(gate=gate))
-    broker = GateBroker(store, CountingIds(), store.clock)
+    desk = Desk(store, CountingIds())
     assert store.state.gates == (gate,)
-    await broker.answer(answer_to(gate, GateChoice.SESSION))
+    await desk.answer(answer_to(gate, GateChoice.SESSION))
     assert [g.path for g in store.state.grants] == ["a.py"]
 
 
-async def test_the_event_is_the_answer_wherever_it_comes_from(
-    store: Store, broker: GateBroker
-) -> None:
+async def test_the_event_is_the_answer_wherever_it_comes_from(store: Store, desk: Desk) -> None:
     gate = make_gate()
-    asking = asyncio.create_task(broker.ask(gate))
+    asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     store.dispatch(GateAnswered(answer=answer_to(gate)))
     assert (await asking).approves
 
 
-async def test_the_grant_is_recorded_before_the_asker_goes_on(
-    store: Store, broker: GateBroker
-) -> None:
+async def test_the_grant_is_recorded_before_the_asker_goes_on(store: Store, desk: Desk) -> None:
     seen: list[str] = []
 
     def watch(_state: AgentState, record: Record) -> None:
@@ -295,19 +287,21 @@ async def test_the_grant_is_recorded_before_the_asker_goes_on(
     gate = make_gate()
 
     async def work() -> None:
-        await broker.ask(gate)
+        await desk.ask(gate)
         seen.append("effect")
 
     task = asyncio.create_task(work())
     await opened(store, "gate_1")
-    await broker.answer(answer_to(gate, GateChoice.SESSION))
+    await desk.answer(answer_to(gate, GateChoice.SESSION))
     await task
     assert seen == ["gate_opened", "gate_answered", "grant_added", "effect"]
 
 
 async def test_nobody_to_ask(store: Store, recorder: MemoryRecorder) -> None:
     """R19: headless, a gate is denied at once and said; none is left open."""
-    with pytest.raises(ConsentMissing, match="edit_file"):
-        await asyncio.wait_for(NoConsent().ask(make_gate()), 1)
+    desk = UnattendedDesk(store, CountingIds(), ApprovalMode.TRUSTED)
+    with pytest.raises(Unanswered, match="edit_file") as denied:
+        await asyncio.wait_for(desk.ask(make_gate()), 1)
+    assert denied.value.reason == "nobody"
     assert store.state.gates == ()
     assert recorder.records == []

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.safety.desk import Consent, GateBroker, NoConsent
+from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import DenyRule
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import MemoryBlobs
@@ -54,7 +54,7 @@ class SlowDisk(Disk):
 
 
 class Bench:
-    """Real files under ``root``, a real Store and broker; answers are given by the test."""
+    """Real files under ``root``, a real Store and desk; answers are given by the test."""
 
     def __init__(
         self,
@@ -75,13 +75,14 @@ class Bench:
         self.store = Store(AgentState(), self.clock, self.recorder)
         self.ids = CountingIds()
         self.workspace = Workspace(root, disk=disk)
-        self.broker = GateBroker(self.store, self.ids, self.clock)
+        self.desk = (
+            UnattendedDesk(self.store, self.ids, mode) if headless else Desk(self.store, self.ids)
+        )
         self.blobs = blobs or MemoryBlobs()
-        consent: Consent = NoConsent() if headless else self.broker
         self.router = ToolRouter(
             self.store,
             self.workspace,
-            consent,
+            self.desk,
             registry or default_registry(),
             self.blobs,
             self.ids,
@@ -139,7 +140,7 @@ class Bench:
 
     async def answer(self, gate: Gate, choice: GateChoice, **more: Any) -> None:
         """Press a key in the gate as it is shown."""
-        await self.broker.answer(reply(gate, choice, **more))
+        await self.desk.answer(reply(gate, choice, **more))
 
     async def approved(self, operation: str, /, **args: Any) -> OperationMessage:
         """Call, approve once what is shown, and wait for the end."""
