@@ -100,7 +100,17 @@ AREAS: Final = (
             "duckflow_tui/ui/panes/key_guard.py",
             "duckflow_tui/ui/panes/typed_ahead.py",
         ),
-        ("tests/ui/test_ui_*.py", "tests/engine/test_loops_*.py", "tests/engine/test_session*.py"),
+        (
+            "tests/unit/test_ui_*.py",
+            "tests/ui/test_ui_*keys*.py",
+            "tests/ui/test_ui_composer.py",
+            "tests/ui/test_ui_context.py",
+            "tests/ui/test_ui_ledger.py",
+            "tests/ui/test_ui_memory.py",
+            "tests/ui/test_ui_plan*.py",
+            "tests/ui/test_ui_rewind.py",
+            "tests/ui/test_ui_sessions.py",
+        ),
     ),
 )
 

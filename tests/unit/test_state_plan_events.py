@@ -86,7 +86,8 @@ def test_a_change_is_one_of_the_newest_version_and_keeps_what_was_done() -> None
     done = step("a", status=WorkStatus.COMPLETED).model_copy(update={"elapsed_s": 5.0, "runs": 2})
     state = approved(done, step("b", "a"), created_at=7.0, rejection="once")
     was = state.plans[0]
-    for update in ({"version": 1}, {"version": 3}, {"version": 2, "steps": (step("b"),)}):
+    circle = (done, step("b", "b"))
+    for update in ({"version": 1}, {"version": 3}, {"version": 2, "steps": circle}):
         is_refused(PlanRevised(plan=was.model_copy(update=update), by="user"), state)
     new = (step("n"), step("a"), step("b", "n"))
     change = was.model_copy(update={"version": 2, "steps": new, "created_at": 0.0})
@@ -161,7 +162,12 @@ def test_an_answer_makes_its_plan_the_active_one() -> None:
     assert (first.approved, first.run) == (mark, RunMode.STEP)
     assert second.status is PlanStatus.DRAFT
     assert state.active_plan_id == "plan_1"
+    assert state.active_plan == first
     is_refused(PlanAnswered(plan_id="plan_9", fingerprint=mark, run=None), state)
+    other = PlanAnswered(plan_id="plan_1", fingerprint=second.fingerprint, run=RunMode.ALL)
+    is_refused(other, state)
+    state.active_plan_id = "plan_9"
+    assert state.active_plan is None
 
 
 def test_a_plan_whose_steps_have_begun_goes_on_when_it_is_approved_again() -> None:
