@@ -161,8 +161,6 @@ def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:
             f'the user chose the alternative "{brief(label)}" instead; nothing was executed',
             Outcome.DECLINED,
         )
-    if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):
-        return ToolFault("this proposal cannot be edited; nothing was executed", Outcome.REJECTED)
     return None
 
 

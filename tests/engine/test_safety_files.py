@@ -98,6 +98,43 @@ async def test_protected_files_are_not_even_read(workspace: Workspace, root: Pat
     assert (root / ".git" / "config").read_text() == "[core]"
 
 
+def descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> None:
+    """After what went well and after what was refused alike."""
+    (root / "link").symlink_to("../outside")
+
+    async def everything(number: int) -> None:
+        made, moved = f"new{number}/deep/b.py", f"new{number}/c.py"
+        await workspace.replace(workspace.locate(made), b"b", "")
+        await workspace.replace(workspace.locate(made), b"c", digest(b"b"))
+        await workspace.move(workspace.locate(made), workspace.locate(moved), digest(b"c"))
+        await workspace.read_bytes(workspace.locate(moved))
+        await workspace.digest(workspace.locate(moved))
+        await workspace.remove(workspace.locate(moved), digest(b"c"))
+        await workspace.remove_directory(workspace.locate(f"new{number}/deep"))
+        refused = (
+            workspace.replace(workspace.locate("src/a.py"), b"x", digest(b"other")),
+            workspace.replace(workspace.locate("src/a.py"), b"x", ""),
+            workspace.replace(workspace.locate("src/none.py"), b"x", digest(b"other")),
+            workspace.replace(workspace.locate("src"), b"x", ""),
+            workspace.remove(workspace.locate("src/a.py"), digest(b"other")),
+            workspace.move(workspace.locate("src/a.py"), workspace.locate("src"), digest(b"")),
+            workspace.read_bytes(workspace.locate("src")),
+            workspace.read_bytes(workspace.locate("link")),
+        )
+        for attempt in refused:
+            with pytest.raises((ContentChanged, FileFailed, PathRefused)):
+                await attempt
+
+    await everything(0)
+    before = descriptors()
+    await everything(1)
+    assert descriptors() == before
+
+
 # --- replacing -------------------------------------------------------------------------------
 
 

@@ -109,3 +109,16 @@ def test_the_log_gets_no_secret() -> None:
     assert f"key {REDACTED} and 5%" in text
     assert f"ValueError: bad {REDACTED}" in text
     assert "Traceback" in text
+
+
+def test_every_part_of_a_record_of_the_log_is_cleaned() -> None:
+    """What another handler has put into it already, too."""
+    kept = {
+        "stack_info": "at s3cret-value",
+        "exc_text": "by s3cret-value",
+        "args": ("s3cret-value",),
+    }
+    record = logging.makeLogRecord({"msg": "with %s", **kept})
+    assert RedactingFilter(Redactor(["s3cret-value"])).filter(record)
+    assert record.getMessage() == f"with {REDACTED}"
+    assert (record.stack_info, record.exc_text) == (f"at {REDACTED}", f"by {REDACTED}")
