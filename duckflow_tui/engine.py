@@ -184,9 +184,7 @@ class Engine:
             window=parts.models.window,
             budget=budget,
             check=parts.router.registry.argument_problem,
-            checks=RequirementChecks(
-                parts.store, parts.ids, parts.router, parts.router.workspace, parts.router.specs
-            ),
+            checks=RequirementChecks(parts.store, parts.ids, parts.router),
             ready=parts.servers.ready,
             execution=parts.execution,
             pacemaker=parts.pacemaker,

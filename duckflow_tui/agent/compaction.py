@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.agent.budget import BudgetEnd
-from duckflow_tui.goals.questions import LLMServices
+from duckflow_tui.goals.attempts import digest_of
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT
@@ -116,12 +116,11 @@ class Compactor:
         earlier = self._store.state.compaction
         before = earlier.digest if earlier else ""
         texts = _pieces(cut.messages, before, self._most_characters(cut, before))
-        services = LLMServices(self._parts)
         found: list[str] = []
         failure = ""
         for text in texts:
             try:
-                found.append(await services.digest(text, hint))
+                found.append(await digest_of(self._parts, text, hint))
             except LlmError as error:
                 failure = error.code
             except Unreadable:

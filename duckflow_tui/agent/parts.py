@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from duckflow_tui.agent.budget import BudgetLimits, CallBudget
 from duckflow_tui.goals.pacemaker import Pacemaker
+from duckflow_tui.prompting.replies import Shape
 from duckflow_tui.prompting.window import KEPT, Cut
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from duckflow_tui.llm.exchange import ReplyObserver
     from duckflow_tui.llm.service import DecisionReply
     from duckflow_tui.plans.tasks import CheckArguments
-    from duckflow_tui.prompting.questions import QuestionPrompts
+    from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.decision import PromptPattern
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from duckflow_tui.state.prompt import Prompt
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.usage import LlmCall, Purpose, Role
+
+Reply = TypeVar("Reply", bound=Shape)
+
+Read = TypeVar("Read")
 
 
 class DecisionMaker(Protocol):
@@ -129,6 +134,23 @@ class TurnParts:
     other_role: Role | None = None  # whose model is another one than main's, to ask when stuck
     other_model: str = ""  # its name
     compacting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one compaction at a time
+
+    async def ask(
+        self, question: Question[Reply], read: Callable[[Reply], Read], *, step_id: str = ""
+    ) -> Read:
+        """What ``read`` makes of the reply to a question that is no decision.
+
+        ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
+        repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
+        """
+        return await self.questioner.ask(
+            question.kind.purpose,
+            question.kind.role,
+            lambda problems: self.questions.messages(question, problems),
+            question.kind.reply,
+            read,
+            step_id=step_id,
+        )
 
 
 class Notices:

@@ -1,47 +1,274 @@
-"""What an attempt was, and what the next one starts from (S1-17…22, S1-25)."""
+"""What an attempt did, what it taught, and the next one or the user's word (S1-17…22, S1-25…39)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed, target
+from duckflow_tui.prompting.questions import (
+    continuation_question,
+    digest_question,
+    failure_question,
+)
+from duckflow_tui.prompting.replies import ContinuationReply, DigestReply, FailureReply
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
+from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
 from duckflow_tui.state.goal import (
     DONE_FROM,
-    AttemptResult,
+    AttemptMessage,
+    AttemptStarted,
     ContinuationContext,
     ExecutionError,
     ExecutionPlan,
     ExecutionResult,
     FailureAnalysis,
     MissingInfoAnalysis,
+    ObjectiveChanged,
     PartialResult,
     RequirementItem,
     RequirementState,
     Review,
     SituationReport,
+    TaskContext,
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.phase import Trigger
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.goals.questions import LLMServices
+    from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.calls import OperationMessage
+    from duckflow_tui.state.turn import TurnInfo
 
 _LINE: Final = 200  # characters of a result, of an error
+
+_SENTENCE: Final = 500  # characters of a sentence of a plan
 
 COLLECTED: Final = 100  # characters of something collected, as the report shows it (S1-32)
 
 _KEPT: Final = 12  # newest results and errors of an attempt
 
 _REFUSED: Final = (Outcome.DENIED, Outcome.REJECTED)
+
+
+Way = Literal[
+    "continue",  # another attempt has begun
+    "accepted",  # the user takes what there is
+    "cancelled",  # the user wants no more of it
+    "pending",  # the user did not say how to go on
+]
+
+
+class Attempts:
+    """The further attempts of one turn at its request; when they are used up, the user's word."""
+
+    def __init__(self, parts: TurnParts, keeper: PaceKeeper) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._keeper = keeper
+        self.plan = ExecutionPlan()  # of the attempt that runs
+
+    async def go_on(
+        self, review: Review, missing: MissingInfoAnalysis, log: Sequence[OperationMessage]
+    ) -> Way:
+        """The request is not met: begin another attempt, or ask the user where all were made."""
+        _, objective = in_hand(self._store.state)
+        context = continuation_context(objective, review, missing, log)
+        if objective.iteration_count < objective.max_iterations:
+            return await self._begin(review, context)
+        return await self._escalate(review, context, log, situation_report(objective, review, log))
+
+    async def ask_again(
+        self, review: Review, report: SituationReport, log: Sequence[OperationMessage]
+    ) -> Way:
+        """The user was being asked this after that review when an earlier process ended."""
+        _, objective = in_hand(self._store.state)
+        learned = objective.attempts[-1].lessons_learned if objective.attempts else ()
+        missing = MissingInfoAnalysis(missing=review.missing, constraints=learned)
+        context = continuation_context(objective, review, missing, log)
+        return await self._escalate(review, context, log, report)
+
+    async def _begin(
+        self, review: Review, context: ContinuationContext, instructions: str = "", rounds: int = 0
+    ) -> Way:
+        """Begin the next attempt (S1-25, S1-30); ``rounds`` more attempts are allowed from here."""
+        try:
+            plan = await self._next_plan(context, instructions)
+        except (LlmError, Unreadable) as error:
+            self._parts.notices.warn("judging.no_plan", reason=one_line(str(error), _LINE))
+            plan = ExecutionPlan(  # what is missing, in its order
+                steps=tuple(item.what for item in context.missing_info.missing),
+                constraints=context.learned_limitations,
+                avoid_strategies=context.failed_approaches,
+            )
+        turn, objective = in_hand(self._store.state)
+        if rounds:
+            self._change(objective, max_iterations=objective.iteration_count + rounds)
+        attempt, most = turn.attempt + 1, turn.max_attempts + rounds
+        await self._store.commit(
+            AttemptStarted(
+                message=AttemptMessage(
+                    message_id=self._parts.ids("msg"),
+                    attempt=attempt,
+                    max_attempts=most,
+                    plan=plan,
+                    for_model=attempt_words(review, plan, attempt, most),
+                    at=self._store.clock.now(),
+                )
+            )
+        )
+        self.plan = plan
+        self._keeper.attempt()
+        return "continue"
+
+    async def _next_plan(self, context: ContinuationContext, instructions: str) -> ExecutionPlan:
+        """The plan of a further attempt, by the creative role (S1-7). What was learned becomes its
+        constraints, what failed is to be avoided (S1-25). ``instructions`` are the user's words.
+        """
+
+        def read(reply: ContinuationReply) -> ExecutionPlan:
+            if not reply.strategy.strip():
+                raise ValueError("strategy is empty; say in one sentence which way is taken now")
+            if _comparable(reply.strategy) in map(_comparable, context.failed_approaches):
+                raise ValueError("this strategy was tried and did not get there; take another")
+            steps = [
+                one_line(f"{step.name}: {step.description}", _SENTENCE) for step in reply.steps
+            ]
+            return ExecutionPlan(
+                strategy=one_line(reply.strategy, _SENTENCE),
+                steps=tuple(steps),
+                constraints=context.learned_limitations,
+                avoid_strategies=context.failed_approaches,
+            )
+
+        state, specs = self._store.state, self._parts.specs()
+        question = continuation_question(state, context, specs, instructions)
+        return await self._parts.ask(question, read)
+
+    async def _escalate(
+        self,
+        review: Review,
+        context: ContinuationContext,
+        log: Sequence[OperationMessage],
+        report: SituationReport,
+    ) -> Way:
+        """Put the situation before the user until an answer says how it goes on (S1-29, S1-32…39).
+        An instruction without a word asks again (S1-34), and so does help, once it was given.
+        """
+        rounds = self._parts.limits.max_attempts
+        while True:
+            try:
+                answer = await self._parts.cards.ask(self._card(report))
+            except Unanswered:
+                return "pending"
+            text = answer.text.strip()
+            match answer.action:
+                case "instructions" | "tell" if text:
+                    message_id, now = self._parts.ids("msg"), self._store.clock.now()
+                    message = UserMessage(message_id=message_id, text=text, at=now)
+                    await self._store.commit(UserMessageAdded(message=message))
+                    return await self._begin(review, context, text, rounds)
+                case "alternative":
+                    return await self._begin(review, context, rounds=rounds)
+                case "accept_partial":
+                    self._close()
+                    return "accepted"
+                case "cancel":
+                    self._close()
+                    self._parts.machine.reset(Trigger.STOP)
+                    return "cancelled"
+                case "assistance":
+                    found = await failure_analysis(
+                        self._parts, log, report.missing, "judging.no_analysis"
+                    )
+                    report = report.model_copy(update={"analysis": found or report.analysis})
+                case _:
+                    pass
+
+    def _card(self, report: SituationReport) -> Card:
+        """Help is offered until it was given."""
+        card_id = self._parts.ids("card")
+        options = [
+            option
+            for option in ESCALATION_OPTIONS
+            if report.analysis is None or option.action != "assistance"
+        ]
+        return Card(
+            card_id=card_id,
+            kind=CardKind.ESCALATION,
+            subject=card_id,
+            options=tuple(options),
+            escalation=report,
+            opened_at=self._store.clock.now(),
+        )
+
+    def _close(self) -> None:
+        """The user wants no more attempts at it: the next message is another request."""
+        _, objective = in_hand(self._store.state)
+        self._change(objective, closed=True)
+
+    def _change(self, objective: TaskObjective, **update: object) -> None:
+        self._store.dispatch(ObjectiveChanged(objective=objective.model_copy(update=update)))
+
+
+def in_hand(state: AgentState) -> tuple[TurnInfo, TaskObjective]:
+    """The turn and its objective, which are there while it is reviewed."""
+    assert state.turn is not None
+    assert state.objective is not None
+    return state.turn, state.objective
+
+
+# --- questions to a model ------------------------------------------------------------------------
+
+
+async def failure_analysis(
+    parts: TurnParts,
+    log: Sequence[OperationMessage],
+    missing: Sequence[str],
+    unsaid: str,
+    step_id: str = "",
+) -> FailureAnalysis | None:
+    """Why the work does not get further and what would mend it, by the evaluator (S1-10, S1-38).
+    None when no model could say, which the notice ``unsaid`` shows.
+    """
+    context = TaskContext(
+        workspace_info=parts.store.state.session.workspace,
+        available_tools=tuple(spec.name for spec in parts.specs()),
+    )
+
+    def read(reply: FailureReply) -> FailureAnalysis:
+        return FailureAnalysis(
+            cause=reply.cause.strip(), fix=reply.fix.strip(), retryable=reply.retryable
+        )
+
+    question = failure_question(parts.store.state, execution(log), context, missing)
+    try:
+        return await parts.ask(question, read)
+    except (LlmError, Unreadable) as error:
+        parts.notices.warn(unsaid, step_id=step_id, reason=one_line(str(error), _LINE))
+        return None
+
+
+async def digest_of(parts: TurnParts, text: str, wish: str = "") -> str:
+    """A long text in a few lines, by the fast role; ``wish`` is what the user wants kept. Raises
+    LlmError and Unreadable.
+    """
+
+    def read(reply: DigestReply) -> str:
+        if not reply.digest.strip():
+            raise ValueError("digest is empty")
+        return reply.digest.strip()
+
+    return await parts.ask(digest_question(parts.store.state, text, wish), read)
+
+
+# --- what an attempt was -------------------------------------------------------------------------
 
 
 def first_plan(state: AgentState, rationale: str) -> ExecutionPlan:
@@ -64,39 +291,23 @@ def first_plan(state: AgentState, rationale: str) -> ExecutionPlan:
 
 
 def execution(log: Sequence[OperationMessage]) -> ExecutionResult:
-    """What the operations of a log gave: results of those that went well, errors of the rest."""
-    good = [m for m in log if m.result.went_well]
-    bad = [m for m in log if _failed(m)]
+    """What the operations of a log gave: results of those that went well, errors of those that
+    could not do their work. What the user refused did not fail (R20).
+    """
+    results: list[str] = []
+    errors: list[ExecutionError] = []
+    for message in log:
+        call, result = _call(message), message.result
+        if result.went_well:
+            results.append(one_line(f"{call}: {result.text}", _LINE))
+        elif result.outcome in (Outcome.OK, Outcome.ERROR, Outcome.INVALID):
+            said = one_line(result.text, _LINE)
+            errors.append(ExecutionError(operation=call, message=said, call_id=message.call_id))
     return ExecutionResult(
-        succeeded=len(good),
-        failed=len(bad),
-        results=tuple(_result(m) for m in good[-_KEPT:]),
-        errors=tuple(
-            ExecutionError(
-                operation=_call(m), message=one_line(m.result.text, _LINE), call_id=m.call_id
-            )
-            for m in bad[-_KEPT:]
-        ),
-    )
-
-
-def attempt_result(
-    number: int,
-    plan: ExecutionPlan,
-    score: float,
-    log: Sequence[OperationMessage],
-    missing: MissingInfoAnalysis,
-) -> AttemptResult:
-    """The attempt as it goes into the objective; what it taught are the constraints found."""
-    done = execution(log)
-    return AttemptResult(
-        attempt_number=number,
-        strategy=plan.strategy,
-        execution_plan=plan,
-        results=done.results,
-        satisfaction_score=score,
-        errors=done.errors,
-        lessons_learned=missing.constraints,
+        succeeded=len(results),
+        failed=len(errors),
+        results=tuple(results[-_KEPT:]),
+        errors=tuple(errors[-_KEPT:]),
     )
 
 
@@ -140,15 +351,6 @@ def continuation_context(
     )
 
 
-def bare_plan(context: ContinuationContext) -> ExecutionPlan:
-    """The plan of an attempt for which no model gave one: what is missing, in its order."""
-    return ExecutionPlan(
-        steps=tuple(item.what for item in context.missing_info.missing),
-        constraints=context.learned_limitations,
-        avoid_strategies=context.failed_approaches,
-    )
-
-
 def attempt_words(review: Review, plan: ExecutionPlan, attempt: int, most: int) -> str:
     """What the model is told at the begin of a further attempt: what was missing, why, and how
     it goes on. What others said stands in a frame.
@@ -185,11 +387,8 @@ def attempt_words(review: Review, plan: ExecutionPlan, attempt: int, most: int) 
     return "\n".join(part for part in parts if part)
 
 
-def situation(
-    objective: TaskObjective,
-    review: Review,
-    log: Sequence[OperationMessage],
-    analysis: FailureAnalysis | None = None,
+def situation_report(
+    objective: TaskObjective, review: Review, log: Sequence[OperationMessage]
 ) -> SituationReport:
     """The report to the user once the attempts are used up (S1-32)."""
     found: dict[str, str] = {}
@@ -204,23 +403,11 @@ def situation(
         missing=tuple(item.what for item in review.missing),
         collected=tuple(found.items())[-_KEPT:],
         quality=review.evaluation.quality_assessment if review.evaluation else "",
-        analysis=analysis,
     )
-
-
-def _failed(message: OperationMessage) -> bool:
-    """Whether it could not do its work; what the user refused did not fail (R20)."""
-    result = message.result
-    broke = result.outcome in (Outcome.ERROR, Outcome.INVALID)
-    return broke or (result.outcome is Outcome.OK and result.exit_code not in (None, 0))
 
 
 def _call(message: OperationMessage) -> str:
     return f"{message.operation} {target(message.args)}".strip()
-
-
-def _result(message: OperationMessage) -> str:
-    return one_line(f"{_call(message)}: {message.result.text}", _LINE)
 
 
 def _shown(item: RequirementItem) -> str:
@@ -234,65 +421,6 @@ def _shown(item: RequirementItem) -> str:
     return "; ".join(told) or "nothing shows it"
 
 
-Way = Literal["instructions", "alternative", "accept_partial", "cancel", "pending"]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the user wants; ``text`` are their instructions. ``pending``: they did not say."""
-
-    way: Way
-    text: str = ""
-
-
-class Escalation:
-    """Asks until an answer says how the turn goes on; help is given and the card asked again."""
-
-    def __init__(self, parts: TurnParts, services: LLMServices) -> None:
-        self._parts = parts
-        self._services = services
-
-    async def ask(self, report: SituationReport, log: tuple[OperationMessage, ...]) -> Answer:
-        """The user's answer to the report. An instruction without a word asks again (S1-34)."""
-        while True:
-            card_id = self._parts.ids("card")
-            card = Card(
-                card_id=card_id,
-                kind=CardKind.ESCALATION,
-                subject=card_id,
-                options=tuple(
-                    option
-                    for option in ESCALATION_OPTIONS
-                    if report.analysis is None or option.action != "assistance"
-                ),
-                escalation=report,
-                opened_at=self._parts.store.clock.now(),
-            )
-            try:
-                answer = await self._parts.cards.ask(card)
-            except Unanswered:
-                return Answer("pending")
-            match answer.action:
-                case "instructions" | "tell" if answer.text.strip():
-                    return Answer("instructions", answer.text.strip())
-                case "alternative":
-                    return Answer("alternative")
-                case "accept_partial":
-                    return Answer("accept_partial")
-                case "cancel":
-                    return Answer("cancel")
-                case "assistance":
-                    analysis = await self._analysis(report, log)
-                    report = report.model_copy(update={"analysis": analysis or report.analysis})
-                case _:
-                    pass
-
-    async def _analysis(
-        self, report: SituationReport, log: tuple[OperationMessage, ...]
-    ) -> FailureAnalysis | None:
-        """Why it does not get further (S1-38); None when no model could say, which is shown."""
-        try:
-            return await self._services.analyze_execution_failure(execution(log), report.missing)
-        except (LlmError, Unreadable) as error:
-            self._parts.notices.warn("judging.no_analysis", reason=one_line(str(error), 200))
-            return None
+def _comparable(text: str) -> str:
+    """A strategy without what makes no difference between two."""
+    return " ".join(text.split()).rstrip(" .。").casefold()

@@ -1,16 +1,19 @@
-"""Checks of requirements that need no judgement: a command, a file, a text in a file.
+"""What shows that a requirement is met: its check, the evaluator's word, and what both say of the
+whole. Evidence goes before words (C14, C15).
 
-They come before the evaluator and overrule it (C15). A command goes the way of every call, through
-the policy and its gate; a file is looked at where it lies and only inside the workspace.
+A check needs no judgement: a command, a file, a text in a file. It comes before the evaluator and
+overrules it. A command goes the way of every call, through the policy and its gate; a file is
+looked at where it lies and only inside the workspace.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
+from duckflow_tui.prompting.lines import changed_lines
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
@@ -18,13 +21,22 @@ from duckflow_tui.state.base import IdSource, brief, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.goal import Evidence, RequirementItem
-from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, Risk, Zone
+from duckflow_tui.state.goal import (
+    DONE_FROM,
+    VETO_BELOW,
+    Evidence,
+    MissingInfoAnalysis,
+    MissingItem,
+    RequirementItem,
+    RequirementState,
+    SatisfactionEvaluation,
+)
+from duckflow_tui.state.operations import Effect, Outcome, Risk, Zone
 from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
-    from duckflow_tui.safety.workspace import Workspace
     from duckflow_tui.state.store import Store
+    from duckflow_tui.tools.router import ToolRouter
 
 MAX_FILE: Final = 4 * 1024 * 1024  # bytes of a file that is searched
 
@@ -44,7 +56,15 @@ _EFFECTS: Final = frozenset(
 _CHANGED: Final = ("files.", "undo.")
 
 
-Verdict = Literal["met", "refuted", "unchecked"]
+WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # of a requirement in the mean, by its priority
+
+UNSEEN: Final = 0.5  # of a requirement that nothing shows, or whose check could not run, at most
+
+_DIFFS: Final = 2  # changed files that are kept as evidence of a requirement
+
+_DIFF_LINES: Final = 8  # of each
+
+_WORDS: Final = 300  # characters of a sentence of the evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +73,19 @@ class Finding:
     evidence.
     """
 
-    verdict: Verdict
+    outcome: Literal["met", "refuted", "unchecked"]
     words: str
     evidence: Evidence | None = None
-
-
-class CheckCaller(Protocol):
-    """The router, as a check needs it."""
-
-    async def call(self, action: Action, *, for_requirement: str = "") -> OperationMessage:
-        """Judge, ask, run and record one call."""
-        ...
 
 
 class RequirementChecks:
     """One for a session."""
 
-    def __init__(
-        self,
-        store: Store,
-        ids: IdSource,
-        caller: CheckCaller,
-        workspace: Workspace,
-        specs: Callable[[], Sequence[OperationSpec]],
-    ) -> None:
+    def __init__(self, store: Store, ids: IdSource, router: ToolRouter) -> None:
         self._store = store
         self._ids = ids
-        self._caller = caller
-        self._workspace = workspace
-        self._specs = specs
+        self._router = router
+        self._workspace = router.workspace
 
     async def look(self, item: RequirementItem) -> Finding | None:
         """What the requirement's check shows now; None for one that is left to judgement."""
@@ -95,7 +99,7 @@ class RequirementChecks:
 
     def changed_something(self, log: Sequence[OperationMessage]) -> bool:
         """Whether any of these calls changed a file, or may have changed something else."""
-        effects = {spec.name: spec.effect for spec in self._specs()}
+        effects = {spec.name: spec.effect for spec in self._router.specs()}
         return any(self._may_have_changed(message, effects) for message in log)
 
     # --- commands ----------------------------------------------------------------------------
@@ -107,7 +111,7 @@ class RequirementChecks:
         message = self._known(command)
         if message is None:
             words = one_line(item.requirement, 200)
-            message = await self._caller.call(
+            message = await self._router.call(
                 Action(
                     call_id=self._ids("call"),
                     operation=RUN,
@@ -126,7 +130,7 @@ class RequirementChecks:
         state = self._store.state
         if state.changed_outside:
             return None
-        effects = {spec.name: spec.effect for spec in self._specs()}
+        effects = {spec.name: spec.effect for spec in self._router.specs()}
         for message in reversed(state.messages):
             if _is_run(message, command) and message.result.outcome not in (
                 Outcome.INVALID,
@@ -182,36 +186,35 @@ class RequirementChecks:
             if place.zone is not Zone.INSIDE or place.leads_out or place.secret:
                 return Finding("unchecked", f"a check may not look at {place.said}")
             if not place.exists:
-                return self._refuted(place, f"there is no {place.said}")
+                return self._shown("refuted", place, f"there is no {place.said}")
             if item.check.kind == "file_exists":
                 size = "" if place.is_dir else f"{place.size:,} B"
-                return self._met(place, f"{place.said} is there {size}".strip(), size)
+                return self._shown("met", place, f"{place.said} is there {size}".strip(), size)
             return await self._contains(place, text)
         except WorkspaceError as error:
             return Finding("unchecked", str(error))
 
     async def _contains(self, place: Place, text: str) -> Finding:
         if place.is_dir:
-            return self._refuted(place, f"{place.said} is a folder")
+            return self._shown("refuted", place, f"{place.said} is a folder")
         if place.size > MAX_FILE:
             return Finding("unchecked", f"{place.said} is too large to be searched")
         content = (await self._workspace.read_bytes(place)).decode("utf-8", "replace")
         at = content.find(text)
         if at < 0:
-            return self._refuted(place, f"{place.said} does not hold {brief(text, 100)}")
+            return self._shown("refuted", place, f"{place.said} does not hold {brief(text, 100)}")
         number = content.count("\n", 0, at) + 1
         line = f"{number}: {content.splitlines()[number - 1].strip()[:_EXCERPT]}"
-        return self._met(place, f"{place.said} has in line {line}", line)
+        return self._shown("met", place, f"{place.said} has in line {line}", line)
 
-    def _met(self, place: Place, words: str, excerpt: str) -> Finding:
-        return Finding("met", words, self._evidence(place, excerpt, supports=True))
-
-    def _refuted(self, place: Place, words: str) -> Finding:
-        return Finding("refuted", words, self._evidence(place, "", supports=False))
-
-    def _evidence(self, place: Place, text: str, *, supports: bool) -> Evidence:
-        now = self._store.clock.now()
-        return Evidence(kind="file", text=text, source=place.shown, supports=supports, at=now)
+    def _shown(
+        self, outcome: Literal["met", "refuted"], place: Place, words: str, excerpt: str = ""
+    ) -> Finding:
+        """What the file shows, with the evidence."""
+        supports, now = outcome == "met", self._store.clock.now()
+        source = place.shown
+        evidence = Evidence(kind="file", text=excerpt, source=source, supports=supports, at=now)
+        return Finding(outcome, words, evidence)
 
 
 def _is_run(message: Message, command: str) -> TypeGuard[OperationMessage]:
@@ -232,9 +235,11 @@ def _of_command(command: str, message: OperationMessage) -> Finding:
     if result.outcome is not Outcome.OK or code is None:
         why = one_line(result.text, 200)
         return Finding("unchecked", f"`{command}` did not run: {result.outcome.value}: {why}")
+    # The end of the output, without the line that tells how the command ended.
+    lines = [line.rstrip() for line in result.text.splitlines()[1:] if line.strip()]
     evidence = Evidence(
         kind="command",
-        text=_excerpt(result.text),
+        text="\n".join(lines[-_EXCERPT_LINES:])[-_EXCERPT:],
         source=command,
         supports=code == 0,
         exit_code=code,
@@ -247,7 +252,157 @@ def _of_command(command: str, message: OperationMessage) -> Finding:
     return Finding("met" if code == 0 else "refuted", words, evidence)
 
 
-def _excerpt(text: str) -> str:
-    """The end of an output, without the line that tells how the command ended."""
-    lines = [line.rstrip() for line in text.splitlines()[1:] if line.strip()]
-    return "\n".join(lines[-_EXCERPT_LINES:])[-_EXCERPT:]
+# --- from checks and scores to one judgement -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Satisfaction:
+    """How far the objective is met; ``vetoes`` name requirements whose check overruled the
+    evaluator, in either direction. ``unproven``: it would be done if the evaluator's word were
+    enough where a check could not be run.
+    """
+
+    score: float
+    done: bool
+    vetoes: tuple[str, ...] = ()
+    mismatch: bool = False
+    unproven: bool = False
+
+
+def judged(
+    item: RequirementItem,
+    finding: Finding | None,
+    evaluation: SatisfactionEvaluation | None,
+    log: Sequence[OperationMessage],
+    at: float,
+) -> RequirementItem:
+    """The requirement with level, state and evidence.
+
+    A check that ran decides alone. Without one the evaluator's score does; where the evaluator
+    names nothing that shows it, or a check could not be run, the requirement is at most partly
+    met, and half of it counts: nobody saw what was to be seen.
+    """
+    key, score, named = item.requirement_id, 0.0, tuple[str, ...]()
+    if evaluation is not None:
+        score = evaluation.requirement_scores.get(key, 0.0)
+        named = evaluation.evidence.get(key, ())
+    evidence: list[Evidence] = []
+    if finding is not None and finding.evidence is not None:
+        evidence.append(finding.evidence)
+    if finding is not None and finding.outcome != "unchecked":
+        level = 1.0 if finding.outcome == "met" else 0.0
+    else:
+        said = [text for text in named if text.strip()]
+        level = score if finding is None and said else min(score, UNSEEN)
+        for text in said:
+            words, speaks_for = one_line(text, _WORDS), score >= VETO_BELOW
+            evidence.append(
+                Evidence(
+                    kind="judgement", text=words, source="evaluator", supports=speaks_for, at=at
+                )
+            )
+    state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
+    if level >= DONE_FROM:
+        state = RequirementState.MET
+    if level > 0:
+        evidence.extend(_diffs(evidence, log))
+    return item.model_copy(
+        update={"satisfaction_level": level, "state": state, "evidence": tuple(evidence)}
+    )
+
+
+def overall(
+    items: Sequence[RequirementItem],
+    findings: Mapping[str, Finding],
+    evaluation: SatisfactionEvaluation | None,
+) -> Satisfaction:
+    """Done from 0.80 on, unless a requirement of priority 1 is under 0.50 (S1-28, C14), or the
+    evaluator rejects the result.
+
+    Without an evaluation the score is the mean of the levels, weighted 3, 2, 1 by priority. With
+    one it is the lower of the evaluator's and that mean, because no word on the whole stands over
+    what was said of its parts; but where the evaluator scored a requirement low that a check shows
+    to be met, and no check refutes one, it is the mean.
+    """
+    if evaluation is None:
+        return Satisfaction(*_score(items, None))
+    scores, praised = evaluation.requirement_scores, evaluation.overall_score >= DONE_FROM
+    refuted, vetoes, raised = False, list[str](), list[str]()
+    for key, finding in findings.items():
+        if finding.outcome == "refuted":
+            refuted = True
+            if praised or scores.get(key, 0.0) >= VETO_BELOW:
+                vetoes.append(key)
+        elif finding.outcome == "met" and scores.get(key, 1.0) < VETO_BELOW:
+            raised.append(key)
+    heard = None if raised and not refuted else evaluation
+    score, done = _score(items, heard)
+    believed: list[RequirementItem] = []  # at the evaluator's score where a check could not be run
+    for item in items:
+        key = item.requirement_id
+        if key in findings and findings[key].outcome == "unchecked":
+            item = item.model_copy(update={"satisfaction_level": scores.get(key, 0.0)})
+        believed.append(item)
+    unproven = not done and _score(believed, heard)[1]
+    mismatch = evaluation.completion_recommendation is not (done or unproven)
+    return Satisfaction(score, done, (*vetoes, *raised), mismatch, unproven)
+
+
+def _score(
+    items: Sequence[RequirementItem], evaluation: SatisfactionEvaluation | None
+) -> tuple[float, bool]:
+    """The score of the whole, and whether that is done."""
+    score, rejected = weighted(items), False
+    if evaluation is not None:
+        score = min(evaluation.overall_score, score) if items else evaluation.overall_score
+        rejected = evaluation.verdict == "reject"
+    score = round(score, 6)
+    blocked = any(r.priority == 1 and r.satisfaction_level < VETO_BELOW for r in items)
+    return score, score >= DONE_FROM and not (blocked or rejected)
+
+
+def weighted(items: Sequence[RequirementItem]) -> float:
+    """The mean level by priority; 0.0 of nothing."""
+    total = levels = 0.0
+    for item in items:
+        total += WEIGHTS[item.priority]
+        levels += WEIGHTS[item.priority] * item.satisfaction_level
+    return levels / total if total else 0.0
+
+
+def lacking(
+    items: Sequence[RequirementItem],
+    findings: Mapping[str, Finding],
+    evaluation: SatisfactionEvaluation | None,
+) -> MissingInfoAnalysis:
+    """What is missing as far as checks and scores say it, the most important first."""
+    found: list[MissingItem] = []
+    for item in items:
+        if item.state is RequirementState.MET:
+            continue
+        finding = findings.get(item.requirement_id)
+        why = "" if finding is None else f" ({finding.words})"
+        if finding is None and item.satisfaction_level > 0 and not item.evidence:
+            why = " (no result was named that shows it)"
+        words = one_line(f"{item.requirement}{why}", 2 * _WORDS)
+        found.append(MissingItem(what=words, priority=item.priority))
+    if evaluation is not None and not found:
+        found = [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
+    return MissingInfoAnalysis(missing=tuple(sorted(found, key=lambda m: m.priority)))
+
+
+def _diffs(evidence: Sequence[Evidence], log: Sequence[OperationMessage]) -> list[Evidence]:
+    """The changes of files that the evidence names, newest first."""
+    named = "\n".join([f"{fact.source}\n{fact.text}" for fact in evidence])
+    found: dict[str, Evidence] = {}
+    for message in reversed(log):
+        for path, lines in changed_lines(message):
+            if len(found) < _DIFFS and path in named and path not in found:
+                found[path] = Evidence(
+                    kind="diff",
+                    text="\n".join(lines[:_DIFF_LINES]),
+                    source=path,
+                    call_id=message.call_id,
+                    at=message.at,
+                )
+    return list(found.values())

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.agent.dispatch import waiting_card
-from duckflow_tui.goals.attempts import execution
-from duckflow_tui.goals.questions import LLMServices
-from duckflow_tui.goals.requirements import next_id
+from duckflow_tui.goals.attempts import digest_of, execution, failure_analysis
+from duckflow_tui.goals.requirements import named_requirement, new_requirement
 from duckflow_tui.goals.situations import MOST_TRIED, tried
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed
@@ -225,7 +224,6 @@ class ConsultWays:
         self._keeper = keeper
         self._log = log
         self._step_id = step_id
-        self._services = LLMServices(parts)
 
     def accept_result(self) -> bool:
         """The user takes what there is; returns whether every requirement is met."""
@@ -245,11 +243,10 @@ class ConsultWays:
             for item in (objective.extracted_requirements if objective else ())
             if item.counts and item.satisfaction_level < 1.0
         ]
-        try:
-            found = await self._services.analyze_execution_failure(execution(self._log()), missing)
-        except (LlmError, Unreadable) as error:
-            reason = one_line(str(error), _LINE)
-            self._parts.notices.warn("consulting.no_analysis", step_id=self._step_id, reason=reason)
+        found = await failure_analysis(
+            self._parts, self._log(), missing, "consulting.no_analysis", self._step_id
+        )
+        if found is None:
             return
         words = framed("analysis", f"Cause: {found.cause}\nFix: {found.fix}")
         self._say(
@@ -330,7 +327,7 @@ class ConsultWays:
         await self.tell(text)
         objective = self._store.state.objective
         if objective is not None:
-            top = _found(objective, text) or _new(objective, text)
+            top = named_requirement(objective, text) or new_requirement(objective, text)
             self._put(top, 1)
             for item in objective.extracted_requirements:
                 if item.requirement_id != top.requirement_id and item.counts and item.priority < 2:
@@ -363,7 +360,7 @@ class ConsultWays:
         text = "\n".join(dict.fromkeys(lines))
         if text:
             try:
-                text = await self._services.digest(text)
+                text = await digest_of(self._parts, text)
             except (LlmError, Unreadable) as error:
                 reason = one_line(str(error), _LINE)
                 self._parts.notices.warn(
@@ -395,7 +392,7 @@ class ConsultWays:
         await self.tell(text)
         objective = self._store.state.objective
         if objective is not None:
-            self._put(_new(objective, text), 1)
+            self._put(new_requirement(objective, text), 1)
         self._say(
             "consulting.simplify",
             "The user made the request simpler, in the words above; they are a requirement now. "
@@ -441,21 +438,6 @@ class ConsultWays:
             level=Level.INFO,
             **params,
         )
-
-
-def _found(objective: TaskObjective, text: str) -> RequirementItem | None:
-    """The requirement that these words name, by its id or by itself."""
-    wanted = " ".join(text.split()).casefold()
-    for item in objective.extracted_requirements:
-        same = " ".join(item.requirement.split()).casefold()
-        if item.counts and wanted in (item.requirement_id, same):
-            return item
-    return None
-
-
-def _new(objective: TaskObjective, text: str) -> RequirementItem:
-    taken = {item.requirement_id for item in objective.extracted_requirements}
-    return RequirementItem(requirement_id=next_id(taken), requirement=text)
 
 
 def _plain(call: str) -> str:

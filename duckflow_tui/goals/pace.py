@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.goals import profiles, situations, vitals
+from duckflow_tui.goals import situations, vitals
 from duckflow_tui.goals.pacemaker import note
 from duckflow_tui.goals.progress import ProgressWatch, same_action, subject
+from duckflow_tui.goals.requirements import ProfileGuess, chosen, guess
 from duckflow_tui.goals.vitals import ProgressKind, VitalCause
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
@@ -29,7 +30,7 @@ from duckflow_tui.state.turn import LoopStarted
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.steering import TurnControl
-    from duckflow_tui.goals.pacemaker import Pacemaker
+    from duckflow_tui.goals.pacemaker import ChosenBy, Pacemaker
     from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import TaskProfile, TurnDecision
@@ -63,7 +64,7 @@ class PaceKeeper:
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
         self._watch = ProgressWatch(self._reads)
         self._other: Role | None = None  # whose model goes on, for the rest of the attempt
-        self._rules = profiles.ProfileGuess()
+        self._rules = ProfileGuess()
         self._said_profile: TaskProfile | None = None  # by the model
         self._first = True  # the next decision is the first of the turn
         self._loop = 0
@@ -110,7 +111,7 @@ class PaceKeeper:
         """A turn on ``text``; the limit is that of the rules until the model has said what it
         is. ``fresh``: with a new objective, which has all of its stamina.
         """
-        self._rules = profiles.guess(text)
+        self._rules = guess(text)
         if fresh:
             self.fresh()
         elif (objective := self._store.state.objective) is not None:
@@ -127,7 +128,7 @@ class PaceKeeper:
         decisions in all its attempts.
         """
         self._spent = max(decisions - loop, 0)
-        self._rules = profiles.guess(text)
+        self._rules = guess(text)
         objective = self._store.state.objective
         self._said_profile = objective.profile if objective is not None else None
         self._first = loop == 0
@@ -334,9 +335,9 @@ class PaceKeeper:
             changed = objective.model_copy(update={"profile": profile})
             self._store.dispatch(ObjectiveChanged(objective=changed))
 
-    def _profile(self) -> tuple[TaskProfile | None, profiles.ChosenBy]:
+    def _profile(self) -> tuple[TaskProfile | None, ChosenBy]:
         choice = self._store.state.profile_choice
-        return profiles.chosen(choice, self._said_profile, self._rules)
+        return chosen(choice, self._said_profile, self._rules)
 
     def _set_limit(self, *, fresh: bool = False, before: LoopLimit | None = None) -> None:
         profile, by = self._profile()

@@ -1,13 +1,17 @@
-"""Node 1 of an attempt: what the user asks for, as requirements that can be checked (S1-24)."""
+"""What the user asks for: the kind of request, whether it is the one in hand, its requirements, and
+the user's own changes of them (S1-24).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.attempts import first_plan
-from duckflow_tui.goals.profiles import goes_on
 from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.prompting.questions import requirements_question
+from duckflow_tui.prompting.replies import RequirementsReply
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TaskProfile, TurnDecision
@@ -18,123 +22,23 @@ from duckflow_tui.state.goal import (
     RequirementsFound,
     RequirementWaived,
     TaskObjective,
-    UnderstandingResult,
 )
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.goals.questions import LLMServices
+    from duckflow_tui.goals.pacemaker import ChosenBy
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.turn import Belongs
 
-#: Requests that are answered, not worked on; they are never reviewed and cost no call.
-TALK: Final = (TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT)
-
+#: Kinds of request that are answered, not worked on; they are never reviewed and cost no call. A
+#: model that says so of a clear order is overruled.
+TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
 
 
-class Understanding:
-    """One for a turn."""
-
-    def __init__(self, parts: TurnParts, services: LLMServices) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._services = services
-        self._done = False
-
-    async def take(self, decision: TurnDecision) -> UnderstandingResult | None:
-        """Take the requirements of the turn's first decision into the ledger (S1-26).
-
-        A call is made only for a task whose first decision brought none. None where there is no
-        objective, and on every further decision.
-        """
-        objective = self._store.state.objective
-        if self._done or objective is None:
-            return None
-        self._done = True
-        if objective.iteration_count:  # of an earlier turn: the user's new word, new attempts
-            most = objective.iteration_count + self._parts.limits.max_attempts
-            objective = objective.model_copy(update={"max_iterations": most})
-            self._store.dispatch(ObjectiveChanged(objective=objective))
-        claims = decision.requirements
-        waits = decision.next_step in (NextStep.PENDING_USER, NextStep.DEFER)
-        none_yet = not (claims or objective.extracted_requirements)
-        if none_yet and self._is_task(decision) and not waits:
-            claims = await self._extracted(objective)
-        found, items = new_items(objective, claims)
-        if found > len(items):
-            kept = str(len(items))
-            self._parts.notices.warn("judging.many", found=str(found), kept=kept)
-        if items:
-            await self._store.commit(
-                RequirementsFound(objective_id=objective.objective_id, items=items)
-            )
-        plan = first_plan(self._store.state, decision.rationale)
-        now = self._store.state.objective
-        return UnderstandingResult(execution_plan=plan, task_objective=now or objective)
-
-    def is_done(self) -> None:
-        """What the turn's first decision says was taken already."""
-        self._done = True
-
-    def _is_task(self, decision: TurnDecision) -> bool:
-        state = self._store.state
-        if only_talk(decision):
-            return False
-        stated = state.objective.profile if state.objective else None
-        profile = state.profile_choice or stated or decision.task_profile
-        return profile is not None and profile not in TALK
-
-    async def _extracted(self, objective: TaskObjective) -> tuple[RequirementClaim, ...]:
-        try:
-            return await self._services.extract_task_requirements(objective.original_query)
-        except (LlmError, Unreadable) as error:
-            self._parts.notices.warn("judging.no_requirements", reason=one_line(str(error), 200))
-            return ()
-
-
-def new_items(
-    objective: TaskObjective, claims: Sequence[RequirementClaim]
-) -> tuple[int, tuple[RequirementItem, ...]]:
-    """How many claims are not on the ledger yet, and the first ``MAX_NEW`` of them under ids of
-    their own. A decision may bring many thousands.
-    """
-    known = {_plain(item.requirement) for item in objective.extracted_requirements}
-    found: dict[str, RequirementClaim] = {}
-    for claim in claims:
-        if (plain := _plain(claim.requirement)) not in known:
-            found.setdefault(plain, claim)
-    taken = {item.requirement_id for item in objective.extracted_requirements}
-    items: list[RequirementItem] = []
-    for claim in list(found.values())[:MAX_NEW]:
-        item = RequirementItem(
-            requirement_id=next_id(taken),
-            requirement=claim.requirement,
-            priority=claim.priority,
-            check=claim.check,
-        )
-        taken.add(item.requirement_id)
-        items.append(item)
-    return len(found), tuple(items)
-
-
-def only_talk(decision: TurnDecision) -> bool:
-    """Whether the model calls it talk and asks for nothing to be done."""
-    return decision.task_profile in TALK and not decision.actions
-
-
-def next_id(taken: set[str]) -> str:
-    """The first of r1, r2 … that is free."""
-    number = 1
-    while f"r{number}" in taken:
-        number += 1
-    return f"r{number}"
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
+# --- whether a message is about the request in hand ----------------------------------------------
 
 
 def belongs(state: AgentState, message: UserMessage) -> Belongs:
@@ -152,7 +56,12 @@ def belongs(state: AgentState, message: UserMessage) -> Belongs:
     words = goes_on(message.text)
     if again or words == "all" or message.text.strip() == old.original_query.strip():
         return "same"
-    return "guessed_same" if words == "begins" or _asked(state) else "guessed_new"
+    asked = False  # whether the last turn ended with a question of the model
+    for m in reversed(before):
+        if isinstance(m, AssistantMessage) and not m.aside and not m.step_id:
+            asked = m.decision is not None and m.decision.next_step is NextStep.PENDING_USER
+            break
+    return "guessed_same" if words == "begins" or asked else "guessed_new"
 
 
 class RequestInHand:
@@ -189,37 +98,127 @@ class RequestInHand:
             return True
         earlier = self._store.state.earlier
         if turn.request == "guessed_new" and decision.continues and opened and earlier:
-            self._take_up(earlier[-1], now)
+            # Back to the earlier one, with what the user noted in the one just opened.
+            back = earlier[-1].model_copy(update={"left": None})
+            for item in now.extracted_requirements:
+                renamed = item.model_copy(update={"requirement_id": next_id(back)})
+                items = (*back.extracted_requirements, renamed)
+                back = back.model_copy(update={"extracted_requirements": items})
+            self._store.dispatch(ObjectiveChanged(objective=back))
         return False
 
-    def _take_up(self, earlier: TaskObjective, opened: TaskObjective) -> None:
-        """Back to the earlier one, with what the user noted in the one just opened."""
-        items = list(earlier.extracted_requirements)
-        for item in opened.extracted_requirements:
-            taken = {known.requirement_id for known in items}
-            items.append(_renamed(item, next_id(taken)))
-        back = earlier.model_copy(update={"left": None, "extracted_requirements": tuple(items)})
-        self._store.dispatch(ObjectiveChanged(objective=back))
+
+# --- the requirements of a request ---------------------------------------------------------------
 
 
-def _renamed(item: RequirementItem, requirement_id: str) -> RequirementItem:
-    return item.model_copy(update={"requirement_id": requirement_id})
+async def take_requirements(parts: TurnParts, decision: TurnDecision) -> None:
+    """Take the requirements of the turn's first decision into the ledger (S1-26). A call is made
+    only for a task whose first decision brought none (S1-11).
+    """
+    store = parts.store
+    state, objective = store.state, store.state.objective
+    assert objective is not None  # whoever calls has looked
+    if objective.iteration_count:  # of an earlier turn: the user's new word, new attempts
+        most = objective.iteration_count + parts.limits.max_attempts
+        objective = objective.model_copy(update={"max_iterations": most})
+        store.dispatch(ObjectiveChanged(objective=objective))
+    claims = decision.requirements
+    waits = decision.next_step in (NextStep.PENDING_USER, NextStep.DEFER)
+    profile = state.profile_choice or objective.profile or decision.task_profile
+    is_task = profile is not None and profile not in TALK and not only_talk(decision)
+    if is_task and not (claims or objective.extracted_requirements or waits):
+        try:
+            claims = await _extracted(parts, objective.original_query)
+        except (LlmError, Unreadable) as error:
+            parts.notices.warn("judging.no_requirements", reason=one_line(str(error), 200))
+    found, items = new_items(objective, claims)
+    if found > len(items):
+        parts.notices.warn("judging.many", found=str(found), kept=str(len(items)))
+    if items:
+        await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
 
 
-def _asked(state: AgentState) -> bool:
-    """Whether the last turn ended with a question of the model."""
-    last = state.last_turn
-    replies = (
-        m.decision
-        for m in reversed(state.messages[: last.messages if last else 0])
-        if isinstance(m, AssistantMessage) and not m.aside and not m.step_id
-    )
-    decision = next(replies, None)
-    return decision is not None and decision.next_step is NextStep.PENDING_USER
+async def _extracted(parts: TurnParts, request: str) -> tuple[RequirementClaim, ...]:
+    """The request split into requirements, by the fast role (S1-11)."""
+
+    def read(reply: RequirementsReply) -> tuple[RequirementClaim, ...]:
+        found = tuple(
+            RequirementClaim(
+                requirement=entry.requirement.strip(),
+                priority=entry.priority,
+                check=Check(kind=entry.check.kind, value=entry.check.value.strip()),
+            )
+            for entry in reply.requirements
+            if entry.requirement.strip()
+        )
+        if not found:
+            raise ValueError("requirements is empty; a request asks for one thing at least")
+        return found
+
+    return await parts.ask(requirements_question(parts.store.state, request), read)
+
+
+def new_items(
+    objective: TaskObjective, claims: Sequence[RequirementClaim]
+) -> tuple[int, tuple[RequirementItem, ...]]:
+    """How many claims are not on the ledger yet, and the first ``MAX_NEW`` of them under ids of
+    their own. A decision may bring many thousands.
+    """
+    known = {_comparable(item.requirement) for item in objective.extracted_requirements}
+    found: dict[str, RequirementClaim] = {}
+    for claim in claims:
+        words = _comparable(claim.requirement)
+        if words not in known:
+            found.setdefault(words, claim)
+    items: list[RequirementItem] = []
+    for claim in list(found.values())[:MAX_NEW]:
+        item = RequirementItem(
+            requirement_id=next_id(objective, items),
+            requirement=claim.requirement,
+            priority=claim.priority,
+            check=claim.check,
+        )
+        items.append(item)
+    return len(found), tuple(items)
+
+
+def new_requirement(objective: TaskObjective, text: str) -> RequirementItem:
+    """One more requirement for the objective, not on its ledger yet."""
+    return RequirementItem(requirement_id=next_id(objective), requirement=text)
+
+
+def named_requirement(objective: TaskObjective, text: str) -> RequirementItem | None:
+    """The requirement that these words name, by its id or by itself."""
+    wanted = _comparable(text)
+    for item in objective.extracted_requirements:
+        if item.counts and wanted in (item.requirement_id, _comparable(item.requirement)):
+            return item
+    return None
+
+
+def next_id(objective: TaskObjective, more: Sequence[RequirementItem] = ()) -> str:
+    """The first of r1, r2 … that neither the objective nor ``more`` has taken."""
+    taken = {item.requirement_id for item in (*objective.extracted_requirements, *more)}
+    number = 1
+    while f"r{number}" in taken:
+        number += 1
+    return f"r{number}"
+
+
+def only_talk(decision: TurnDecision) -> bool:
+    """Whether the model calls it talk and asks for nothing to be done."""
+    return decision.task_profile in TALK and not decision.actions
+
+
+def _comparable(text: str) -> str:
+    """Words without what makes no difference between two requirements."""
+    return " ".join(text.split()).casefold()
 
 
 class LedgerKeys:
-    """Each method returns what is in the way, or nothing. Priorities are 1 to 3."""
+    """The user's own changes of the requirements. Each method returns what is in the way, or
+    nothing. Priorities are 1 to 3.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -228,9 +227,8 @@ class LedgerKeys:
         """A requirement of the user's own; it counts from now on."""
         objective = self._store.state.objective
         if objective is None:
-            return _told("no_request")
-        taken = {item.requirement_id for item in objective.extracted_requirements}
-        return self._put(next_id(taken), text, priority, check or Check(), None)
+            return _problem("no_request")
+        return self._write(new_requirement(objective, text), text, priority, check)
 
     def edit(
         self,
@@ -241,67 +239,236 @@ class LedgerKeys:
     ) -> Told | None:
         """Other words, another priority or another check; None leaves a field as it is."""
         item = self._item(requirement_id)
-        if item is None:
-            return self._nowhere(requirement_id)
-        return self._put(
-            requirement_id,
-            item.requirement if text is None else text,
-            item.priority if priority is None else priority,
-            item.check if check is None else check,
-            item,
-        )
+        return item if isinstance(item, Told) else self._write(item, text, priority, check)
 
     def waive(self, requirement_id: str, because: str = "") -> Told | None:
         """Drop it: it stays on the list and counts no more."""
-        return self._waived(requirement_id, waived=True, because=one_line(because, 200))
+        item = self._item(requirement_id)
+        if isinstance(item, Told):
+            return item
+        because = one_line(because, 200)
+        return self._tried(RequirementWaived(requirement_id=requirement_id, because=because))
 
     def restore(self, requirement_id: str) -> Told | None:
         """Take a dropped one back; it is open again."""
         item = self._item(requirement_id)
-        if item is not None and item.counts:
-            return _told("not_waived", id=requirement_id)
-        return self._waived(requirement_id, waived=False)
+        if isinstance(item, Told):
+            return item
+        if item.counts:
+            return _problem("not_waived", id=requirement_id)
+        return self._tried(RequirementWaived(requirement_id=requirement_id, waived=False))
 
-    def _put(
-        self, key: str, text: str, priority: int, check: Check, old: RequirementItem | None
+    def _write(
+        self, item: RequirementItem, text: str | None, priority: int | None, check: Check | None
     ) -> Told | None:
-        if not text.strip():
-            return _told("no_words")
+        words = (item.requirement if text is None else text).strip()
+        priority = item.priority if priority is None else priority
+        check = check or item.check
+        if not words:
+            return _problem("no_words")
         if priority not in (1, 2, 3):
-            return _told("priority")
+            return _problem("priority")
         if check.kind != "judgement" and not check.value.strip():
-            return _told("no_value")
-        fields = {"requirement": text.strip(), "priority": priority, "check": check}
-        item = (
-            RequirementItem(
-                requirement_id=key, requirement=text.strip(), priority=priority, check=check
-            )
-            if old is None
-            else old.model_copy(update=fields)
-        )
-        return self._tried(RequirementEdited(item=item))
+            return _problem("no_value")
+        fields = {"requirement": words, "priority": priority, "check": check}
+        return self._tried(RequirementEdited(item=item.model_copy(update=fields)))
 
-    def _waived(self, key: str, *, waived: bool, because: str = "") -> Told | None:
-        if self._item(key) is None:
-            return self._nowhere(key)
-        return self._tried(RequirementWaived(requirement_id=key, because=because, waived=waived))
-
-    def _item(self, key: str) -> RequirementItem | None:
+    def _item(self, requirement_id: str) -> RequirementItem | Told:
         objective = self._store.state.objective
-        return objective.requirement(key) if objective is not None else None
-
-    def _nowhere(self, key: str) -> Told | None:
-        if self._store.state.objective is None:
-            return _told("no_request")
-        return _told("not_there", id=one_line(key, 40))
+        if objective is None:
+            return _problem("no_request")
+        item = objective.requirement(requirement_id)
+        return item or _problem("not_there", id=one_line(requirement_id, 40))
 
     def _tried(self, event: RequirementEdited | RequirementWaived) -> Told | None:
         try:
             self._store.dispatch(event)
         except StateError:
-            return _told("not_now")
+            return _problem("not_now")
         return None
 
 
-def _told(code: str, **params: str) -> Told:
+def _problem(code: str, **params: str) -> Told:
     return Told(key=f"ledger.problem.{code}", params=params)
+
+
+# --- the kind of a request -----------------------------------------------------------------------
+
+_STRONG: Final = 3
+
+_WEAK: Final = 1
+
+_END: Final = 2000  # characters of a long request that are looked at, of its start and of its end
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileGuess:
+    """What the rules make of a request; ``strong`` where its words leave little doubt."""
+
+    profile: TaskProfile | None = None
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A sign for a kind. Of two kinds with the same weight the earlier rule decides."""
+
+    profile: TaskProfile
+    weight: int
+    pattern: re.Pattern[str]
+
+
+def _rule(profile: TaskProfile, weight: int, *patterns: str) -> _Rule:
+    return _Rule(profile, weight, re.compile("|".join(patterns), re.IGNORECASE))
+
+
+_RULES: Final = (
+    _rule(
+        TaskProfile.DEBUGGING,
+        _STRONG,
+        r"\b(?:debug|traceback|stack ?trace|crash(?:es|ed|ing)?|segfault|regression)\b",
+        r"\b(?:fix|repair|solve|find|track down)\b.{0,40}\b(?:bugs?|errors?|fail\w*|exceptions?)\b",
+        r"\b(?:tests?|build|ci)\b.{0,20}\b(?:fails?|failing|failed|broken|red)\b",
+        r"\b(?:does ?n[o']t|doesn’t|not|stopped) work(?:ing)?\b",
+        r"(?:バグ|不具合|エラー|例外|クラッシュ|落ちる).{0,12}(?:直|修正|解決|調べ|原因|なお)",
+        r"(?:デバッグ|トレースバック|スタックトレース|動かない|動作しない|失敗する|通らない)",
+    ),
+    _rule(
+        TaskProfile.MULTI_STEP_TASK,
+        _STRONG,
+        r"\b(?:implement|build|develop|scaffold|port|migrate|refactor)\b.{1,}",
+        r"\b(?:make|create|write|add)\b.{0,40}\b(?:app|game|tool|cli|feature|module|project|server|"
+        r"api|program|library|tests?)\b",
+        r"\bfirst\b.{1,80}\b(?:then|after that|finally)\b",
+        r"(?:実装|開発|構築|移植|移行|リファクタリング)(?:して|する|せよ|を)",
+        r"(?:アプリ|ゲーム|ツール|機能|モジュール|プロジェクト|サーバー?|プログラム|テスト)"
+        r".{0,12}(?:作|追加|書いて)",
+        r"(?:まず|最初に).{1,60}(?:次に|その後|それから|最後に)",
+    ),
+    _rule(
+        TaskProfile.FILE_OPERATION,
+        _STRONG,
+        r"\b(?:rename|move|copy|delete|remove|create|write|edit|save|append)\b.{0,30}"
+        r"(?:\bfiles?\b|\bfolders?\b|\bdirector(?:y|ies)\b|[\w/-]{1,80}\.[a-z]{1,5}\b)",
+        r"(?:ファイル|フォルダー?|ディレクトリ|[\w/-]{1,80}\.[A-Za-z]{1,5})"
+        r".{0,15}(?:作成|作って|削除|消して|移動|コピー|改名|名前.{0,4}変|書き込|保存|編集|追記)",
+    ),
+    _rule(
+        TaskProfile.CODE_ANALYSIS,
+        _STRONG,
+        r"\b(?:analy[sz]e|review|audit|inspect|understand|walk me through)\b.{0,40}"
+        r"\b(?:code|codebase|module|function|class|file|repo\w*|project|architecture|diff|pr)\b",
+        r"\b(?:explain|describe|summari[sz]e)\b.{0,30}"
+        r"(?:\bcode|\bcodebase|\bmodule|\bfunction|\brepo\w*|\barchitecture|[\w/-]{1,80}\.[a-z]{1,5}\b)",
+        r"\bhow does\b.{1,60}\bwork\b",
+        r"(?:コード|ソース|関数|クラス|モジュール|リポジトリ|設計|構造|アーキテクチャ|"
+        r"[\w/-]{1,80}\.[A-Za-z]{1,5}).{0,15}(?:分析|解析|レビュー|説明|解説|読んで|要約|調べ)",
+    ),
+    _rule(
+        TaskProfile.RESEARCH,
+        _STRONG,
+        r"\b(?:research|investigate|survey|gather information|collect sources|state of the art)\b",
+        r"\bcompare\b.{1,80}\b(?:and|with|versus|vs)\b",
+        r"(?:調査|リサーチ|情報.{0,4}集め|比較検討|比較して|文献|調べ上げ)",
+    ),
+    _rule(
+        TaskProfile.CREATIVE_WRITING,
+        _STRONG,
+        r"\b(?:write|compose|draft|make up)\b.{0,30}\b(?:story|poem|haiku|essay|song|lyrics|"
+        r"article|blog|speech|novel|scenario|dialogue|slogan)\b",
+        r"(?:物語|小説|詩|俳句|短歌|エッセイ|歌詞|記事|シナリオ|脚本|スピーチ|キャッチコピー)"
+        r".{0,12}(?:書|作|考え|つく|創)",
+    ),
+    _rule(
+        TaskProfile.COMPLEX_REASONING,
+        _STRONG,
+        r"\b(?:prove|derive|deduce|trade-?offs?|pros and cons|design decision|optimi[sz]e|"
+        r"think (?:it |this )?through|step by step)\b",
+        r"(?:証明|導出|推論|トレードオフ|長所と短所|利点と欠点|最適化|じっくり考え|多角的|筋道)",
+    ),
+    _rule(
+        TaskProfile.DEBUGGING,
+        _WEAK,
+        r"\b(?:bug|error|fix|wrong|broken)\b",
+        r"バグ|エラー|直して|修正",
+    ),
+    _rule(
+        TaskProfile.MULTI_STEP_TASK,
+        _WEAK,
+        r"\b(?:add|change|make|update|convert)\b",
+        r"作って|追加|変更",
+    ),
+    _rule(TaskProfile.CODE_ANALYSIS, _WEAK, r"\b(?:explain|review|look at)\b", r"説明|解説|読んで"),
+    _rule(TaskProfile.RESEARCH, _WEAK, r"\b(?:find out|look up|compare)\b", r"調べて|比較"),
+    _rule(
+        TaskProfile.GENERAL_CHAT,
+        _STRONG,
+        r"^\W*(?:hi|hello|hey|thanks?(?: you)?|good (?:morning|evening|night)|bye|ok(?:ay)?)\b"
+        r".{0,20}$",
+        r"^\W*(?:こんにちは|こんばんは|おはよう|ありがとう|はじめまして|やあ|お疲れ|さようなら).{0,12}$",
+    ),
+    _rule(
+        TaskProfile.SIMPLE_QUESTION,
+        _WEAK,
+        r"^\W*(?:what|which|who|when|where|why|how|is|are|does|do|can|could|should)\b.{0,160}\?\s*$",
+        r"(?:とは|って)(?:何|なに|なん)|(?:何|なに|いつ|どこ|誰|どれ|どう|なぜ)"
+        r"[^。]{0,60}(?:[?？]|ですか|か。?)$",
+        r"(?:ですか|ますか|でしょうか)[。?？]?\s*$",
+    ),
+)
+
+
+def guess(text: str) -> ProfileGuess:
+    """What the words of a request say about its kind; the same text always gives the same."""
+    weights: dict[TaskProfile, int] = {}
+    if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
+        text = f"{text[:_END]}\n{text[-_END:]}"
+    for rule in _RULES:
+        if rule.pattern.search(text):
+            weights[rule.profile] = weights.get(rule.profile, 0) + rule.weight
+    if not weights:
+        return ProfileGuess()
+    best = max(weights, key=lambda profile: weights[profile])  # the first of equal ones
+    return ProfileGuess(best, weights[best] >= _STRONG)
+
+
+def chosen(
+    user: TaskProfile | None, model: TaskProfile | None, rules: ProfileGuess
+) -> tuple[TaskProfile | None, ChosenBy]:
+    """The kind and who chose it: the user before the model, the model before the rules, unless
+    it calls small talk what is clearly an order. None: unknown.
+    """
+    if user is not None:
+        return user, "user"
+    work = rules.strong and rules.profile not in TALK
+    if model is not None and not (work and model in TALK):
+        return model, "model"
+    return rules.profile, "rules"
+
+
+GoesOn = Literal["all", "begins", "no"]
+
+
+_WORDS: Final = (
+    r"continue|go on|go ahead|carry on|keep going|proceed|resume|try (?:it )?again|once more|retry"
+    r"|(?:mach |bitte )?weiter(?:machen)?"
+)
+
+_WORDS_JA: Final = (
+    r"(?:作業を|処理を)?(?:続けて|つづけて|続行|再開|進めて|もう一度|やり直して|続き)"
+    r"(?:して)?(?:を)?(?:ください|下さい|くれ|お願い(?:します)?|頼む)?"
+)
+
+_POLITE: Final = r"(?:please|now|then|ok(?:ay)?|yes|bitte|ja|はい|では)"
+
+_BEGINS: Final = re.compile(
+    rf"\W*(?:{_POLITE}\W+)*(?:(?:{_WORDS})\b|{_WORDS_JA})(?:\W*{_POLITE}\b)*", re.IGNORECASE
+)
+
+
+def goes_on(text: str) -> GoesOn:
+    """``all``: it says nothing else; ``begins``: it begins so, and more words follow."""
+    found = _BEGINS.match(text)
+    if found is None:
+        return "no"
+    return "all" if not re.search(r"\w", text[found.end() :]) else "begins"

@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.agent.budget import BudgetEnd
-from duckflow_tui.goals.questions import LLMServices
 from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.prompting.questions import plan_question
+from duckflow_tui.prompting.replies import PlanReply
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, brief, canonical_json, one_line
 from duckflow_tui.state.gates import (
@@ -49,7 +50,6 @@ from duckflow_tui.tools.operation import Output, ToolFault
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.prompting.replies import PlanReply
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store
 
@@ -64,13 +64,13 @@ class PlanMaker:
 
     async def made(self, goal: str) -> Plan:
         """A draft for this goal; raises ToolFault when none could be had."""
-        parts = self._parts
+        parts, state = self._parts, self._parts.store.state
 
         def read(reply: PlanReply) -> Plan:
             return self._from_reply(reply, goal)
 
         try:
-            return await LLMServices(parts).plan_initial_execution(goal, read)
+            return await parts.ask(plan_question(state, goal, parts.specs()), read)
         except Unreadable as error:
             raise ToolFault(f"No usable plan came: {one_line(str(error), 400)}") from error
         except LlmError as error:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.agent.budget import BudgetEnd
-from duckflow_tui.goals.questions import LLMServices
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.plans.tasks import linked_tasks
+from duckflow_tui.prompting.questions import report_question
 from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
@@ -80,8 +80,13 @@ async def _words(
     parts: TurnParts, plan: Plan, step: Step, log: tuple[OperationMessage, ...], cause: str
 ) -> ReportReply | None:
     """The model's words on the log; None when they could not be had, which is shown."""
+    question = report_question(parts.store.state, plan, step, log, counts(log), cause)
+
+    def read(reply: ReportReply) -> ReportReply:
+        return reply
+
     try:
-        return await LLMServices(parts).report(plan, step, log, counts(log), cause=cause)
+        return await parts.ask(question, read, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
         reason = one_line(str(error), 200)
         parts.notices.warn("work.no_report", step_id=step.step_id, reason=reason)

@@ -153,14 +153,7 @@ async def list_tasks(
         return listed(reply.tasks, specs, parts.ids, parts.check)
 
     question = tasks_question(state, plan, step, specs, failure)
-    return await parts.questioner.ask(
-        question.kind.purpose,
-        question.kind.role,
-        lambda problems: parts.questions.messages(question, problems),
-        question.kind.reply,
-        read,
-        step_id=step_id,
-    )
+    return await parts.ask(question, read, step_id=step_id)
 
 
 _KEYS: Final = {"from_task", "field"}

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from duckflow_tui.goals.checks import Finding
-from duckflow_tui.goals.judging import Verdict, judged, lacking, verdict, weighted
+from duckflow_tui.goals.checks import Finding, Satisfaction, judged, lacking, overall, weighted
 from duckflow_tui.goals.requirements import new_items
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import RequirementClaim
@@ -69,49 +68,54 @@ def test_the_mean_counts_must_three_should_two_nice_one(
     ("evaluation", "findings", "levels", "expected"),
     [
         # without a judge the mean decides
-        (None, {}, (1.0, 1.0), Verdict(1.0, True)),
-        (None, {"r2": RED}, (1.0, 0.0), Verdict(0.5, False)),
+        (None, {}, (1.0, 1.0), Satisfaction(1.0, True)),
+        (None, {"r2": RED}, (1.0, 0.0), Satisfaction(0.5, False)),
         # the judge's overall stands while nothing contradicts it
-        (said(0.8, r1=1.0, r2=1.0), {}, (1.0, 1.0), Verdict(0.8, True)),
-        (said(0.3, r2=1.0), {"r1": MET}, (1.0, 1.0), Verdict(0.3, False)),
+        (said(0.8, r1=1.0, r2=1.0), {}, (1.0, 1.0), Satisfaction(0.8, True)),
+        (said(0.3, r2=1.0), {"r1": MET}, (1.0, 1.0), Satisfaction(0.3, False)),
         # a red check: never more than the mean, and never more than the judge said
-        (said(1.0, r2=1.0), {"r1": RED}, (0.0, 1.0), Verdict(0.5, False, ("r1",), True)),
-        (said(0.2, r1=0.1, r2=1.0), {"r1": RED}, (0.0, 1.0), Verdict(0.2, False)),
+        (said(1.0, r2=1.0), {"r1": RED}, (0.0, 1.0), Satisfaction(0.5, False, ("r1",), True)),
+        (said(0.2, r1=0.1, r2=1.0), {"r1": RED}, (0.0, 1.0), Satisfaction(0.2, False)),
         # a green check that the judge scored low: the mean
-        (said(0.2, r1=0.0, r2=0.9), {"r1": MET}, (1.0, 0.9), Verdict(0.95, True, ("r1",), True)),
+        (
+            said(0.2, r1=0.0, r2=0.9),
+            {"r1": MET},
+            (1.0, 0.9),
+            Satisfaction(0.95, True, ("r1",), True),
+        ),
         # the judge's recommendation does not decide, and is told apart
-        (said(0.9, r1=0.4, r2=1.0), {}, (0.4, 1.0), Verdict(0.7, False, (), True)),
+        (said(0.9, r1=0.4, r2=1.0), {}, (0.4, 1.0), Satisfaction(0.7, False, (), True)),
         # no word on the whole stands over what was said of its parts
-        (said(1.0, r1=0.8, r2=0.7), {}, (0.8, 0.7), Verdict(0.75, False, (), True)),
-        (said(1.0, r1=0.8, r2=0.8), {}, (0.8, 0.8), Verdict(0.8, True)),
-        (REJECTED, {}, (1.0, 1.0), Verdict(1.0, False)),
-        (REJECTED, {"r1": RED}, (0.0, 1.0), Verdict(0.5, False, ("r1",))),
+        (said(1.0, r1=0.8, r2=0.7), {}, (0.8, 0.7), Satisfaction(0.75, False, (), True)),
+        (said(1.0, r1=0.8, r2=0.8), {}, (0.8, 0.8), Satisfaction(0.8, True)),
+        (REJECTED, {}, (1.0, 1.0), Satisfaction(1.0, False)),
+        (REJECTED, {"r1": RED}, (0.0, 1.0), Satisfaction(0.5, False, ("r1",))),
         # what nobody saw counts half, and is told apart from what is not done
         (
             said(1.0, r1=1.0, r2=1.0),
             {"r1": UNSEEN, "r2": UNSEEN},
             (0.5, 0.5),
-            Verdict(0.5, False, unproven=True),
+            Satisfaction(0.5, False, unproven=True),
         ),
         (
             said(1.0, r1=1.0, r2=1.0),
             {"r1": UNSEEN},
             (0.5, 1.0),
-            Verdict(0.75, False, unproven=True),
+            Satisfaction(0.75, False, unproven=True),
         ),
-        (said(1.0, r1=0.2, r2=1.0), {"r1": UNSEEN}, (0.2, 1.0), Verdict(0.6, False, (), True)),
-        (REJECTED, {"r1": UNSEEN}, (0.5, 1.0), Verdict(0.75, False)),
+        (said(1.0, r1=0.2, r2=1.0), {"r1": UNSEEN}, (0.2, 1.0), Satisfaction(0.6, False, (), True)),
+        (REJECTED, {"r1": UNSEEN}, (0.5, 1.0), Satisfaction(0.75, False)),
     ],
 )
 def test_evidence_overrules_the_judge_in_both_directions(
     evaluation: SatisfactionEvaluation | None,
     findings: dict[str, Finding],
     levels: tuple[float, float],
-    expected: Verdict,
+    expected: Satisfaction,
 ) -> None:
     """C14, C15."""
     items = [item("r1", 1, levels[0]), item("r2", 1, levels[1])]
-    assert verdict(items, findings, evaluation) == expected
+    assert overall(items, findings, evaluation) == expected
 
 
 @pytest.mark.parametrize(
@@ -143,7 +147,7 @@ def test_a_score_without_evidence_counts_half_and_never_says_met(evidence: str) 
     made = judged(item(), None, evaluation, (), 5.0)
     assert (made.satisfaction_level, made.state) == (0.5, RequirementState.PARTLY)
     assert made.evidence == ()
-    assert not verdict([made], {}, evaluation).done
+    assert not overall([made], {}, evaluation).done
     assert "no result was named" in lacking([made], {}, evaluation).missing[0].what
     low = judged(item(), None, said(1.0, evidence, r1=0.3), (), 5.0)
     assert (low.satisfaction_level, low.state) == (0.3, RequirementState.REFUTED)
@@ -172,7 +176,7 @@ def change(path: str) -> OperationMessage:
 def test_a_praised_whole_of_refuted_parts_is_not_done_whatever_their_priority() -> None:
     """Covers S1-28. The model sets the priorities, and the veto of C14 looks at the first only."""
     items = [item("r1", 2, 0.0), item("r2", 2, 0.0), item("r3", 3, 1.0)]
-    found = verdict(items, {}, said(1.0, r1=0.0, r2=0.0, r3=1.0))
+    found = overall(items, {}, said(1.0, r1=0.0, r2=0.0, r3=1.0))
     assert (found.done, found.score) == (False, 0.2)
 
 
