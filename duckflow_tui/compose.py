@@ -351,6 +351,7 @@ class Sessions:
         self.ending.leave_older()
         left, self._stack, self.choice = self._stack, stack, choice
         await left.aclose()
+        self.ending.let_go()
         return engine
 
     @property

@@ -68,6 +68,11 @@ class Ending:
         for recording in self.recordings[:-1]:
             recording.freeze()
 
+    def let_go(self) -> None:
+        """Forget the sessions whose records are all written."""
+        last = self.recordings[-1:]
+        self.recordings = [r for r in self.recordings if r in last or not r.is_closed]
+
     def freeze(self) -> None:
         """Record nothing more: what the end undoes did not happen to the session."""
         for recording in self.recordings:

@@ -59,6 +59,11 @@ class Recording:
         journal = self.journal
         return journal is not None and journal.health.reason is None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of it is left to write."""
+        return self.journal is None or self.journal.health.mode == "closed"
+
     def taken_up(self) -> None:
         """The session goes on; let go what was read of it, in a long one many megabytes."""
         self.restored = None
@@ -96,8 +101,9 @@ class Recording:
                 self.journal.close_now(within=0.0)
 
     async def close(self) -> None:
-        """Write and sync what is left."""
+        """Write and sync what is left; nobody is told of it any more."""
         self.frozen = True
+        self.heard = None
         if self.journal is not None:
             await self.journal.close()
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.session import action, decision, script
 from support.session_shelf import NOW, asked, record
 
 from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import is_written
 from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import UserMessage
 
 
@@ -26,11 +33,9 @@ def recorded(tmp_path: Path) -> str:
     return path.name
 
 
-def sessions_of(tmp_path: Path) -> Sessions:
+def sessions_of(tmp_path: Path, base_url: str = "http://127.0.0.1:9/v1") -> Sessions:
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
-    flags = Flags(
-        workspace=tmp_path / "work", base_url="http://127.0.0.1:9/v1", model="m", protocol="json"
-    )
+    flags = Flags(workspace=tmp_path / "work", base_url=base_url, model="m", protocol="json")
     return Sessions(choose(flags, places, "en", {}))
 
 
@@ -102,3 +107,43 @@ async def test_a_fork_takes_the_place_of_the_session_that_it_was_made_of(tmp_pat
     finally:
         await spawn.end()
         await sessions.close()
+
+
+async def test_what_was_left_does_not_stay_in_memory(tmp_path: Path) -> None:
+    """Three switches away from work that is paused, and nothing of those three is left."""
+    look = decision("I look.", action("file_ops.list_dir", path="."))
+    held = [look.model_copy(update={"hold": f"rest{n}", "hold_after": 20}) for n in range(3)]
+    (tmp_path / "work").mkdir()
+    spawn, left = TaskSpawn(), list[weakref.ref[AgentState]]()
+    async with ScriptedEndpoint(script(*held)) as server:
+        sessions = sessions_of(tmp_path, server.base_url)
+        engine = await sessions.open(spawn)
+        for number in range(3):
+            assert engine is not None
+            spawn(engine.chat_loop(), "chat")
+            await engine.send("look around")
+            await until(lambda state: bool(state.live), engine)
+            engine.pause()
+            server.release(f"rest{number}")
+            await until(lambda s: s.turn is not None and s.turn.pause == "paused", engine)
+            left.append(weakref.ref(engine.store.state))
+            engine = await sessions.open_resumed("", spawn)
+            await spawn.end()
+        try:
+            async with asyncio.timeout(5):
+                while any(ref() is not None for ref in left):
+                    gc.collect()
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            pass
+        kept = [ref() is not None for ref in left]
+        await spawn.end()
+        await sessions.close()
+    assert kept == [False] * 3
+
+
+async def until(holds: Callable[[AgentState], bool], engine: Engine) -> None:
+    """Return once the state is so."""
+    async with asyncio.timeout(15):
+        while not holds(engine.store.state):  # noqa: ASYNC110  # the engine has no event for it
+            await asyncio.sleep(0.01)
