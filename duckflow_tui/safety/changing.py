@@ -526,7 +526,15 @@ def _rename(source_dir: int, source: str, target_dir: int, target: str, *, excha
     call = _renamer()
     if call is None:
         return False
-    if call(source_dir, os.fsencode(source), target_dir, os.fsencode(target), exchange) == 0:
+    new_only, swap = (4, 2) if sys.platform == "darwin" else (1, 2)
+    done = call(
+        ctypes.c_int(source_dir),
+        ctypes.c_char_p(os.fsencode(source)),
+        ctypes.c_int(target_dir),
+        ctypes.c_char_p(os.fsencode(target)),
+        ctypes.c_uint(swap if exchange else new_only),
+    )
+    if done == 0:
         return True
     number = ctypes.get_errno()
     if number in _NOT_THERE:
@@ -534,29 +542,12 @@ def _rename(source_dir: int, source: str, target_dir: int, target: str, *, excha
     raise OSError(number, os.strerror(number), target)
 
 
-class _Renamer:
-    """``renameat2`` of Linux or ``renameatx_np`` of macOS."""
-
-    def __init__(self, function: ctypes.CDLL, number: int | None) -> None:
-        self._libc = function
-        self._number = number
-
-    def __call__(self, from_dir: int, old: bytes, to_dir: int, new: bytes, exchange: bool) -> int:
-        names = (
-            ctypes.c_int(from_dir),
-            ctypes.c_char_p(old),
-            ctypes.c_int(to_dir),
-            ctypes.c_char_p(new),
-        )
-        if self._number is None:
-            return int(self._libc.renameatx_np(*names, ctypes.c_uint(2 if exchange else 4)))
-        flags = ctypes.c_uint(2 if exchange else 1)
-        return int(self._libc.syscall(ctypes.c_long(self._number), *names, flags))
-
-
 @functools.cache
-def _renamer() -> _Renamer | None:
+def _renamer() -> Callable[..., int] | None:
+    """``renameat2`` of Linux or ``renameatx_np`` of macOS; None where there is neither."""
     if sys.platform == "darwin":
-        return _Renamer(ctypes.CDLL(None, use_errno=True), None)
+        return ctypes.CDLL(None, use_errno=True).renameatx_np
     number = _RENAMEAT2.get(os.uname().machine) if sys.platform.startswith("linux") else None
-    return _Renamer(ctypes.CDLL(None, use_errno=True), number) if number else None
+    if number is None:
+        return None
+    return functools.partial(ctypes.CDLL(None, use_errno=True).syscall, ctypes.c_long(number))

@@ -85,7 +85,7 @@ _SECRET: Final = re.compile("|".join(fnmatch.translate(glob) for glob in SECRET_
 # What starts by itself, or is obeyed by other programs, once it lies there: S4-63 calls such
 # files system files. Directories with everything below them, then single files.
 _ACTING_DIRS: Final = frozenset({".husky", ".githooks", ".devcontainer", ".circleci", ".vscode"})
-_ACTING_PATHS: Final = ((".github", "workflows"), (".github", "actions"))
+_ACTING_PATHS: Final = frozenset({(".github", "workflows"), (".github", "actions")})
 _ACTING_FILES: Final = frozenset(
     {
         ".envrc",
@@ -131,43 +131,35 @@ def is_protected(name: str) -> bool:
 def holds_secrets(directory: str, parent: str = "") -> bool:
     """Whether everything in a directory of this name, in a directory ``parent``, is a secret."""
     folded = fold(directory)
-    return folded in SECRET_DIRS or (folded in _SECRET_BELOW and _pair(parent, folded))
+    return folded in SECRET_DIRS or (
+        folded in _SECRET_BELOW and _SECRET_BELOW[folded] == fold(parent)
+    )
 
 
 def is_secret_name(name: str, parent: str = "") -> bool:
     """Whether a name, in a directory ``parent``, makes a path that of a secret."""
     folded = fold(name)
-    if _SECRET.match(folded) is not None or folded in SECRET_DIRS:
-        return True
-    return folded in _SECRET_BELOW and _pair(parent, folded)
+    return _SECRET.match(folded) is not None or holds_secrets(name, parent)
 
 
 def is_secret(parts: Sequence[str]) -> bool:
     """Whether a path, given as its components, is that of a secret."""
-    return any(
-        is_secret_name(name, above) if at == len(parts) - 1 else holds_secrets(name, above)
-        for at, (above, name) in enumerate(zip(("", *parts), parts, strict=False))
-    )
+    above = ("", *parts[:-1])
+    return bool(parts) and (is_secret_name(parts[-1], above[-1]) or lies_in_secrets(parts[:-1]))
 
 
 def lies_in_secrets(parts: Sequence[str]) -> bool:
     """Whether a directory, given as its components, is or lies in one that holds secrets."""
-    return any(holds_secrets(name, above) for above, name in zip(("", *parts), parts, strict=False))
-
-
-def _pair(parent: str, folded: str) -> bool:
-    return _SECRET_BELOW[folded] == fold(parent)
+    return any(map(holds_secrets, parts, ("", *parts[:-1])))
 
 
 def acts_by_itself(parts: Sequence[str]) -> bool:
     """Whether writing the path makes other programs run something, without being asked to."""
-    folded = [fold(part) for part in parts]
-    if not folded:
-        return False
+    *above, name = map(fold, parts or ("",))
     return (
-        folded[-1] in _ACTING_FILES
-        or any(part in _ACTING_DIRS for part in folded[:-1])
-        or any(pair in _ACTING_PATHS for pair in pairwise(folded[:-1]))
+        name in _ACTING_FILES
+        or not _ACTING_DIRS.isdisjoint(above)
+        or not _ACTING_PATHS.isdisjoint(pairwise(above))
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.commands import CommandLine, Found, read_command
+from duckflow_tui.safety.commands import Found, read_command
 from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
@@ -27,6 +28,11 @@ MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 ALWAYS_ASK: Final = frozenset(
     {"secret", "secret_content", "system_file", "wide_impact", "bulk_data", "hidden_characters"}
 )
+
+
+_ZONE: Final = attrgetter("zone")
+
+_LEADS_OUT: Final = attrgetter("leads_out")
 
 
 _WRITES: Final = frozenset({Effect.WRITE, Effect.MOVE})
@@ -51,11 +57,6 @@ class Access:
     command: str | None = None  # the line that a shell would run, in the one place named
     root: Path | None = None  # the workspace, for a command
 
-    @property
-    def line(self) -> CommandLine | None:
-        """The command line as read."""
-        return None if self.command is None else read_command(self.command)
-
 
 @dataclass(frozen=True)
 class DenyRule:
@@ -76,7 +77,7 @@ class DenyRule:
         """Whether the rule speaks about this call; one of its places is enough (R06)."""
         if not fnmatchcase(access.operation, self.operation):
             return False
-        if self.command != "*" and not self._runs(access.line):
+        if self.command != "*" and not self._runs(access.command):
             return False
         if self.path == "*":
             return True
@@ -84,9 +85,10 @@ class DenyRule:
             self._covers(path) for place in access.places for path in (place.shown, place.resolved)
         )
 
-    def _runs(self, line: CommandLine | None) -> bool:
-        if line is None:
+    def _runs(self, command: str | None) -> bool:
+        if command is None:
             return False
+        line = read_command(command)
         return not line.readable or any(self._is(found) for found in line.found)
 
     def _is(self, found: Found) -> bool:
@@ -131,7 +133,7 @@ def judge(
     A grant turns a question into permission, never a refusal; one that was given for a step
     counts for the calls of that step, ``step_id``, alone. ``max_write`` is in bytes.
     """
-    zone = strictest(place.zone for place in access.places)
+    zone = strictest(map(_ZONE, access.places))
     if access.effect is None:
         return _denied(zone, Risk.CRITICAL, "unknown_operation", access)
     content = access.content
@@ -143,12 +145,10 @@ def judge(
         access.places,
         content,
         access.removed_lines,
-        line=access.line,
+        line=None if access.command is None else read_command(access.command),
         root=access.root,
     )
-    row = next(
-        (r for r in TABLE if r.fits(access.operation, access.effect, zone, access.facts)), None
-    )
+    row = _row(access.operation, access.effect, zone, access.facts)
     if row is None:
         return _denied(zone, Risk.CRITICAL, "unknown_operation", access)
     refusal = _refusal(access, access.effect, zone, deny, max_write)
@@ -224,13 +224,14 @@ def _refusal(
     """The code of what is refused whatever the mode, empty for nothing."""
     if zone is Zone.PROTECTED:
         return "protected"
-    if any(rule.fits(access) for rule in deny):
-        return "denied_by_rule"
-    if effect in _CHANGES and any(place.leads_out for place in access.places):
+    for rule in deny:
+        if rule.fits(access):
+            return "denied_by_rule"
+    if effect in _CHANGES and True in map(_LEADS_OUT, access.places):
         return "link_out"
     if effect not in _WRITES:
         return ""
-    if is_binary_program(access.places[-1:], access.content):
+    if is_binary_program(access.places[-1] if access.places else None, access.content):
         return "binary_executable"
     if access.content is not None and len(access.content) > max_write:
         return "too_large"
@@ -303,15 +304,6 @@ class Row:
     grantable: frozenset[ApprovalMode] = frozenset()
     in_step: bool = False
 
-    def fits(self, operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> bool:
-        """Whether the row speaks about this call."""
-        return (
-            effect in self.effects
-            and zone in self.zones
-            and self.facts <= facts
-            and any(fnmatchcase(operation, pattern) for pattern in self.operations)
-        )
-
     def cell(self, mode: ApprovalMode) -> Decision:
         """The decision in a mode."""
         return {
@@ -320,6 +312,16 @@ class Row:
             ApprovalMode.STANDARD: self.standard,
             ApprovalMode.TRUSTED: self.trusted,
         }[mode]
+
+
+def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> Row | None:
+    """The first row that speaks about this call."""
+    for row in TABLE:
+        if effect in row.effects and zone in row.zones and row.facts <= facts:
+            for pattern in row.operations:
+                if fnmatchcase(operation, pattern):
+                    return row
+    return None
 
 
 _FILES = ("file_ops.*",)

@@ -8,6 +8,7 @@ import re
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Final
 
@@ -98,68 +99,65 @@ def assess(
         cwd = places[0].real if places else root
         command = assess_command(line, cwd, root)
         found = Assessment(command.risk, list(command.reasons))
+    marks = frozenset[str]().union(*map(_marks, places))
     changes = effect in _CHANGES
-    _judge_zone(found, zone, changes)
-    if any(place.leads_out for place in places):
+    if zone is Zone.OUTSIDE:
+        found.at_least(Risk.HIGH if changes else Risk.MEDIUM, "outside")
+    elif zone is Zone.PROTECTED:
+        found.at_least(Risk.CRITICAL, "protected")
+    if "link_out" in marks:
         found.at_least(Risk.HIGH, "link_out")
-    if any(place.secret for place in places):
-        outside = any(place.zone is Zone.OUTSIDE for place in places)
-        found.at_least(Risk.CRITICAL if outside else Risk.HIGH, "secret")
+    if "secret" in marks:
+        found.at_least(Risk.CRITICAL if "outside" in marks else Risk.HIGH, "secret")
     if effect is Effect.DELETE:
         found.at_least(Risk.MEDIUM, "deletes")
     if changes:
-        _judge_change(found, places, removed_lines)
+        if "system_file" in marks:
+            found.at_least(Risk.HIGH, "system_file")
+        if len(places) >= WIDE_FILES:
+            found.at_least(Risk.HIGH, "wide_impact")
+        if removed_lines >= BULK_LINES:
+            found.at_least(Risk.HIGH, "bulk_data")
+        for mark in ("through_link", "hard_link", "device_name"):
+            if mark in marks:
+                found.at_least(Risk.MEDIUM, mark)
     if content is not None:
-        _judge_content(found, content)
-    script = effect in (Effect.WRITE, Effect.MOVE) and any(_is_script(p) for p in places)
+        text = content.decode("utf-8", "replace")
+        if holds_secret(text):
+            found.at_least(Risk.HIGH, "secret_content")
+        if _HIDING.search(text):
+            found.at_least(Risk.HIGH, "hidden_characters")
+    script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
         found.risk = found.risk.raised()
         found.reasons.append("executable_extension" if script else "executable_content")
     return found
 
 
-def is_binary_program(places: Iterable[Place], content: bytes | None) -> bool:
+def _marks(place: Place) -> set[str]:
+    """What is notable of one place, as codes."""
+    name = place.real.name
+    marks = {
+        "link_out": place.leads_out,
+        "secret": place.secret,
+        "outside": place.zone is Zone.OUTSIDE,
+        "system_file": acts_by_itself(place.real.parts),
+        "through_link": place.is_link,
+        "hard_link": "hard_link" in place.reasons,
+        "device_name": is_device_name(name),
+        "script": suffix(name) in EXECUTABLE_SUFFIXES,
+    }
+    return set(compress(marks, marks.values()))
+
+
+def is_binary_program(place: Place | None, content: bytes | None) -> bool:
     """Whether a write would put a program for a machine there: by its name or by its bytes."""
-    if any(suffix(place.real.name) in BINARY_SUFFIXES for place in places):
+    if place is not None and suffix(place.real.name) in BINARY_SUFFIXES:
         return True
     if content is None:
         return False
     windows = content.startswith(b"MZ") and b"\0" in content[:256]
     return windows or content.startswith(_MAGIC)
-
-
-def _judge_zone(found: Assessment, zone: Zone, changes: bool) -> None:
-    if zone is Zone.OUTSIDE:
-        found.at_least(Risk.HIGH if changes else Risk.MEDIUM, "outside")
-    elif zone is Zone.PROTECTED:
-        found.at_least(Risk.CRITICAL, "protected")
-
-
-def _judge_change(found: Assessment, places: tuple[Place, ...], removed_lines: int) -> None:
-    if any(acts_by_itself(place.real.parts) for place in places):
-        found.at_least(Risk.HIGH, "system_file")
-    if len(places) >= WIDE_FILES:
-        found.at_least(Risk.HIGH, "wide_impact")
-    if removed_lines >= BULK_LINES:
-        found.at_least(Risk.HIGH, "bulk_data")
-    if any(place.is_link for place in places):
-        found.at_least(Risk.MEDIUM, "through_link")
-    if any("hard_link" in place.reasons for place in places):
-        found.at_least(Risk.MEDIUM, "hard_link")
-    if any(is_device_name(place.real.name) for place in places):
-        found.at_least(Risk.MEDIUM, "device_name")
-
-
-def _judge_content(found: Assessment, content: bytes) -> None:
-    text = content.decode("utf-8", "replace")
-    if holds_secret(text):
-        found.at_least(Risk.HIGH, "secret_content")
-    if _HIDING.search(text):
-        found.at_least(Risk.HIGH, "hidden_characters")
-
-
-def _is_script(place: Place) -> bool:
-    return suffix(place.real.name) in EXECUTABLE_SUFFIXES
 
 
 #: From what is free to what is never touched (R02: the stricter wins).
@@ -200,7 +198,7 @@ class ZoneMap:
         self.root = root
         self.identity = identity
         self._own = tuple(Path(os.path.realpath(path)) for path in own_dirs)
-        self._own_names = tuple(_folded(path.parts[1:]) for path in self._own)
+        self._own_names = [tuple(map(fold, path.parts[1:])) for path in self._own]
 
     def judge(self, spot: Spot) -> Judgement:
         """The zone of a location whose path holds no link."""
@@ -224,11 +222,6 @@ class ZoneMap:
                 return spot.names[at + 1 :]
         return None
 
-    def is_own(self, path: str, outside: bool) -> bool:
-        """Whether a listed path is a directory of the app, or lies in one."""
-        names = Path(path).parts[1:] if outside else (*self.root.parts[1:], *path.split("/"))
-        return self._is_own(names)
-
     def shares_protected_inode(self, identity: Identity) -> bool:
         """Whether a file with several names is one of the protected ones by another name.
 
@@ -241,38 +234,27 @@ class ZoneMap:
         )
 
     def _protection(self, spot: Spot, inside: tuple[str, ...] | None) -> str:
-        names = spot.names if inside is None else inside
-        if any(is_protected(name) for name in names):
+        """The code of why a location is protected, empty where it is not."""
+        if any(map(is_protected, spot.names if inside is None else inside)):
             return "protected_name"
         if inside is None and spot.names[:1] and spot.names[0] in _SYSTEM:
             return "protected_system"
-        if self._is_own(spot.names):
+        if self.is_own(spot.names):
             return "protected_own"
-        guarded = self._guarded_ids()
-        if any(i in guarded for i in spot.ids if i is not None):
-            return "protected_inode"
-        return ""
-
-    def _is_own(self, names: Iterable[str]) -> bool:
-        if not self._own_names:
-            return False
-        folded = _folded(names)
-        return any(folded[: len(own)] == own for own in self._own_names)
-
-    def _guarded_ids(self) -> frozenset[Identity]:
-        """Identities of the protected directories that exist now: a bind mount has them too."""
-        found: set[Identity] = set()
+        # A bind mount of a protected directory has its identity too.
         for path in (self.root / ".git", self.root / ".duckflow", *self._own):
             try:
                 info = os.stat(path)
             except OSError:
                 continue
-            found.add((info.st_dev, info.st_ino))
-        return frozenset(found)
+            if (info.st_dev, info.st_ino) in spot.ids:
+                return "protected_inode"
+        return ""
 
-
-def _folded(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(fold(name) for name in names)
+    def is_own(self, names: Iterable[str]) -> bool:
+        """Whether a path, given as its components, is a directory of the app or lies in one."""
+        folded = tuple(map(fold, names)) if self._own_names else ()
+        return any(folded[: len(own)] == own for own in self._own_names)
 
 
 def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
@@ -391,7 +373,8 @@ def _entry(
                 return None
             size = info.st_size
             shared = info.st_nlink > 1 and zones.shares_protected_inode((info.st_dev, info.st_ino))
-    own = kind is Kind.DIR and zones.is_own(path, outside)
+    names = Path(path).parts[1:] if outside else (*zones.root.parts[1:], *path.split("/"))
+    own = kind is Kind.DIR and zones.is_own(names)
     if is_protected(name) or shared or own:
         zone = Zone.PROTECTED
     elif outside:

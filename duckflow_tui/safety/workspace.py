@@ -78,6 +78,9 @@ class Workspace:
             raise WorkspaceGone(self.root) from error
         info = os.fstat(self._fd)
         self._zones = ZoneMap(self.root, (info.st_dev, info.st_ino), own_dirs)
+        names = self.root.parts[1:]
+        ids = (*(None for _ in names[1:]), self._zones.identity) if names else ()
+        self._start = Spot(names, ids)  # of every relative path
         self._spellings = {str(spelled), str(self.root)}
         self._home = home
         self._opener = opener or best_opener()
@@ -116,21 +119,24 @@ class Workspace:
         """
         self._check_intact()
         path = self._plain(given)
-        found = walk(self._root_spot(), path, given)
-        links = [self._zones.judge(spot) for spot in found.links]
-        end = self._zones.judge(found.end)
-        zone = strictest((end.zone, *(link.zone for link in links)))
-        if found.missing and any(is_odd(n) for n in found.end.names[-found.missing :]):
+        found = walk(self._start, path, given)
+        if found.missing and any(map(is_odd, found.end.names[-found.missing :])):
             raise PathRefused("odd_name", given)
-        reasons = {reason for reason in (end.reason, *(link.reason for link in links)) if reason}
+        end = self._zones.judge(found.end)
+        zone, secret, reasons = end.zone, end.secret, {end.reason}
+        for link in map(self._zones.judge, found.links):
+            zone = strictest((zone, link.zone))
+            secret = secret or link.secret
+            reasons.add(link.reason)
         at = self._zones.below_root(found.at)
         leads_out = at is not None and end.inside is None
         if leads_out:
             reasons.add("link_out")
         info = found.info
         if info is not None:
-            self._check_kind(info, given)
-            self._verify(found, given)
+            if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
+                raise PathRefused("special_file", given)
+            self._verify(found, end.inside, given)
             if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
                 reasons.add("hard_link")
                 if self._zones.shares_protected_inode((info.st_dev, info.st_ino)):
@@ -139,9 +145,9 @@ class Workspace:
         is_file = info is not None and stat.S_ISREG(info.st_mode)
         return Place(
             given=given,
-            shown=self._show(found.at),
-            resolved=self._show(found.end),
-            real=self._real(found.end),
+            shown=found.at.path if at is None else "/".join(at) or ".",
+            resolved=found.end.path if end.inside is None else "/".join(end.inside) or ".",
+            real=Path(found.end.path) if end.inside is None else self.root.joinpath(*end.inside),
             zone=zone,
             exists=info is not None,
             is_dir=info is not None and stat.S_ISDIR(info.st_mode),
@@ -149,20 +155,17 @@ class Workspace:
             leads_out=leads_out,
             size=info.st_size if info is not None and is_file else 0,
             mode=stat.S_IMODE(info.st_mode) if info is not None and is_file else None,
-            secret=end.secret or any(link.secret for link in links),
-            reasons=tuple(sorted(reasons)),
+            secret=secret,
+            reasons=tuple(sorted(reasons - {""})),
         )
 
     # --- reading -----------------------------------------------------------------------------
 
     async def read_bytes(self, place: Place, start: int = 0, limit: int | None = None) -> bytes:
         """Bytes of a regular file from ``start``; ``limit`` in bytes, None: all, up to 32 MiB."""
-
-        def opener(path: str, flags: int) -> int:
-            return self._open_file(place, flags)
-
         try:
-            async with aiofiles.open(place.real, "rb", opener=opener) as file:
+            file_of = functools.partial(self._open_file, place)
+            async with aiofiles.open(place.real, "rb", opener=file_of) as file:
                 size = os.fstat(file.fileno()).st_size
                 if limit is None and size - start > MAX_READ:
                     raise PathRefused("too_large", place.shown)
@@ -300,22 +303,8 @@ class Workspace:
                 return given[len(spelling) :].lstrip("/") or "."
         return given
 
-    def _root_spot(self) -> Spot:
-        names = self.root.parts[1:]
-        above: tuple[None, ...] = (None,) * (len(names) - 1)
-        return Spot(names, (*above, self._zones.identity) if names else ())
-
-    def _show(self, spot: Spot) -> str:
-        inside = self._zones.below_root(spot)
-        return spot.path if inside is None else "/".join(inside) or "."
-
-    def _real(self, spot: Spot) -> Path:
-        inside = self._zones.below_root(spot)
-        return Path(spot.path) if inside is None else self.root.joinpath(*inside)
-
-    def _verify(self, found: Walk, given: str) -> None:
+    def _verify(self, found: Walk, inside: tuple[str, ...] | None, given: str) -> None:
         """The judged names must lead to the same file by descriptor, without a link (R01)."""
-        inside = self._zones.below_root(found.end)
         names = found.end.names if inside is None else inside
         anchor = self._fd if inside is not None else _slash()
         assert found.info is not None
@@ -342,7 +331,7 @@ class Workspace:
         return _slash(), str(place.real)[1:]
 
     def _as_shown(self, anchor: int, paths: Iterable[str]) -> tuple[str, ...]:
-        return tuple(path if anchor == self._fd else f"/{path}" for path in paths)
+        return tuple(paths) if anchor == self._fd else tuple(map("/{}".format, paths))
 
     def _open_folder(self, place: Place) -> int:
         if place.zone is Zone.PROTECTED:
@@ -355,7 +344,7 @@ class Workspace:
         except OSError as error:
             raise failure("list", place, error) from error
 
-    def _open_file(self, place: Place, flags: int) -> int:
+    def _open_file(self, place: Place, _: object, flags: int) -> int:
         if place.zone is Zone.PROTECTED:
             raise PathRefused("protected", place.shown)
         if place.is_dir:
@@ -368,7 +357,7 @@ class Workspace:
 
     def _digest(self, place: Place) -> str:
         try:
-            file = self._open_file(place, os.O_RDONLY)
+            file = self._open_file(place, None, os.O_RDONLY)
         except FileFailed as error:
             if error.code == "not_found":
                 return ""
@@ -391,11 +380,6 @@ class Workspace:
             raise PathRefused("is_directory", place.shown)
         if place.leads_out:
             raise PathRefused("link_out", place.shown)
-
-    @staticmethod
-    def _check_kind(info: os.stat_result, given: str) -> None:
-        if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
-            raise PathRefused("special_file", given)
 
 
 @functools.cache
