@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from duckflow_tui.agent.budget import CallBudget, TurnEnd
 from duckflow_tui.agent.compaction import Compactor
 from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import estimated_tokens
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 REPAIR_ROUNDS: Final = 2  # calls that ask for a well-formed reply (C8)
 
 
-class _Observer:
+class _Observer(ReplyObserver):
     """Turns what a stream brings into transient events."""
 
     def __init__(self, store: Store, llm_id: str) -> None:

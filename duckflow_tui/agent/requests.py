@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duckflow_tui.llm.account import estimated_tokens
 from duckflow_tui.llm.codec_json import RESULTS
+from duckflow_tui.llm.exchange import estimated_tokens
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.usage import (

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import CREDENTIAL_HEADERS, Endpoint, is_loopback
 from duckflow_tui.llm.errors import FailureTeller, LlmError
-from duckflow_tui.llm.exchange import Patience, WaitObserver
+from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.transport import (
     MAX_BODY,
     PURPOSE_HEADER,
@@ -94,7 +94,7 @@ class ChatClient:
         return cls(endpoint, http, secrets, clock, patience)
 
     async def stream(
-        self, body: JsonObject, purpose: str, completion: Completion, observer: WaitObserver
+        self, body: JsonObject, purpose: str, completion: Completion, observer: ReplyObserver
     ) -> None:
         """Send a request and fill ``completion`` as its answer arrives; raises LlmError."""
         teller = FailureTeller(self._endpoint, str(body.get("model", "")), self._secrets)
@@ -123,10 +123,10 @@ class ChatClient:
         if not completion.whole:
             raise teller.of("cut", "the stream ended without an end", retryable=True)
 
-    async def models(self, observer: WaitObserver) -> list[str]:
+    async def models(self) -> list[str]:
         """The ids that ``/models`` lists, in the server's order; raises LlmError."""
         teller = FailureTeller(self._endpoint, "", self._secrets)
-        life = self._life(observer)
+        life = self._life(ReplyObserver())
         body = bytearray()
         try:
             async with life:
@@ -151,7 +151,7 @@ class ChatClient:
         """Close the connections."""
         await self._http.aclose()
 
-    def _life(self, observer: WaitObserver) -> Life:
+    def _life(self, observer: ReplyObserver) -> Life:
         return Life(
             observer,
             self._clock,

@@ -11,18 +11,17 @@ from duckflow_tui.llm.codec import (
     Show,
     WireRequest,
     assistant,
+    decision_schema,
     extras_of,
     judgement_of,
     reading_of,
     result_text,
     said_to_model,
     system_of,
-    told,
     unread,
     user,
 )
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.schema import decision_schema
 from duckflow_tui.llm.strict_json import NotStrict, ReplyPreview, find_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
@@ -41,8 +40,8 @@ def encode(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
     messages = [system_of(prompt, "json"), *_history(prompt.history)]
     if prompt.tail:
         messages.append(user(prompt.tail))
-    schema = decision_schema(prompt.operations)
-    return WireRequest(messages, response_format=response_format(rung, "turn_decision", schema))
+    form = response_format(rung, "turn_decision", decision_schema(prompt.operations))
+    return WireRequest(messages, response_format=form, decoder=JsonDecoder)
 
 
 def response_format(rung: JsonRung, name: str, schema: JsonObject) -> JsonObject | None:
@@ -85,7 +84,7 @@ def _history(history: tuple[Message, ...]) -> list[JsonObject]:
         elif isinstance(item, OperationMessage):
             messages.append(user(result_text(item)))
         else:
-            messages.append(user(told(item)))
+            messages.append(user(item.for_model))
     if results:
         messages.append(_results(results))
     return messages

@@ -7,24 +7,26 @@ import json
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     DECIDE,
+    EXTRAS,
     Decoded,
     Show,
     WireRequest,
     assistant,
+    decide_function,
+    extra_name,
     extras_of,
     judgement_of,
+    operation_function,
     reading_of,
     result_text,
     said_to_model,
     system_of,
-    told,
     unread,
     user,
     wire_name,
     wire_names,
 )
 from duckflow_tui.llm.completion import Completion, NativeCall
-from duckflow_tui.llm.schema import EXTRAS, decide_function, extra_name, operation_function
 from duckflow_tui.llm.strict_json import NotStrict, parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
@@ -49,7 +51,7 @@ def encode(prompt: Prompt) -> WireRequest:
     if prompt.tail:
         messages.append(user(prompt.tail))
     tools = [decide_function(), *(operation_function(spec) for spec in prompt.operations)]
-    return WireRequest(messages, tools=tools)
+    return WireRequest(messages, tools=tools, decoder=ToolsDecoder)
 
 
 def _history(history: tuple[Message, ...], specs: dict[str, OperationSpec]) -> list[JsonObject]:
@@ -67,7 +69,7 @@ def _history(history: tuple[Message, ...], specs: dict[str, OperationSpec]) -> l
             elif item.call_id not in answered:
                 messages.append(user(f"Result of {item.operation}: {result_text(item)}"))
         else:
-            messages.append(user(told(item)))
+            messages.append(user(item.for_model))
     return messages
 
 

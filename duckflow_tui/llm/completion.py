@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -23,16 +24,7 @@ _CLOSE: Final = "</think>"
 _LEAD: Final = 64  # characters of blank space and half a tag that are held back
 
 
-class Sink(Protocol):
-    """Hears the pieces of a completion; plain calls on the loop."""
-
-    def content(self, text: str) -> None:
-        """A piece of the answer."""
-        ...
-
-    def reasoning(self, text: str) -> None:
-        """A piece of the reasoning."""
-        ...
+Hear = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -52,8 +44,10 @@ class NativeCall:
 class Completion:
     """Grows with ``add``; complete when ``finish`` or ``ended`` says so."""
 
-    def __init__(self, sink: Sink, clock: Clock) -> None:
-        self._sink = sink
+    def __init__(self, content: Hear, reasoning: Hear, clock: Clock) -> None:
+        """``content`` and ``reasoning`` hear the pieces as they come, on the loop."""
+        self._hear_content = content
+        self._hear_reasoning = reasoning
         self._clock = clock
         self._think = _ThinkSplitter(self._content, self._reasoning)
         self._by_index: dict[int, NativeCall] = {}
@@ -123,8 +117,7 @@ class Completion:
         self._think.close()
         self._show_content(self._content_shown.rest())
         self._show_reasoning(self._reasoning_shown.rest())
-        if self._reasoning_from is not None and self._reasoning_to is None:
-            self._reasoning_to = self._clock.monotonic()
+        self._end_reasoning()
 
     def _take_usage(self, usage: object) -> None:
         try:
@@ -133,14 +126,15 @@ class Completion:
             return  # counted by our own estimate then
 
     def _add_message(self, message: WireMessage) -> None:
-        if reasoning := message.reasoning_content or message.reasoning:
-            self._touch()
+        reasoning = message.reasoning_content or message.reasoning
+        text, calls = message.text, message.tool_calls or ()
+        if (reasoning or text or calls) and self.first_token_at is None:
+            self.first_token_at = self._clock.monotonic()
+        if reasoning:
             self._reasoning(reasoning)
-        if text := message.text:
-            self._touch()
+        if text:
             self._think.feed(text)
-        for piece in message.tool_calls or ():
-            self._touch()
+        for piece in calls:
             self._end_reasoning()
             self._add_call(piece)
 
@@ -173,10 +167,6 @@ class Completion:
             self._by_index[piece.index] = call
         return call
 
-    def _touch(self) -> None:
-        if self.first_token_at is None:
-            self.first_token_at = self._clock.monotonic()
-
     def _content(self, text: str) -> None:
         self._end_reasoning()
         self._content_parts.append(text)
@@ -189,26 +179,22 @@ class Completion:
 
     def _show_content(self, text: str) -> None:
         if text:
-            self._sink.content(text)
+            self._hear_content(text)
 
     def _show_reasoning(self, text: str) -> None:
         if text:
             self._reasoning_parts.append(text)
-            self._sink.reasoning(text)
+            self._hear_reasoning(text)
 
     def _end_reasoning(self) -> None:
         if self._reasoning_from is not None and self._reasoning_to is None:
             self._reasoning_to = self._clock.monotonic()
 
 
-class _Emit(Protocol):
-    def __call__(self, text: str, /) -> None: ...
-
-
 class _ThinkSplitter:
     """Tells ``<think>…</think>`` at the start of the content from the answer behind it."""
 
-    def __init__(self, content: _Emit, reasoning: _Emit) -> None:
+    def __init__(self, content: Hear, reasoning: Hear) -> None:
         self._content = content
         self._reasoning = reasoning
         self._held = ""

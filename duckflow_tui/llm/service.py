@@ -1,52 +1,45 @@
-"""LLMService: what the loops ask. A decision or a typed reply comes back, or one LlmError."""
+"""LLMService: a question goes down the ladder of protocols and through retries; a decision or a
+typed reply comes back, or one LlmError.
+
+The client library is imported at the first request, or by ``warm`` in a thread before it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm import codec_json, codec_tools
-from duckflow_tui.llm.account import Account
-from duckflow_tui.llm.codec import (
-    CUT_BY_CONNECTION,
-    CUT_BY_SERVER,
-    Decoded,
-    Decoder,
-    WireRequest,
-)
+from duckflow_tui.llm.codec import CUT_BY_CONNECTION, CUT_BY_SERVER, Decoded, WireRequest
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.endpoints import Endpoint, Roles, needs, resolve_key, setting_of
+from duckflow_tui.llm.errors import ErrorCode, LlmError
 from duckflow_tui.llm.exchange import (
     Exchange,
-    Exchanger,
+    Learned,
     Patience,
     ReplyObserver,
     Rung,
-    SilentObserver,
+    Target,
+    refuses_tools,
 )
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.prompt import ChatMessage, Prompt
-from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role
+from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
 
-__all__ = [
-    "AskReply",
-    "ChatMessage",
-    "DecisionReply",
-    "LLMService",
-    "Patience",
-    "ReplyObserver",
-    "SilentObserver",
-]
+if TYPE_CHECKING:
+    from duckflow_tui.llm.client import ChatClient
 
+_CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
 _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
 KEPT_SENT: Final = 20  # newest requests that are remembered
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model
@@ -88,7 +81,7 @@ class AskReply(Generic[ReplyShape]):
 
 
 class LLMService:
-    """Asks the models of the roles, and remembers what each origin and model accepts."""
+    """Asks the models of the roles; keeps the clients, and what each origin and model refused."""
 
     def __init__(
         self,
@@ -104,19 +97,25 @@ class LLMService:
         self._roles = roles
         self._ids = ids
         self._clock = clock
-        self._exchanger = Exchanger(environ, clock, patience or Patience())
+        self._environ = environ
+        self._patience = patience or Patience()
+        self._clients: dict[str, ChatClient] = {}
+        self._opening = asyncio.Lock()
+        self._learned: dict[tuple[str, str], Learned] = {}
         self._cancelled: dict[str, LlmCall] = {}
-        self._sent: dict[str, Account] = {}  # newest last
+        self._sent: dict[str, WireRequest] = {}  # newest last
 
     async def warm(self) -> None:
         """Import the client library in a thread, so that the first request does not wait."""
-        await self._exchanger.warm()
+        await asyncio.to_thread(importlib.import_module, _CLIENT_MODULE)
 
     async def aclose(self) -> None:
         """Close every connection; the service can still be used and opens new ones."""
-        await self._exchanger.aclose()
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.aclose()
 
-    def endpoint_of(self, role: Role) -> tuple[Endpoint, str]:
+    def endpoint_of(self, role: Role) -> Target:
         """Endpoint and model of a role; raises LlmError ``no_model``."""
         ref = self._roles.of(role)
         if ref is None:
@@ -126,16 +125,7 @@ class LLMService:
             raise LlmError(
                 "no_model", endpoint=ref.endpoint, model=ref.model, setting=f"roles.{role}"
             )
-        return endpoint, ref.model
-
-    def protocol_for(self, role: Role) -> Literal["json", "tools"]:
-        """The codec of the next decision, as far as ``auto`` has learned by now."""
-        try:
-            endpoint, model = self.endpoint_of(role)
-        except LlmError:
-            return "tools"
-        learned = self._exchanger.learned(endpoint, model)
-        return "tools" if learned.rung(endpoint.protocol, calls=True) == "tools" else "json"
+        return Target(endpoint, ref.model)
 
     def cancelled_call(self, llm_id: str) -> LlmCall | None:
         """The account of a call that was cancelled; it can be taken once."""
@@ -143,19 +133,19 @@ class LLMService:
 
     def sent(self, llm_id: str) -> WireRequest | None:
         """The newest form in which a call was sent; None for one that was not, or is long past."""
-        account = self._sent.get(llm_id)
-        return account.request if account is not None else None
+        return self._sent.get(llm_id)
 
     def window(self, role: Role) -> int:
         """Tokens of the window of a role's model; 0 when unknown."""
         try:
-            return self.endpoint_of(role)[0].context
+            return self.endpoint_of(role).endpoint.context
         except LlmError:
             return 0
 
     async def probe(self, endpoint: Endpoint) -> list[str]:
         """The model ids that an endpoint lists, in its order; one request, raises LlmError."""
-        return await self._exchanger.models(endpoint)
+        client = await self._client(endpoint)
+        return await client.models()
 
     async def decide(
         self,
@@ -177,13 +167,8 @@ class LLMService:
                 return codec_tools.encode(prompt)
             return codec_json.encode(prompt, rung)
 
-        def decoder_for(rung: Rung, show: Callable[[str], None]) -> Decoder:
-            if rung == "tools":
-                return codec_tools.ToolsDecoder(show)
-            return codec_json.JsonDecoder(show)
-
-        account = self._account(llm_id, role, purpose)
-        exchange = Exchange(account, observer, encode, decoder_for, calls=True)
+        target = self.endpoint_of(role)
+        exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         broken: LlmError | None = None
         try:
             completion = await self._complete(exchange)
@@ -192,7 +177,8 @@ class LLMService:
                 raise
             broken = error
             completion = exchange.completion
-        decoded = self._decoded(exchange, completion, prompt, llm_id)
+        assert exchange.decoder is not None  # made together with the completion
+        decoded = exchange.decoder.decode(completion, prompt, self._ids, llm_id)
         if broken is not None:
             decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
         truncated = completion.finish == "length"
@@ -209,7 +195,7 @@ class LLMService:
             complete=broken is None,
             problems=decoded.problems,
             warnings=decoded.warnings,
-            call=account.close(outcome, completion, broken.code if broken else ""),
+            call=exchange.close(outcome, broken.code if broken else ""),
             truncated=truncated,
         )
 
@@ -221,11 +207,10 @@ class LLMService:
         shape: type[ReplyShape],
         *,
         llm_id: str,
-        observer: ReplyObserver | None = None,
     ) -> AskReply[ReplyShape]:
         """A question whose answer is one JSON object of this shape. Raises LlmError.
 
-        ``purposes`` holds the shapes; what is missing or wrong comes back as ``problems``.
+        What is missing or wrong in the answer comes back as ``problems``.
         """
         schema = shape.model_json_schema()
         wire: list[JsonObject] = [
@@ -237,41 +222,126 @@ class LLMService:
             form = codec_json.response_format(rung, purpose, schema)
             return WireRequest(wire, response_format=form)
 
-        account = self._account(llm_id, role, purpose)
-        ears = observer or SilentObserver()
-        exchange = Exchange(account, ears, encode, lambda rung, show: None, calls=False)
+        target, unseen = self.endpoint_of(role), ReplyObserver()
+        exchange = Exchange(llm_id, role, purpose, target, self._clock, unseen, encode, calls=False)
         completion = await self._complete(exchange)
         truncated = completion.finish == "length"
         value, problems = _shaped(completion.text, shape)
         if truncated:
             value, problems = None, (_ASK_CUT,)
         outcome: CallOutcome = "malformed" if problems else "ok"
-        call = account.close("incomplete" if truncated else outcome, completion)
+        call = exchange.close("incomplete" if truncated else outcome)
         return AskReply(value, problems, wire_text(completion.text), call, truncated)
 
-    def _account(self, llm_id: str, role: Role, purpose: Purpose) -> Account:
-        endpoint, model = self.endpoint_of(role)
-        started = self._clock.monotonic()
-        account = Account(llm_id, role, purpose, endpoint, model, self._clock, started)
-        self._sent[llm_id] = account
-        while len(self._sent) > KEPT_SENT:
-            del self._sent[next(iter(self._sent))]
-        return account
-
     async def _complete(self, exchange: Exchange) -> Completion:
+        """The completion, after retries and steps down the ladder.
+
+        Raises LlmError, which carries the account of the call when a request was made.
+        """
+        endpoint, model = exchange.target
+        learned = self._learned.setdefault((endpoint.origin, model), Learned())
         try:
-            return await self._exchanger.complete(exchange)
+            while True:
+                exchange.rung = learned.rung(endpoint.protocol, calls=exchange.calls)
+                exchange.request = exchange.encode(exchange.rung)
+                self._keep(exchange.llm_id, exchange.request)
+                body = exchange.body(learned)
+                try:
+                    return await self._answered(exchange, body)
+                except LlmError as error:
+                    if not exchange.may_retry:
+                        raise
+                    if not learned.learn(error, body, exchange.rung, endpoint.protocol):
+                        raise
+        except LlmError as error:
+            if exchange.attempts:
+                outcome = "incomplete" if exchange.shown else "error"
+                error.call = exchange.close(outcome, error.code)
+            raise
         except asyncio.CancelledError:
-            account = exchange.account
-            self._cancelled[account.llm_id] = account.close("cancelled", exchange.completion)
+            self._cancelled[exchange.llm_id] = exchange.close("cancelled")
             raise
 
-    def _decoded(
-        self, exchange: Exchange, completion: Completion, prompt: Prompt, llm_id: str
-    ) -> Decoded:
-        decoder = exchange.decoder
-        assert decoder is not None  # made together with the completion
-        return decoder.decode(completion, prompt, self._ids, llm_id)
+    def _keep(self, llm_id: str, request: WireRequest) -> None:
+        self._sent[llm_id] = request
+        while len(self._sent) > KEPT_SENT:
+            del self._sent[next(iter(self._sent))]
+
+    async def _answered(self, exchange: Exchange, body: JsonObject) -> Completion:
+        """One body, sent until it is answered; after an empty answer it is sent once more.
+
+        A Retry-After is obeyed to the second; without one the wait is drawn from the whole range
+        (full jitter). What does not fit into ``total_s`` is raised, with the time in ``seconds``.
+        """
+        client = await self._client(exchange.target.endpoint)
+        patience, clock = self._patience, self._clock
+        begun, tries, was_empty = clock.monotonic(), 0, False
+        while True:
+            try:
+                return await self._attempt(client, exchange, body)
+            except LlmError as error:
+                if error.code == "empty" and not was_empty:
+                    begun, tries, was_empty = clock.monotonic(), 0, True
+                    continue
+                tries += 1
+                if not error.retryable or tries > patience.retries or not exchange.may_retry:
+                    raise
+                delay = error.retry_after or 0.0
+                if not delay:
+                    most = min(patience.cap_s, patience.base_s * 2 ** (tries - 1))
+                    delay = patience.draw() * most
+                if clock.monotonic() - begun + delay > patience.total_s:
+                    error.seconds = delay
+                    raise
+                reason = error.code
+            now = clock.now()
+            exchange.observer.waiting(Waiting(reason=reason, until=now + delay, since=now))
+            try:
+                await patience.sleep(delay)
+            finally:
+                exchange.observer.waiting(None)
+
+    async def _attempt(
+        self, client: ChatClient, exchange: Exchange, body: JsonObject
+    ) -> Completion:
+        completion = exchange.begin()
+        try:
+            await client.stream(body, exchange.purpose, completion, exchange.observer)
+        except LlmError as error:
+            if exchange.rung == "tools" and refuses_tools(error):
+                error.retryable = False
+            raise
+        if completion.is_empty and completion.finish != "length":
+            is_filtered = completion.finish == "content_filter"
+            raise exchange.error("filtered" if is_filtered else "empty")
+        return completion
+
+    async def _client(self, endpoint: Endpoint) -> ChatClient:
+        async with self._opening:
+            if endpoint.name in self._clients:
+                return self._clients[endpoint.name]
+            lacks: dict[str, tuple[ErrorCode, str, str]] = {
+                "refused": ("refused_url", endpoint.base_url, "base_url"),
+                "key": ("no_key", endpoint.api_key_env, "api_key_env"),
+            }
+            if (need := needs(endpoint, self._environ)) in lacks:
+                code, detail, key = lacks[need]
+                raise LlmError(
+                    code,
+                    endpoint=endpoint.name,
+                    host=endpoint.host,
+                    detail=detail,
+                    setting=setting_of(endpoint.name, key),
+                )
+            await self.warm()
+            from duckflow_tui.llm.client import ChatClient
+
+            key = resolve_key(endpoint, self._environ)
+            client = await ChatClient.open(
+                endpoint, key, self._environ, self._clock, self._patience
+            )
+            self._clients[endpoint.name] = client
+            return client
 
 
 def _cut_by(error: LlmError) -> str:

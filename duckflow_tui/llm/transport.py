@@ -23,7 +23,7 @@ from duckflow_tui.llm.endpoints import (
     may_carry_key,
     origin_of,
 )
-from duckflow_tui.llm.exchange import WaitObserver
+from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.usage import Waiting
 
@@ -197,7 +197,7 @@ class Life:
 
     def __init__(
         self,
-        observer: WaitObserver,
+        observer: ReplyObserver,
         clock: Clock,
         *,
         first_token_s: float,

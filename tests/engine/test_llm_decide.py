@@ -16,6 +16,7 @@ from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Fault, Refusal, Reply, Script, ScriptedCall, Usage
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.prompting.replies import DigestReply, SatisfactionReply
 from duckflow_tui.state.base import SystemClock
@@ -80,9 +81,7 @@ async def test_auto_steps_down_at_no_cost_and_remembers(status: int) -> None:
         Refusal(name=name, status=status) for name in ("tools", "json_schema", "response_format")
     )
     async with bench(script(MAIN, MAIN, refuses=refuses)) as at:
-        assert at.service.protocol_for("main") == "tools"
         first = await at.decide()
-        assert at.service.protocol_for("main") == "json"
         second = await at.decide(llm_id="llm_2")
     sent = bodies(at)
     assert ["tools" in body for body in sent] == [True, False, False, False, False]
@@ -130,20 +129,17 @@ async def test_the_output_limit_goes_by_the_name_that_the_server_takes() -> None
 
 
 async def test_what_one_model_refused_is_not_held_against_another() -> None:
-    async with ScriptedEndpoint(script(MAIN, refuses=(Refusal(name="tools"),))) as server:
+    async with ScriptedEndpoint(script(MAIN, MAIN, refuses=(Refusal(name="tools"),))) as server:
         here = Endpoint(name="here", base_url=server.base_url)
         roles = Roles.model_validate({"main": "here/small", "evaluator": "here/large"})
         service = LLMService({"here": here}, roles, CountingIds(), SystemClock(), {})
-        await service.decide(prompt(), llm_id="llm_1", observer=_Nobody())
-        assert service.protocol_for("main") == "json"
-        assert service.protocol_for("evaluator") == "tools"
+        await service.decide(prompt(), llm_id="llm_1", observer=ReplyObserver())
+        await service.decide(prompt(), llm_id="llm_2", role="evaluator", observer=ReplyObserver())
         await service.aclose()
-
-
-class _Nobody:
-    def reply(self, text: str) -> None: ...
-    def reasoning(self, text: str) -> None: ...
-    def waiting(self, waiting: object) -> None: ...
+    sent = [request.json for request in server.of("main")]
+    assert [(body["model"], "tools" in body) for body in sent] == [
+        ("small", True), ("small", False), ("large", True), ("large", False),
+    ]  # fmt: skip
 
 
 async def test_usage_is_what_the_endpoint_says_and_has_its_price() -> None:
@@ -278,7 +274,7 @@ async def test_the_models_of_an_endpoint_can_be_listed() -> None:
 async def test_a_role_without_a_model_says_which_setting_is_missing() -> None:
     service = LLMService({}, Roles(), CountingIds(), SystemClock(), {})
     with pytest.raises(LlmError) as caught:
-        await service.decide(prompt(), llm_id="llm_1", observer=_Nobody())
+        await service.decide(prompt(), llm_id="llm_1", observer=ReplyObserver())
     assert (caught.value.code, caught.value.setting) == ("no_model", "roles.main")
     assert caught.value.call is None
 

@@ -15,7 +15,7 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.agent.requests import KEPT
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Fault, Reply, Script
-from duckflow_tui.llm.account import estimated_tokens
+from duckflow_tui.llm.exchange import estimated_tokens
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.memory import Compaction, CompactionMessage

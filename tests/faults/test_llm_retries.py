@@ -112,8 +112,9 @@ async def test_a_context_that_overflows_is_told_apart() -> None:
     words = "This model's maximum context length is 8192 tokens; tools take 9000."
     async with bench(script(*failing(400, message=words), GOOD)) as at:
         error = await error_of(at)
-        assert at.service.protocol_for("main") == "tools"
+        await at.decide(llm_id="llm_2")
     assert error.code == "context_overflow"
+    assert all("tools" in request.json for request in at.server.of("main"))
 
 
 async def test_a_connection_that_is_refused_is_tried_again() -> None:

@@ -118,7 +118,8 @@ CLIENT = """
 import asyncio, resource, sys
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.service import LLMService, SilentObserver
+from duckflow_tui.llm.exchange import ReplyObserver
+from duckflow_tui.llm.service import LLMService
 from duckflow_tui.state.base import SystemClock, random_id
 from duckflow_tui.state.prompt import Prompt
 
@@ -131,7 +132,7 @@ async def main():
     await service.probe(here)
     before = peak()
     try:
-        await service.decide(Prompt(system="s"), llm_id="l", observer=SilentObserver())
+        await service.decide(Prompt(system="s"), llm_id="l", observer=ReplyObserver())
     except LlmError as error:
         print(error.code, (peak() - before) // 1024)
     await service.aclose()

@@ -12,7 +12,7 @@ from support.pinned import CountingIds, ManualClock
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Script
 from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.llm.exchange import Patience
+from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.service import DecisionReply, LLMService
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.conversation import Message, UserMessage
@@ -65,7 +65,7 @@ def prompt(*history: Message, tail: str = "Goal: test") -> Prompt:
     )
 
 
-class Heard:
+class Heard(ReplyObserver):
     """An observer that keeps what it hears."""
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ from support.endpoint import Heard, decision, prompt
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.llm import codec_json, codec_tools
+from duckflow_tui.llm.codec import decision_schema
 from duckflow_tui.llm.completion import Completion, NativeCall
-from duckflow_tui.llm.schema import decision_schema
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
@@ -105,7 +105,7 @@ def test_what_the_json_codec_writes_of_a_decision_it_reads_as_the_same() -> None
     text = codec_json.decision_text(MADE)
     assert list(json.loads(text))[:2] == ["rationale", "reply"]
     assert "日本.py" in text
-    completion = Completion(_Sink(), ManualClock())
+    completion = completion_of()
     completion.add(_chunk(text))
     decoder = codec_json.JsonDecoder(lambda piece: None)
     read = decoder.decode(completion, prompt(), CountingIds(), "llm_1").decision
@@ -191,9 +191,9 @@ def test_a_parameter_called_reasoning_stays_the_operation_s_own() -> None:
     assert read.decision.actions[0].reasoning == "why"
 
 
-class _Sink(Heard):
-    def content(self, text: str) -> None:
-        self.replies.append(text)
+def completion_of() -> Completion:
+    heard = Heard()
+    return Completion(heard.reply, heard.reasoning, ManualClock())
 
 
 def _chunk(text: str) -> Any:
@@ -203,7 +203,7 @@ def _chunk(text: str) -> Any:
 
 
 def decoded(request: Prompt, *calls: NativeCall, text: str = "", finish: str = "stop") -> Any:
-    completion = Completion(_Sink(), ManualClock())
+    completion = completion_of()
     if text:
         completion.add(_chunk(text))
     completion.calls = list(calls)

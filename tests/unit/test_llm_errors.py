@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import duckflow_tui
-from duckflow_tui.llm.account import estimated_tokens
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import CODES, DETAIL, FailureTeller, LlmError, escaped, retry_after
+from duckflow_tui.llm.exchange import estimated_tokens
 
 STRINGS = Path(duckflow_tui.__file__).parent / "words"
 KEY = "sk-verysecret-0123456789"

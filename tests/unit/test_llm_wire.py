@@ -19,13 +19,6 @@ STREAM = (
 )
 
 
-class Said(Heard):
-    """Hears content and reasoning as a sink."""
-
-    def content(self, text: str) -> None:
-        self.replies.append(text)
-
-
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=10))
 def test_any_slicing_gives_the_same_events(cuts: list[int]) -> None:
     reader = EventReader()
@@ -48,9 +41,9 @@ def test_a_line_over_four_megabytes_is_refused_before_it_is_kept() -> None:
     assert caught.value.beginning.startswith(b"data: xxx")
 
 
-def completed(*chunks: dict[str, object]) -> tuple[Completion, Said]:
-    said = Said()
-    completion = Completion(said, ManualClock())
+def completed(*chunks: dict[str, object]) -> tuple[Completion, Heard]:
+    said = Heard()
+    completion = Completion(said.reply, said.reasoning, ManualClock())
     for chunk in chunks:
         completion.add(WireChunk.model_validate(chunk))
     completion.close()
