@@ -22,7 +22,7 @@ from duckflow_tui.state.conversation import (
     UserMessageAdded,
 )
 from duckflow_tui.state.decision import PromptPattern
-from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardAnswer, CardKind
+from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
 from duckflow_tui.state.goal import (
     ObjectiveChanged,
     RequirementEdited,
@@ -47,9 +47,67 @@ ConsultEnd = Literal[
 ]
 
 
+MORE_LOOPS: Final = 5  # that one key adds
+
+_LINE: Final = 200  # characters of a strategy
+
+_DIGEST: Final = 2_000  # characters of tidied results that are kept
+
+_APP: Final = "[Written by the app at a key of the user.]"
+
+#: What the model is told of an answer that needs no more than words: the notice, and its words.
+_TOLD: Final[dict[str, tuple[str, str]]] = {
+    "more_info": (
+        "consulting.more_info",
+        "What the user says above is new. Take it as given, and do not make the call again that "
+        "you made over and over.",
+    ),
+    "detailed_requirements": (
+        "consulting.detailed",
+        "Above the user states in detail what is wanted, because you seemed unsure. It goes before "
+        "what you assumed: restate the goal in state_delta, then act on it.",
+    ),
+    "split": (
+        "consulting.split",
+        "The user wants the problem split into smaller ones. Do no more of the work now: propose a "
+        "plan with plan_tool.propose whose steps are small enough to be sure of, the most "
+        "uncertain one first.",
+    ),
+    "top_requirement": (
+        "consulting.top_requirement",
+        "What the user names above is the one requirement that matters most. Meet it first; leave "
+        "everything else alone until a result shows that it is met.",
+    ),
+    "other_angle": (
+        "consulting.other_angle",
+        "The user wants it seen from another angle. Name in your reply two ways of looking at the "
+        "problem that you have not taken yet, say which is the better one and why, then go on with "
+        "that one.",
+    ),
+    "simplify": (
+        "consulting.simplify",
+        "The user made the request simpler, in the words above; they are a requirement now. Do "
+        "that and no more; drop what only the harder request needed.",
+    ),
+    "other_model": (
+        "consulting.other_model",
+        "The user wants a second opinion: another model goes on from here. Judge what was done so "
+        "far with fresh eyes before you build on it.",
+    ),
+    "other_source": (
+        "consulting.other_source",
+        "The user wants another source consulted. Look where you have not looked yet: the "
+        "project's documentation, its tests, its history, other callers, the tools of a server. "
+        "Say which source you take, then use it.",
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """What came of it. ``wish``: what a step's conversation is told the user wants instead."""
+    """How a consultation ends. ``wish``: what a step's conversation is told the user wants
+    instead.
+    """
 
     end: ConsultEnd = "goes_on"
     next_prompt: PromptPattern | None = None  # None: as the model chose it
@@ -85,43 +143,42 @@ class Consultation:
     ) -> None:
         """``log``: the calls of the model so far."""
         self._parts = parts
+        self._store = parts.store
         self._keeper = keeper
         self._log = log
         self._plan_id = plan_id
         self._step_id = step_id
-        self._ways = ConsultWays(parts, keeper, log, step_id)
 
     async def if_due(self) -> Consulted | None:
-        """Ask when something is due; None when nothing is. Everything else goes on meanwhile."""
-        situation = self._before() or self._now()
-        if situation is None:
-            return None
+        """Ask when something is due; None when nothing is. Everything else goes on meanwhile.
+
+        What the user was being asked when an earlier process ended is asked again first.
+        """
+        card = waiting_card(self._store.state, CardKind.CONSULTATION, self._step_id)
+        situation = card.situation if card is not None else None
+        if situation is not None:
+            self._keeper.asked(situation)
+        else:
+            if (grown := self._keeper.grow()) is not None:
+                old, new = map(str, grown)
+                self._parts.notices.say("pace.grown", step_id=self._step_id, old=old, new=new)
+            due = self._keeper.due()
+            if due is None:
+                return None
+            situation = self._keeper.asking(due, self._log())
         try:
-            answer = await self._answer(situation)
+            action, text = await self._answer(situation)
         except Unanswered as none:
             if none.reason == "nobody":
                 return self._nobody(situation)
             # Renewed: the user let it go on by another key.
             return Consulted("goes_on" if none.reason == "renewed" else "waits")
-        return await self._take(answer, situation.pattern)
+        return await self._take(action, text, situation.pattern)
 
-    def _before(self) -> Situation | None:
-        """What the user was being asked when an earlier process ended."""
-        card = waiting_card(self._parts.store.state, CardKind.CONSULTATION, self._step_id)
-        if card is not None and card.situation is not None:
-            self._keeper.asked(card.situation)
-            return card.situation
-        return None
-
-    def _now(self) -> Situation | None:
-        if (grown := self._keeper.grow()) is not None:
-            old, new = map(str, grown)
-            self._parts.notices.say("pace.grown", step_id=self._step_id, old=old, new=new)
-        due = self._keeper.due()
-        return None if due is None else self._keeper.asking(due, self._log())
-
-    async def _answer(self, situation: Situation) -> CardAnswer:
-        """The user's answer; one that needs words and has none asks again (S0-43)."""
+    async def _answer(self, situation: Situation) -> tuple[str, str]:
+        """What the user chose, and their words where it takes some; one that needs words and has
+        none asks again (S0-43).
+        """
         while True:
             card_id = self._parts.ids("card")
             card = Card(
@@ -132,62 +189,13 @@ class Consultation:
                 plan_id=self._plan_id,
                 step_id=self._step_id,
                 situation=situation,
-                opened_at=self._parts.store.clock.now(),
+                opened_at=self._store.clock.now(),
             )
             answer = await self._parts.cards.ask(card)
             option = next(o for o in card.options if o.action == answer.action)
-            if answer.text.strip() or not option.takes_text:
-                return answer
-
-    async def _take(self, answer: CardAnswer, pattern: Pattern) -> Consulted:
-        ways, text = self._ways, answer.text.strip()
-        match answer.action:
-            case "stop_work":
-                return Consulted("stopped")
-            case "accept_result":
-                return Consulted("accepted", met=ways.accept_result())
-            case "analyse":
-                await ways.analyse()
-                return Consulted("waits")
-            case "keep_going" | "keep_approach":
-                return Consulted()  # only the cool-down
-            case "more_loops":
-                self._keeper.extend(MORE_LOOPS)
-                return Consulted()
-            case "split" if self._step_id:
-                return Consulted("stopped", wish=ways.split_wish())
-            case _:
-                pass
-        self._keeper.forgive()
-        match answer.action:
-            case "more_info":
-                await ways.more_info(text)
-            case "other_approach" | "different_approach":
-                ways.other_approach()
-            case "detailed_requirements":
-                await ways.detailed_requirements(text)
-            case "split":
-                ways.split()
-                return Consulted(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
-            case "other_source":
-                ways.other_source()
-            case "top_requirement":
-                await ways.top_requirement(text)
-            case "start_over":
-                ways.start_over()
-            case "tidy_results":
-                await ways.tidy_results()
-            case "other_angle":
-                ways.other_angle()
-            case "simplify":
-                await ways.simplify(text)
-            case TELL.action:
-                await ways.tell(text)
-                if pattern is Pattern.LIMIT:  # words on how to go on are a yes to going on
-                    self._keeper.extend(MORE_LOOPS)
-            case _:
-                raise AssertionError(f"no answer {answer.action!r}")
-        return Consulted()
+            text = answer.text.strip() if option.takes_text else ""
+            if text or not option.takes_text:
+                return answer.action, text
 
     def _nobody(self, situation: Situation) -> Consulted:
         at_limit = situation.pattern is Pattern.LIMIT
@@ -199,33 +207,62 @@ class Consultation:
             self._parts.notices.warn(key, step_id=self._step_id)
         return Consulted("nobody", at_limit=at_limit)
 
+    async def _take(self, action: str, text: str, pattern: Pattern) -> Consulted:
+        """Do what the user says."""
+        match action:
+            case "stop_work":
+                return Consulted("stopped")
+            case "accept_result":
+                return Consulted("accepted", met=self._accept_result())
+            case "analyse":
+                await self._analyse()
+                return Consulted("waits")
+            case "keep_going" | "keep_approach":
+                return Consulted()  # only the cool-down
+            case "more_loops":
+                self._keeper.extend(MORE_LOOPS)
+                return Consulted()
+            case "split" if self._step_id:  # by the turn's conversation, which changes the plan
+                wish = "the step split into smaller ones: change the plan with plan_tool.revise"
+                return Consulted("stopped", wish=wish)
+            case _:
+                pass
+        self._keeper.forgive()
+        if text:  # the user's own words, where the model reads them
+            message_id, now = self._parts.ids("msg"), self._store.clock.now()
+            message = UserMessage(message_id=message_id, text=text, step_id=self._step_id, at=now)
+            await self._store.commit(UserMessageAdded(message=message))
+        return await self._go_on(action, text, pattern)
 
-MORE_LOOPS: Final = 5  # that one key adds
+    async def _go_on(self, action: str, text: str, pattern: Pattern) -> Consulted:
+        """The work goes on another way; ``text`` are the user's words, which the model has."""
+        match action:
+            case "other_approach" | "different_approach":
+                self._other_approach()
+            case "split":  # back to planning: small steps, approved one by one by the user
+                self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
+                self._tell(*_TOLD["split"])
+                return Consulted(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
+            case "other_source":
+                self._other_source()
+            case "start_over":
+                self._start_over()
+            case "tidy_results":
+                await self._tidy_results()
+            case TELL.action:
+                if pattern is Pattern.LIMIT:  # words on how to go on are a yes to going on
+                    self._keeper.extend(MORE_LOOPS)
+            case _:
+                if action == "top_requirement":
+                    self._put_first(text)
+                elif action == "simplify" and (objective := self._store.state.objective):
+                    self._put(new_requirement(objective, text), 1)
+                self._tell(*_TOLD[action])
+        return Consulted()
 
-_LINE: Final = 200  # characters of a strategy
+    # --- what an answer does -----------------------------------------------------------------
 
-_DIGEST: Final = 2_000  # characters of tidied results that are kept
-
-_APP: Final = "[Written by the app at a key of the user.]"
-
-
-class ConsultWays:
-    """Belongs to one thread of work."""
-
-    def __init__(
-        self,
-        parts: TurnParts,
-        keeper: PaceKeeper,
-        log: Callable[[], Sequence[OperationMessage]],
-        step_id: str,
-    ) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._keeper = keeper
-        self._log = log
-        self._step_id = step_id
-
-    def accept_result(self) -> bool:
+    def _accept_result(self) -> bool:
         """The user takes what there is; returns whether every requirement is met."""
         objective = self._store.state.objective
         if objective is None:
@@ -235,7 +272,7 @@ class ConsultWays:
         met, counted = objective.met
         return met == counted > 0
 
-    async def analyse(self) -> None:
+    async def _analyse(self) -> None:
         """Show why it does not get further, and what would mend it."""
         objective = self._store.state.objective
         missing = [
@@ -249,7 +286,7 @@ class ConsultWays:
         if found is None:
             return
         words = framed("analysis", f"Cause: {found.cause}\nFix: {found.fix}")
-        self._say(
+        self._tell(
             "consulting.analysis",
             f"The user had it analysed why the work does not get further:\n{words}\n"
             "The user decides what comes next.",
@@ -257,88 +294,46 @@ class ConsultWays:
             fix=found.fix,
         )
 
-    async def more_info(self, text: str) -> None:
-        """Facts that were missing."""
-        await self.tell(text)
-        self._say(
-            "consulting.more_info",
-            "What the user says above is new. Take it as given, and do not make the call again "
-            "that you made over and over.",
-        )
-
-    def other_approach(self) -> None:
+    def _other_approach(self) -> None:
         """What was tried is a strategy that failed; the model is told to leave it."""
         objective = self._store.state.objective
-        strategy = self._strategy()
+        # What the model has been doing, in its own words.
+        brief = "; ".join(self._store.state.memory.plan_brief)
+        strategy = one_line(self._keeper.said or brief, _LINE)
         if objective is not None and strategy:
             ways = tuple(dict.fromkeys((*objective.attempted_strategies, strategy)))
             self._change(objective, attempted_strategies=ways)
-        self._say(
+        lines = [f"- {entry.text}" for entry in tried(self._log())[-MOST_TRIED:]]
+        if strategy:
+            lines.insert(0, f"- {strategy}")
+        self._tell(
             "consulting.other_approach",
             "The user wants a completely different approach. Do none of this again:\n"
-            f"{framed('tried', self._tried())}\nSay in one line which way you take instead and how "
-            "it differs, then take it.",
+            f"{framed('tried', chr(10).join(lines))}\nSay in one line which way you take instead "
+            "and how it differs, then take it.",
         )
 
-    async def detailed_requirements(self, text: str) -> None:
-        """The request in more detail."""
-        await self.tell(text)
-        self._say(
-            "consulting.detailed",
-            "Above the user states in detail what is wanted, because you seemed unsure. It goes "
-            "before what you assumed: restate the goal in state_delta, then act on it.",
-        )
-
-    def split(self) -> None:
-        """Back to planning: small steps, approved one by one by the user."""
-        self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
-        self._say(
-            "consulting.split",
-            "The user wants the problem split into smaller ones. Do no more of the work now: "
-            "propose a plan with plan_tool.propose whose steps are small enough to be sure of, "
-            "the most uncertain one first.",
-        )
-
-    def split_wish(self) -> str:
-        """The same for a step: its conversation changes the plan."""
-        return "the step split into smaller ones: change the plan with plan_tool.revise"
-
-    def other_source(self) -> None:
+    def _other_source(self) -> None:
         """Another model for the rest of the attempt, or, without one, other places to look at."""
         role = self._parts.other_role
-        if role is not None and self._keeper.role != role:
+        if role is None or self._keeper.role == role:
+            self._tell(*_TOLD["other_source"])
+        else:
             self._keeper.ask_another(role)
-            self._say(
-                "consulting.other_model",
-                "The user wants a second opinion: another model goes on from here. Judge what was "
-                "done so far with fresh eyes before you build on it.",
-                model=self._parts.other_model,
-            )
-            return
-        self._say(
-            "consulting.other_source",
-            "The user wants another source consulted. Look where you have not looked yet: the "
-            "project's documentation, its tests, its history, other callers, the tools of a "
-            "server. Say which source you take, then use it.",
-        )
+            self._tell(*_TOLD["other_model"], model=self._parts.other_model)
 
-    async def top_requirement(self, text: str) -> None:
+    def _put_first(self, text: str) -> None:
         """One requirement goes before all others; by its id or its words, or as a new one."""
-        await self.tell(text)
         objective = self._store.state.objective
-        if objective is not None:
-            top = named_requirement(objective, text) or new_requirement(objective, text)
-            self._put(top, 1)
-            for item in objective.extracted_requirements:
-                if item.requirement_id != top.requirement_id and item.counts and item.priority < 2:
-                    self._put(item, 2)
-        self._say(
-            "consulting.top_requirement",
-            "What the user names above is the one requirement that matters most. Meet it first; "
-            "leave everything else alone until a result shows that it is met.",
-        )
+        if objective is None:
+            return
+        top = named_requirement(objective, text) or new_requirement(objective, text)
+        self._put(top, 1)
+        for item in objective.extracted_requirements:
+            if item.requirement_id != top.requirement_id and item.counts and item.priority < 2:
+                self._put(item, 2)
 
-    def start_over(self) -> None:
+    def _start_over(self) -> None:
         """The thread begins anew: what was before travels as digests only."""
         message = NoticeMessage(
             message_id=self._parts.ids("msg"),
@@ -352,7 +347,7 @@ class ConsultWays:
         )
         self._store.dispatch(NoticeAdded(message=message))
 
-    async def tidy_results(self) -> None:
+    async def _tidy_results(self) -> None:
         """What is known so far, in order; it is kept with the objective."""
         done = execution(self._log())
         lines = [f"- {_plain(text)}" for text in done.results]
@@ -371,65 +366,17 @@ class ConsultWays:
         if objective is not None and text:
             kept = (*objective.accumulated_results, text)
             self._change(objective, accumulated_results=kept)
-        self._say(
+        self._tell(
             "consulting.tidied",
             "The results so far, tidied at the user's wish. Go on from these; what stands here "
             f"need not be looked up again:\n{framed('results', text or 'nothing yet')}",
             digest=text or "–",
         )
 
-    def other_angle(self) -> None:
-        """Two other ways are weighed before the next act."""
-        self._say(
-            "consulting.other_angle",
-            "The user wants it seen from another angle. Name in your reply two ways of looking at "
-            "the problem that you have not taken yet, say which is the better one and why, then "
-            "go on with that one.",
-        )
+    # --- what changes ------------------------------------------------------------------------
 
-    async def simplify(self, text: str) -> None:
-        """A simpler wish takes the place of what was asked for."""
-        await self.tell(text)
-        objective = self._store.state.objective
-        if objective is not None:
-            self._put(new_requirement(objective, text), 1)
-        self._say(
-            "consulting.simplify",
-            "The user made the request simpler, in the words above; they are a requirement now. "
-            "Do that and no more; drop what only the harder request needed.",
-        )
-
-    async def tell(self, text: str) -> None:
-        """The user's own words, where the model reads them."""
-        message = UserMessage(
-            message_id=self._parts.ids("msg"),
-            text=text,
-            step_id=self._step_id,
-            at=self._store.clock.now(),
-        )
-        await self._store.commit(UserMessageAdded(message=message))
-
-    # --- parts -------------------------------------------------------------------------------
-
-    def _strategy(self) -> str:
-        """What the model has been doing, in its own words."""
-        brief = "; ".join(self._store.state.memory.plan_brief)
-        return one_line(self._keeper.said or brief, _LINE)
-
-    def _tried(self) -> str:
-        lines = [f"- {entry.text}" for entry in tried(self._log())[-MOST_TRIED:]]
-        strategy = self._strategy()
-        return "\n".join([f"- {strategy}", *lines] if strategy else lines)
-
-    def _put(self, item: RequirementItem, priority: int) -> None:
-        changed = item.model_copy(update={"priority": priority})
-        self._store.dispatch(RequirementEdited(item=changed))
-
-    def _change(self, objective: TaskObjective, **fields: object) -> None:
-        changed = objective.model_copy(update=fields)
-        self._store.dispatch(ObjectiveChanged(objective=changed))
-
-    def _say(self, key: str, words: str, **params: str) -> None:
+    def _tell(self, key: str, words: str, **params: str) -> None:
+        """A notice for the user; ``words`` for the model."""
         self._parts.notices.say(
             key,
             for_model=f"{_APP}\n{words}",
@@ -438,6 +385,14 @@ class ConsultWays:
             level=Level.INFO,
             **params,
         )
+
+    def _put(self, item: RequirementItem, priority: int) -> None:
+        changed = item.model_copy(update={"priority": priority})
+        self._store.dispatch(RequirementEdited(item=changed))
+
+    def _change(self, objective: TaskObjective, **fields: object) -> None:
+        changed = objective.model_copy(update=fields)
+        self._store.dispatch(ObjectiveChanged(objective=changed))
 
 
 def _plain(call: str) -> str:

@@ -180,8 +180,8 @@ class PaceKeeper:
         The focus moves once for each kind of progress, or once for all repeats of a loop without
         any.
         """
-        steps = [step for plan in self._store.state.plans for step in plan.steps]
-        done = sum(step.status is WorkStatus.COMPLETED for step in steps)
+        plans = self._store.state.plans
+        done = sum(s.status is WorkStatus.COMPLETED for plan in plans for s in plan.steps)
         signs = self._watch.loop(ran, steps_done=done)
         self.outcomes.extend(signs.outcomes)
         self._stuck = signs.stuck
@@ -266,7 +266,7 @@ class PaceKeeper:
 
     def ended(self, result: str) -> None:
         """The work is over, with this outcome."""
-        patterns = ", ".join(pattern.value for pattern in self._consulted)
+        patterns = ", ".join(self._consulted)
         note(f"used {self._loop}/{self.limit}")
         note(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
         note(f"result: {result}")

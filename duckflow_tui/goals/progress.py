@@ -128,9 +128,14 @@ class ProgressWatch:
             loop.add(ProgressKind.STEP, str(steps_done), tuple(refs[-1:]))
         self._steps_done = steps_done
         self._count(loop)
+        repeat = None
+        if loop.repeats and not loop.progress:
+            most, key = max(loop.repeats, key=lambda repeated: self._calls[repeated[1]])
+            times, again = self._calls[key], [message.call_id for message, _ in loop.repeats]
+            repeat = Repeat(most.operation, subject(most), times, tuple(again))
         return LoopSigns(
             progress=tuple(loop.progress),
-            repeat=self._repeat(loop),
+            repeat=repeat,
             outcomes=tuple(loop.outcomes),
             stuck=self._stuck(loop),
             refs=tuple(refs),
@@ -239,13 +244,6 @@ class ProgressWatch:
             self._returns.clear()
         else:
             self._returns.update(loop.returned)
-
-    def _repeat(self, loop: _Loop) -> Repeat | None:
-        if loop.progress or not loop.repeats:
-            return None
-        most, key = max(loop.repeats, key=lambda repeat: self._calls[repeat[1]])
-        refs = tuple(message.call_id for message, _ in loop.repeats)
-        return Repeat(most.operation, subject(most), self._calls[key], refs)
 
     def _stuck(self, loop: _Loop) -> Reason | None:
         for path in () if loop.moved else sorted(loop.returned):

@@ -144,8 +144,8 @@ class Reviewer:
                 RequirementsFound(objective_id=objective.objective_id, items=items)
             )
             objective = objective.model_copy(update={"extracted_requirements": items})
-        evidence, reply = self._since(objective), self._said(objective) or reply
-        case = _Case(objective, log, evidence, reply, await self._findings(objective))
+        evidence, said = self._since(objective)
+        case = _Case(objective, log, evidence, said or reply, await self._findings(objective))
         try:
             case.evaluation = await self._evaluated(case)
         except LlmError as error:
@@ -161,12 +161,16 @@ class Reviewer:
         """The user was being asked this after that review when an earlier process ended."""
         _, objective = in_hand(self._store.state)
         self.satisfaction = review.score
-        return ReviewEnd(await self._attempts.ask_again(review, report, self._since(objective)))
+        log, _ = self._since(objective)
+        return ReviewEnd(await self._attempts.ask_again(review, report, log))
 
     def _is_judged(self, objective: TaskObjective, log: Sequence[OperationMessage]) -> bool:
         """Whether this answer is reviewed at all."""
-        if any(message.result.outcome is Outcome.DENIED for message in log):
-            return False
+        changed = False
+        for message in log:
+            if message.result.outcome is Outcome.DENIED:
+                return False
+            changed = changed or bool(message.result.changes)
         counted = [item for item in objective.extracted_requirements if item.counts]
         if any(item.by_user for item in counted):
             return True
@@ -175,7 +179,6 @@ class Reviewer:
             return False
         profile = choice or objective.profile
         # A model that calls it a question and changes files anyway has done work.
-        changed = any(message.result.changes for message in log)
         if not changed and (profile in TALK or (self._only_talk and not log)):
             return False
         if objective.extracted_requirements:
@@ -276,15 +279,20 @@ class Reviewer:
             return None
 
         def read(reply: SatisfactionReply) -> SatisfactionEvaluation:
-            given = reply.requirement_scores
-            unscored = [key for key in wanted if key not in given]
+            unscored = [key for key in wanted if key not in reply.requirement_scores]
             if unscored:
                 raise ValueError(f"requirement_scores lacks {', '.join(unscored)}")
-            known = [item.requirement_id for item in items]
+            scores: dict[str, float] = {}
+            evidence: dict[str, tuple[str, ...]] = {}
+            for item in items:
+                key = item.requirement_id
+                evidence[key] = _sentences(reply.evidence.get(key, ()))
+                if key in reply.requirement_scores:
+                    scores[key] = reply.requirement_scores[key]
             return SatisfactionEvaluation(
                 overall_score=reply.overall_score,
-                requirement_scores={key: given[key] for key in known if key in given},
-                evidence={key: _sentences(reply.evidence.get(key, ())) for key in known},
+                requirement_scores=scores,
+                evidence=evidence,
                 missing_aspects=_sentences(reply.missing_aspects),
                 grade=reply.grade,
                 quality_assessment=one_line(reply.quality_assessment, _LINE),
@@ -332,27 +340,21 @@ class Reviewer:
 
     # --- reading the state -------------------------------------------------------------------
 
-    def _since(self, objective: TaskObjective) -> list[OperationMessage]:
-        """All calls since the request was made, the user's own included, the checks left out."""
-        return [
-            m
-            for m in self._store.state.messages
-            if isinstance(m, OperationMessage)
-            and m.at >= objective.created_at
-            and not m.for_requirement
-        ]
-
-    def _said(self, objective: TaskObjective) -> str:
-        """What the user was told on the request, the last word at the end: an answer may have
-        been given before the last one.
+    def _since(self, objective: TaskObjective) -> tuple[list[OperationMessage], str]:
+        """All calls since the request was made, the user's own included, the checks left out; and
+        what the user was told on it, the last word at the end: an answer may have been given
+        before the last one.
         """
+        calls: list[OperationMessage] = []
         texts: dict[str, None] = {}
-        for m in self._store.state.messages:
-            if not isinstance(m, AssistantMessage) or m.aside or m.step_id:
+        for message in self._store.state.messages:
+            if message.at < objective.created_at:
                 continue
-            if m.at >= objective.created_at:
-                texts.setdefault(m.text.strip())
-        return "\n\n".join(filter(None, texts))
+            if isinstance(message, OperationMessage) and not message.for_requirement:
+                calls.append(message)
+            elif isinstance(message, AssistantMessage) and not (message.aside or message.step_id):
+                texts.setdefault(message.text.strip())
+        return calls, "\n\n".join(filter(None, texts))
 
     def _refused(self, log: Sequence[OperationMessage]) -> bool:
         """Whether the user's answer to the last effect was no, to all of it or to a part, or their
