@@ -5,6 +5,7 @@ screen beside its picture, and no files left behind.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Generator
 from typing import Any
@@ -21,6 +22,10 @@ from textual.css.types import CSSLocation
 
 settings.register_profile("duckflow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("duckflow")
+
+# Compiled modules are kept, so that each program a test starts need not compile all of them anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_xdist_auto_num_workers() -> int:

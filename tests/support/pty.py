@@ -186,7 +186,12 @@ class Terminal:
 
     def sees(self, *texts: str, deadline: float = DEADLINE) -> None:
         """Wait until all of these stand on the screen."""
-        self.until(lambda: all(t in self.text for t in texts), repr(texts), deadline=deadline)
+
+        def all_there() -> bool:
+            screen = self.text
+            return all(text in screen for text in texts)
+
+        self.until(all_there, repr(texts), deadline=deadline)
 
     def writes(self, data: bytes, *, start: int = 0, deadline: float = DEADLINE) -> None:
         """Wait until these bytes were written from position ``start`` on."""
