@@ -11,6 +11,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -24,6 +25,7 @@ CAUGHT_FROM: Final = 0.95  # of all mutations
 _CACHE: Final = ROOT / ".pytest_cache" / "mutation.json"  # what the tests of a file enter
 _AS_THEY_ARE: Final = 3600.0  # seconds for all tests of an area
 _FIRST: Final = 12  # tests that are tried alone, since most mutations fail the first ones
+_ENOUGH: Final = 60.0  # seconds of tests for one mutation, the quickest first
 _START: Final = 120.0  # seconds that a run may take besides its tests
 _SLOWER: Final = 6.0  # times as long as a test takes by itself
 
@@ -95,8 +97,7 @@ def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
     near = _near(mutant, tests)
     source = broken(mutant, _text(copy.root / mutant.path))
     with copy.changed(mutant.path, source):
-        quickest = sorted(near, key=near.__getitem__)
-        for some in filter(None, (quickest[:_FIRST], quickest[_FIRST:])):
+        for some in _rounds(near):
             within = _START + _SLOWER * sum(near[test] for test in some)
             if by := copy.run(some, within).caught:
                 return by
@@ -120,6 +121,14 @@ def _near(mutant: Mutant, tests: Tests) -> dict[str, float]:
         near = [t for t, told in good.items() if any(n.startswith(module) for n in told["entered"])]
         found = list(dict.fromkeys([*found, *near]))
     return {test: good[test]["seconds"] for test in found}
+
+
+def _rounds(near: dict[str, float]) -> list[list[str]]:
+    """The quickest tests alone, then the others as long as there is time for them."""
+    quickest = sorted(near, key=near.__getitem__)
+    whole = accumulate(near[test] for test in quickest)
+    quickest = [test for test, spent in zip(quickest, whole, strict=True) if spent <= _ENOUGH]
+    return [some for some in (quickest[:_FIRST], quickest[_FIRST:]) if some]
 
 
 def _tests(area: Area, copy: Copy) -> Tests:
