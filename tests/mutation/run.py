@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from mutation.areas import AREAS, Area, sources_of, tests_of
 from mutation.mutants import Mutant, broken, mutants_of, some_of
@@ -30,6 +30,13 @@ _START: Final = 120.0  # seconds that a run may take besides its tests
 _SLOWER: Final = 6.0  # times as long as a test takes by itself
 
 Tests = dict[str, dict[str, Any]]  # what each enters, how long it takes, whether it passes
+
+
+class _Looked(TypedDict):
+    """What the tests of one file come by, and the sources that there were to come by."""
+
+    sources: list[str]
+    tests: Tests
 
 
 def main() -> int:
@@ -132,25 +139,29 @@ def _rounds(near: dict[str, float]) -> list[list[str]]:
 
 
 def _tests(area: Area, copy: Copy) -> Tests:
-    """The tests of an area; those of files that are as they were last time are not run again."""
+    """The tests of an area. Those of a file that is as it was are not run again, unless the area
+    has a source that was not there then.
+    """
     root = copy.root
-    sources = [path for other in AREAS for path in sources_of(other, root)]
-    names = [path.as_posix() for path in sources]
-    marks = {path: _digest(*names, _text(root / path)) for path in tests_of(area, root)}
-    kept: dict[str, Tests] = {}
+    names = {path.as_posix() for path in sources_of(area, root)}
+    marks = {path: _digest(_text(root / path)) for path in tests_of(area, root)}
+    kept: dict[str, _Looked] = {}
     if _CACHE.exists():
         kept = json.loads(_CACHE.read_text(encoding="utf-8"))
-    if new := [path for path, mark in marks.items() if mark not in kept]:
+    new = [p for p, mark in marks.items() if mark not in kept or names - set(kept[mark]["sources"])]
+    if new:
         print(f"{area.name:8} looking what the tests of {len(new)} files come by", flush=True)
         found = copy.entered_by(new, _AS_THEY_ARE)
+        everything = [path.as_posix() for other in AREAS for path in sources_of(other, root)]
         for told in found.values():
-            told["entered"] = [n for n in told["entered"] if n.partition("::")[0] in names]
+            told["entered"] = [n for n in told["entered"] if n.partition("::")[0] in everything]
         for path in new:
             prefix = f"{path.as_posix()}::"
-            kept[marks[path]] = {t: told for t, told in found.items() if t.startswith(prefix)}
+            tests = {test: told for test, told in found.items() if test.startswith(prefix)}
+            kept[marks[path]] = {"sources": everything, "tests": tests}
         _CACHE.parent.mkdir(exist_ok=True)
         _CACHE.write_text(json.dumps(kept), encoding="utf-8")
-    tests = {test: told for mark in marks.values() for test, told in kept[mark].items()}
+    tests = {test: told for mark in marks.values() for test, told in kept[mark]["tests"].items()}
     for test, told in tests.items():
         if not told["passed"]:
             print(f"{area.name:8} fails as things are, left out: {test}", flush=True)
@@ -168,5 +179,5 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
