@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from support import goals, plans
-from support.consults import review, reviewed
+from support.consults import attempt, requirements, review, reviewed
+from support.context_states import compaction
+from support.conversations import assistant
+from support.golden import assert_golden
 from support.journal_events import answered, opened
 from support.journal_events import requested as asks_to_delete
 from support.session_shelf import NOW, asked, called, record, replied, shelf, whole
@@ -24,14 +29,20 @@ from duckflow_tui.session.export import (
     read_export,
     write_file,
 )
-from duckflow_tui.session.facts import facts_of
+from duckflow_tui.session.facts import SessionFacts, facts_of
 from duckflow_tui.session.faults import NewerSession, NotASession
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journals import open_to_read
 from duckflow_tui.session.restore import apply_all
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Told
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.gates import GateAnswer, GateChoice
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem, TaskObjective
-from duckflow_tui.state.plan import PlanStatus
+from duckflow_tui.state.memory import CompactionMessage
+from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
+from duckflow_tui.state.plan import PlanStatus, ReportMessage
 from duckflow_tui.state.plan_events import PlanProposed
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -103,6 +114,105 @@ def test_every_kind_of_message_has_words_in_both_languages(tmp_path: Path) -> No
         text = markdown(found.state, facts_of(session_id, found), Catalogue(language), str)
         assert "export." not in text
         assert "transcript." not in text
+
+
+def rich_state() -> AgentState:
+    """A conversation with every kind of message, two plans, requirements and changed files."""
+    state = plans.working().state
+    failed = plans.over(PlanStatus.FAILED).state
+    noted = failed.plans[0].with_step(
+        failed.plans[0].steps[1].model_copy(update={"note": "the\nfixture resets it"})
+    )
+    state.plans = (*state.plans, noted.model_copy(update={"plan_id": "plan_2"}))
+    state.objective = TaskObjective(
+        objective_id="obj_1",
+        original_query="mend it",
+        created_at=NOW,
+        extracted_requirements=requirements(),
+    )
+    state.messages += [*failed.messages[-1:], reviewed(review()), attempt()]
+    state.messages += [
+        assistant("It broke off", 5).model_copy(update={"complete": False}),
+        ReportMessage(
+            message_id="m9",
+            report=plans.failed_report().model_copy(
+                update={"told": Told(key="work.cause.stopped"), "cause": "never said"}
+            ),
+            at=NOW,
+        ),
+        NoticeMessage(message_id="n1", key="pace.grown", params={"old": "3", "new": "8"}, at=NOW),
+        CompactionMessage(message_id="c1", compaction=compaction(), at=NOW),
+    ]
+    for number, (path, target, kind) in enumerate(
+        [("a.py", "", "modify"), ("b.py", "c.py", "move"), ("d`.py", "", "create")]
+    ):
+        change = FileChange(path=path, target=target, kind=kind, added=number, removed=2)
+        result = OperationResult(
+            outcome=Outcome.OK, text="x", changes=(change,), exit_code=number or None
+        )
+        answer = GateAnswer(
+            gate_id="g",
+            call_id=f"w{number}",
+            args_hash="h",
+            choice=GateChoice.ONCE,
+            reason="go\non",
+        )
+        state.messages.append(
+            OperationMessage(
+                call_id=f"w{number}",
+                operation="file_ops.edit_file",
+                args={"path": path, "command": "not named"},
+                result=result,
+                answer=answer if number else None,
+                at=NOW,
+            )
+        )
+    state.undone_calls = ("w1",)
+    last = state.messages.pop()
+    assert isinstance(last, OperationMessage)
+    state.left_behind = (last,)
+    return state
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_utc")
+def test_a_transcript_as_a_whole() -> None:
+    facts = SessionFacts(
+        session_id="session_00000001",
+        forked_from="session_00000000",
+        workspace=WORKSPACE,
+        name="Two\ndiscounts",
+        branch="main",
+        model="scripted",
+        state="done",
+        calls=7,
+        cost=0.01234,
+        tokens=12345,
+        started_at=NOW,
+        last_at=NOW + 3600,
+        missing=2,
+    )
+    text = markdown(rich_state(), facts, Catalogue("en"), str)
+    assert_golden("export_en", text.rstrip("\n"))
+    bare = SessionFacts(session_id="session_00000001")
+    assert_golden("export_en_bare", markdown(AgentState(), bare, Catalogue("en"), str).rstrip("\n"))
+
+
+@pytest.mark.parametrize(("lines", "kept"), [(1, True), (40, True), (41, True), (42, False)])
+def test_one_line_is_never_cut_for_the_word_that_says_so(
+    tmp_path: Path, lines: int, kept: bool
+) -> None:
+    result = "\n".join(f"line {n}" for n in range(lines))
+    path = record(tmp_path, "session_00000001", [*called("c", "a", result, NOW)])
+    assert (f"text\n{result}\n" in as_markdown(path)) is kept
 
 
 def test_a_long_result_is_cut_in_the_transcript_and_whole_in_the_records(tmp_path: Path) -> None:
