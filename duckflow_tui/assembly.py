@@ -65,26 +65,8 @@ def build(
     begun: list[Record] = []
     forget = store.watch(lambda _, record: begun.append(record))
     workspace = Workspace.open(choice.workspace, own_dirs=choice.places.own_dirs)
-    main = settings.roles.of("main")
-    endpoint = settings.endpoints[main.endpoint] if main else None
     if recording.restored is None:
-        store.dispatch(
-            SessionStarted(
-                session=SessionInfo(
-                    session_id=recording.session_id,
-                    workspace=str(workspace.root),
-                    title=workspace.root.name or str(workspace.root),
-                    demo=choice.demo,
-                    headless=choice.headless,
-                    started_at=clock.now(),
-                    model=main.model if main else "",
-                    endpoint=main.endpoint if main else "",
-                    branch=branch_of(workspace.root),
-                ),
-                mode=choice.mode,
-                context_window=endpoint.context if endpoint else 0,
-            )
-        )
+        store.dispatch(first_event(choice, recording.session_id, workspace.root, clock.now()))
     registry = default_registry()
     servers = McpServers(
         settings.mcp.servers.values(),
@@ -196,6 +178,27 @@ def build(
             engine.notices.warn("settings.problem", problem=problem.words(say))
     forget()
     return engine, workspace
+
+
+def first_event(choice: Choice, session_id: str, root: Path, now: float) -> SessionStarted:
+    """What a new session of this choice begins with."""
+    main = choice.settings.roles.of("main")
+    endpoint = choice.settings.endpoints[main.endpoint] if main else None
+    return SessionStarted(
+        session=SessionInfo(
+            session_id=session_id,
+            workspace=str(root),
+            title=root.name or str(root),
+            demo=choice.demo,
+            headless=choice.headless,
+            started_at=now,
+            model=main.model if main else "",
+            endpoint=main.endpoint if main else "",
+            branch=branch_of(root),
+        ),
+        mode=choice.mode,
+        context_window=endpoint.context if endpoint else 0,
+    )
 
 
 def _pacemaker(settings: PacemakerSettings, roles: Roles) -> Pacemaker:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -42,16 +42,7 @@ if TYPE_CHECKING:
     from duckflow_tui.agent.parts import Spawn
     from duckflow_tui.demo.stage import Stage
     from duckflow_tui.engine import Engine
-    from duckflow_tui.safety.workspace import Workspace
     from duckflow_tui.session.catalog import Catalog
-    from duckflow_tui.session.recording import Recording
-    from duckflow_tui.state.operations import Effect
-    from duckflow_tui.tools.watchdog import Watchdog
-
-    Attend = Callable[
-        [Engine, Recording, "Choice", Workspace, Callable[[str], Effect | None]],
-        Awaitable[None],
-    ]
 
 
 class Unusable(Exception):
@@ -259,7 +250,13 @@ async def open_session(
     WorkspaceGone when the folder cannot be opened, OSError when the demo finds no room, and
     SessionFault when a session cannot be taken up.
     """
-    rooms = await asyncio.to_thread(_rooms, demo=choice.demo)
+    await asyncio.to_thread(_import_rooms, demo=choice.demo)
+    from duckflow_tui.assembly import build, first_event
+    from duckflow_tui.safety.secrets import Redactor
+    from duckflow_tui.session.recording import record
+    from duckflow_tui.session.resume import resume
+    from duckflow_tui.tools.watchdog import Watchdog
+
     async with AsyncExitStack() as stack:
         suggestion = ""
         if choice.demo:
@@ -273,39 +270,44 @@ async def open_session(
             choice = _on_stage(choice, stage)
             choice = replace(choice, allowed=(*choice.allowed, *stage.commands))
             suggestion = stage.request
-        watchdog = rooms.new_watchdog()
+        watchdog = Watchdog()
         stack.push_async_callback(watchdog.close)
-        recording = await asyncio.to_thread(rooms.record, choice)
+        recording = await asyncio.to_thread(
+            record,
+            choice.places.state,
+            choice.workspace,
+            Redactor(secrets_of(choice)).redact,
+            resume=choice.resume,
+            keep=not choice.no_session,
+        )
         stack.push_async_callback(recording.close)
-        engine, workspace = rooms.build(choice, spawn, suggestion, watchdog, recording)
+        engine, workspace = build(choice, spawn, suggestion, watchdog, recording)
         stack.callback(workspace.close)
         stack.push_async_callback(engine.close)
-        await rooms.attend(engine, recording, choice, workspace, engine.operation_effect)
+        store = engine.store
+        begun = list(engine.begun)
+        forget = store.watch(lambda _, record: begun.append(record))
+        recording.follow(store, engine.notices)
+        if recording.restored is not None:
+            today = first_event(choice, recording.session_id, workspace.root, store.clock.now())
+            effect = engine.operation_effect
+            await resume(store, engine.notices, recording.restored, today, workspace, effect)
+            recording.restored = None  # in a long session many megabytes
+        forget()
+        engine.begun = begun
         if ending is not None:
-            ending.watch(recording, engine.store, resumable=not choice.demo)
+            ending.watch(recording, store, resumable=not choice.demo)
         yield engine
 
 
-@dataclass(frozen=True, slots=True)
-class _Rooms:
-    """What a session is made with, imported when there is one."""
-
-    build: Callable[[Choice, Spawn, str, Watchdog, Recording], tuple[Engine, Workspace]]
-    record: Callable[[Choice], Recording]
-    attend: Attend
-    new_watchdog: type[Watchdog]
-
-
-def _rooms(*, demo: bool) -> _Rooms:
+def _import_rooms(*, demo: bool) -> None:
+    """What a session is made with, imported when there is one: in a thread, which takes a while."""
     if demo:
         import_module("duckflow_tui.demo.stage")
-    from duckflow_tui.assembly import build
+    import_module("duckflow_tui.assembly")
     from duckflow_tui.safety.secrets import shield
-    from duckflow_tui.taking_up import attend, record
-    from duckflow_tui.tools.watchdog import Watchdog
 
     shield()  # while nothing has been started yet that could look
-    return _Rooms(build, record, attend, Watchdog)
 
 
 class Sessions:

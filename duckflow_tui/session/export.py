@@ -19,7 +19,6 @@ from duckflow_tui.session.facts import SessionFacts, facts_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.framing import JournalHeader, header_of
-from duckflow_tui.session.journals import open_to_read
 from duckflow_tui.session.payload import (
     SCHEMA,
     Migrations,
@@ -29,6 +28,7 @@ from duckflow_tui.session.payload import (
     without_secrets,
 )
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
+from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, calendar, event_from_json, moment, one_line
 from duckflow_tui.state.calls import OperationMessage

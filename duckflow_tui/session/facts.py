@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.session.restore import Restored
+from duckflow_tui.session.resume import Restored
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from duckflow_tui.agent.parts import Notices
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import FileBlobs, MemoryBlobs, session_blobs
 from duckflow_tui.session.faults import JournalHealth
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.journal import Journal
-from duckflow_tui.session.journals import resume_journal, start_journal
+from duckflow_tui.session.framing import JournalHeader
+from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
 from duckflow_tui.session.payload import Redact
-from duckflow_tui.session.restore import Restored
+from duckflow_tui.session.resume import Restored, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import random_id
+from duckflow_tui.state.session import JournalChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Recorder, Store
 
 NO_SESSION: Final = "no_session"  # as a reason: nobody wanted it kept
+
+#: Why a session lives in memory, where the screen has words of its own for it.
+_NAMED: Final = ("no_space", "read_only", "no_permission", "io_error")
 
 
 @dataclass(slots=True)
@@ -35,7 +42,7 @@ class Recording:
     restored: Restored | None = None  # until the session is taken up
     newest: int = 0  # the last record that was handed over
     frozen: bool = False
-    heard: Callable[[JournalHealth], None] | None = None  # who tells the user
+    _told: tuple[Store, Notices] | None = None  # the user of this session, of the disk
     _health: JournalHealth = field(default_factory=JournalHealth)
 
     @property
@@ -64,23 +71,35 @@ class Recording:
         """Whether nothing of it is left to write."""
         return self.journal is None or self.journal.health.mode == "closed"
 
-    def taken_up(self) -> None:
-        """The session goes on; let go what was read of it, in a long one many megabytes."""
-        self.restored = None
-
-    def follow(self, store: Store, heard: Callable[[JournalHealth], None]) -> None:
-        """Take snapshots of this Store's state; ``heard`` is told how the disk is."""
-        self.heard = heard
-        if self.journal is not None:
-            self.journal.follow(store)
-            if self._health.mode == "memory":
-                heard(self._health)
+    def follow(self, store: Store, notices: Notices) -> None:
+        """Take snapshots of this Store's state, and tell its user how the disk is."""
+        self._told = store, notices
+        if self.journal is None:
+            store.dispatch(JournalChanged(unkept=NO_SESSION))
+            return
+        self.journal.follow(store)
+        if self._health.mode == "memory":
+            self.tell(self._health)
 
     def tell(self, health: JournalHealth) -> None:
-        """The journal's ``on_health``."""
+        """Tell the user, once each time, that the session cannot be kept, and that it can again;
+        the journal's ``on_health``.
+        """
         self._health = health
-        if self.heard is not None and not self.frozen:
-            self.heard(health)
+        if self._told is None or self.frozen:
+            return
+        store, notices = self._told
+        code = str(health.reason or "io_error") if health.mode == "memory" else ""
+        before = store.state.unkept
+        if code == before:
+            return
+        store.dispatch(JournalChanged(unkept=code))
+        if code and not before:
+            key = code if code in _NAMED else "other"
+            path = str(health.path or "")
+            notices.warn(f"resume.memory.{key}", path=path, detail=health.detail)
+        elif before and not code:
+            notices.say("resume.kept_again")
 
     def append(self, record: Record) -> None:
         """Hand a record over; nothing once frozen."""
@@ -103,7 +122,7 @@ class Recording:
     async def close(self) -> None:
         """Write and sync what is left; nobody is told of it any more."""
         self.frozen = True
-        self.heard = None
+        self._told = None
         if self.journal is not None:
             await self.journal.close()
 
@@ -114,29 +133,61 @@ class Recording:
             self.journal.close_now()
 
 
-def unrecorded() -> Recording:
-    """A session that is lost with the process."""
-    return Recording(random_id("session"), MemoryRecorder())
-
-
-def new_recording(state_dir: Path, workspace: Path, now: float, redact: Redact) -> Recording:
-    """A new session of this workspace; the disk is touched by the journal's own thread."""
-    recording = unrecorded()
-    recording.path = session_path(state_dir, workspace, recording.session_id)
-    recording.blobs = session_blobs(recording.path)
-    recording.recorder = start_journal(
-        state_dir, recording.session_id, workspace, now, redact=redact, on_health=recording.tell
-    )
-    return recording
-
-
-def resumed_recording(
-    state_dir: Path, workspace: Path, session_id: str, now: float, redact: Redact
+def record(
+    state_dir: Path, workspace: Path, redact: Redact, *, resume: str = "", keep: bool = True
 ) -> Recording:
-    """The session of that id goes on; reads its files. Raises what ``resume_journal`` raises."""
+    """A new session of this workspace, or the one of the id ``resume``, whose files are read.
+
+    Raises SessionFault when that one cannot go on. Not to ``keep`` it: it is lost with the process.
+    """
+    if not keep:
+        return Recording(random_id("session"), MemoryRecorder())
+    workspace = Path(os.path.realpath(workspace))
+    session_id, now = resume or random_id("session"), time.time()
     path = session_path(state_dir, workspace, session_id)
     recording = Recording(session_id, MemoryRecorder(), path, session_blobs(path))
-    resumed = resume_journal(path, now, redact=redact, on_health=recording.tell)
-    recording.recorder = resumed.journal
-    recording.restored = resumed.restored
+    if resume:
+        resumed = resume_journal(path, now, redact=redact, on_health=recording.tell)
+        recording.recorder, recording.restored = resumed.journal, resumed.restored
+    else:
+        recording.recorder = start_journal(
+            state_dir, session_id, workspace, now, redact=redact, on_health=recording.tell
+        )
     return recording
+
+
+def start_journal(
+    state_dir: Path,
+    session_id: str,
+    workspace: Path,
+    now: float,
+    *,
+    redact: Redact | None = None,
+    on_health: OnHealth | None = None,
+    disk: Disk | None = None,
+    snapshot_every: int = SNAPSHOT_EVERY,
+) -> Journal:
+    """The journal of a new session; returns at once, the disk is touched by its thread.
+
+    Raises NotASession for what is no id. A disk that cannot be written is no error: see
+    ``JournalHealth``.
+    """
+    path = session_path(state_dir, workspace, session_id)
+    try:
+        status = workspace.stat()
+        device, inode = status.st_dev, status.st_ino
+    except OSError:
+        device, inode = 0, 0
+    header = JournalHeader(
+        session_id=session_id,
+        workspace=str(workspace),
+        device=device,
+        inode=inode,
+        created_at=now,
+        opened_at=now,
+    )
+    return Journal(
+        JournalDisk(path, header, disk=disk, redact=redact),
+        on_health=on_health,
+        snapshot_every=snapshot_every,
+    )

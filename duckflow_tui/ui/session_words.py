@@ -60,7 +60,7 @@ def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
 def named_rows(found: Sequence[SessionPlace], most: int) -> list[str]:
     """Sessions to choose from on the command line, the first ``most``: id, time, title."""
     from duckflow_tui.session.facts import facts_of
-    from duckflow_tui.session.journals import open_to_read
+    from duckflow_tui.session.resume import open_to_read
 
     rows: list[str] = []
     for place in found[:most]:

@@ -22,7 +22,7 @@ from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journal import Journal
-from duckflow_tui.session.journals import start_journal
+from duckflow_tui.session.recording import start_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, SystemClock, event_from_json
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, UserMessageAdded

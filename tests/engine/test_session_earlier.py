@@ -21,9 +21,8 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.export import FORMATS, export_lines
 from duckflow_tui.session.folders import SessionFolder, session_path, workspace_key
-from duckflow_tui.session.journals import open_to_read
 from duckflow_tui.session.replay import load_tape
-from duckflow_tui.session.restore import restore
+from duckflow_tui.session.resume import open_to_read, restore
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import CardKind, GateChoice

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.journal_disks import drive, read
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.session.restore import apply_all
+from duckflow_tui.session.resume import apply_all
 from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import GateChoice

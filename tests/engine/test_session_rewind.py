@@ -12,9 +12,9 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.journals import open_to_read
 from duckflow_tui.session.past import RecordedPast
-from duckflow_tui.session.recording import Recording, new_recording
+from duckflow_tui.session.recording import Recording, record
+from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.session.snapshots import capture
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
@@ -424,7 +424,7 @@ class Meanwhile(Recording):
 async def test_what_is_recorded_while_a_fork_is_written_is_no_part_of_it(tmp_path: Path) -> None:
     """What stood in the middle of work when it was asked for would stand there twice."""
     state_dir = tmp_path / "state"
-    made = new_recording(state_dir, tmp_path, 1.0, str)
+    made = record(state_dir, tmp_path, str)
     recording = Meanwhile(made.session_id, made.recorder, made.path)
     info = SessionInfo(session_id=made.session_id, workspace=str(tmp_path))
     begun = SessionStarted(session=info, mode=ApprovalMode.STANDARD)

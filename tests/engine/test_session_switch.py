@@ -19,7 +19,7 @@ from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import is_written
-from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import UserMessage
 

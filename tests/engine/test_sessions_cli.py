@@ -12,7 +12,7 @@ import pytest
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
 
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.journals import resume_journal
+from duckflow_tui.session.resume import resume_journal
 
 SECRET = "hunter2-of-the-shop"
 

@@ -20,7 +20,7 @@ from support.journal_disks import gates, read
 from support.whole import rounds
 
 from duckflow_tui.session.folders import places
-from duckflow_tui.session.restore import Restored
+from duckflow_tui.session.resume import Restored
 from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice

@@ -16,7 +16,7 @@ from support.reviews import judged, story
 from support.serving import served
 from support.session import action, decision, done, script
 
-from duckflow_tui.session.journals import open_to_read
+from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.conversation import AssistantMessage
 
 CTRL_C = b"\x03"

@@ -137,7 +137,7 @@ class Worker:
 def main() -> None:
     """Fork a worker for each line until there are no more."""
     event_from_json({"kind": "draft", "text": ""})  # builds the models, once for all workers
-    for module in ("assembly", "taking_up", "llm.client"):  # not once in each worker
+    for module in ("assembly", "llm.client"):  # not once in each worker
         import_module(f"duckflow_tui.{module}")
     import_module("watchfiles")
     for line in sys.stdin:

@@ -17,7 +17,8 @@ from typing import Final, NoReturn
 from support.journal_events import answered, begun, finished, opened, requested, said, started
 
 from duckflow_tui.session.faults import NotASession
-from duckflow_tui.session.journals import resume_journal, start_journal
+from duckflow_tui.session.recording import start_journal
+from duckflow_tui.session.resume import resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, SystemClock, event_from_json
 from duckflow_tui.state.gates import GateChoice, GateWithdrawn

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.pty import DEADLINE, NotSeen, Terminal
 
-from duckflow_tui.session.journals import open_to_read
+from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
 
 #: Runs what is behind it with a file system of its own at the first argument.

@@ -28,7 +28,7 @@ from textual.widgets import Input
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp

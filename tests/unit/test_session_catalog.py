@@ -22,7 +22,7 @@ from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionInUse, SessionUnreadable
 from duckflow_tui.session.folders import find, is_written, places
 from duckflow_tui.session.index import FILE_NAME, SessionIndex
-from duckflow_tui.session.journals import open_to_read, resume_journal
+from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.session import MAX_NAME, SessionPinned, SessionTitled

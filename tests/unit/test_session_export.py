@@ -32,8 +32,7 @@ from duckflow_tui.session.export import (
 from duckflow_tui.session.facts import SessionFacts, facts_of
 from duckflow_tui.session.faults import NewerSession, NotASession
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.journals import open_to_read
-from duckflow_tui.session.restore import apply_all
+from duckflow_tui.session.resume import apply_all, open_to_read
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.calls import OperationMessage

@@ -1,21 +1,40 @@
-"""The state of a session again, from the last snapshot that is good and the events after it."""
+"""A session goes on: the one way from its folder to the first key of its user.
+
+1. Its folder is found; what is no session is refused (``resume_journal``).
+2. It is locked, so that no other process writes in it.
+3. The newest snapshot that is good gives a state (``restore``).
+4. The records behind that snapshot are read, or all where there is none.
+5. Their events are applied; what fits no more is counted (``apply_all``). An engine is built on
+   this state.
+6. Calls that had no result are laid down: asked once more, or ended with what is known of them
+   (``lay_down``).
+7. ``SessionResumed`` records this, and who goes on with it (``resume``).
+8. The user is told what was lost, and what waits for a key.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
 from duckflow_tui.agent.dispatch import rest_of
+from duckflow_tui.agent.parts import Notices
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.payload import BlobShelf, Migrations
+from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.folders import SessionFolder, SessionLock
+from duckflow_tui.session.framing import JournalHeader
+from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
+from duckflow_tui.session.payload import BlobShelf, Migrations, Redact
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, read_session
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
@@ -24,11 +43,44 @@ from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome, Zone
 from duckflow_tui.state.plan import WorkStatus
-from duckflow_tui.state.session import ASKED_AGAIN, OPENED_AGAIN
+from duckflow_tui.state.session import (
+    ASKED_AGAIN,
+    OPENED_AGAIN,
+    SessionInfo,
+    SessionResumed,
+    SessionStarted,
+)
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import on_the_way
 from duckflow_tui.tools.changes import told
 from duckflow_tui.tools.consent import refusal
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.results import figures, known
+
+UNKNOWN: Final = (
+    "The app ended while this ran. What it did is not known: look before you rely on it."
+)
+
+NOT_BEGUN: Final = "The app ended before this ran; nothing was executed."
+
+
+_WORK: Final = "work"  # on a plan
+
+_CLOCKS: Final = 2.0  # seconds that a file's time may be off
+
+
+log = logging.getLogger("duckflow.session")
+
+
+#: Calls that only wait: with one of these there, the call is made again and finds it.
+_WAITS_FOR: Final[dict[str, frozenset[str]]] = {
+    "plan_tool.propose": frozenset({CardKind.PLAN}),
+    "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE}),
+    "task_loop.run": frozenset({_WORK}),
+}
+
+
+EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +110,70 @@ class Restored:
     def missing(self) -> int:
         """Events of this session that are not in the state; 0 for a session that is whole."""
         return self.read.lost(self.snapshot) + self.applied.unknown + self.applied.refused
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A session taken up again: ``Store(restored.state, clock, journal, last_seq=…)``."""
+
+    journal: Journal
+    restored: Restored
+
+
+def resume_journal(
+    path: Path,
+    now: float,
+    *,
+    redact: Redact | None = None,
+    on_health: OnHealth | None = None,
+    disk: Disk | None = None,
+    snapshot_every: int = SNAPSHOT_EVERY,
+) -> Resumed:
+    """Take up the session in this folder; reads its files, so not on the loop.
+
+    Raises SessionInUse, NotASession, NewerSession or SessionUnreadable; the journal is then as it
+    was. A folder that can only be read gives a session that lives in memory from here on.
+    """
+    folder = SessionFolder.open(path)
+    lock: SessionLock | None = None
+    try:
+        if not folder.segments():  # no session: it gets no lock file either
+            raise NotASession("missing", path)
+        with contextlib.suppress(OSError):  # no lock to be had: the journal finds the same
+            lock = SessionLock.take(folder)
+        restored = restore(folder)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        folder.close()
+        raise
+    old = restored.read.header
+    session = restored.state.session
+    header = JournalHeader(
+        session_id=old.session_id if old else session.session_id or path.name,
+        workspace=old.workspace if old else session.workspace,
+        device=old.device if old else 0,
+        inode=old.inode if old else 0,
+        created_at=old.created_at if old else session.started_at,
+        opened_at=now,
+    )
+    journal = Journal(
+        JournalDisk(path, header, disk=disk, redact=redact, folder=folder, lock=lock),
+        on_health=on_health,
+        last_seq=restored.last_seq,
+        behind=restored.read.size,
+        snapshot_every=snapshot_every,
+    )
+    return Resumed(journal, restored)
+
+
+def open_to_read(path: Path) -> Restored:
+    """The session in this folder as it is now, whoever writes it; raises as ``resume_journal``."""
+    folder = SessionFolder.open(path)
+    try:
+        return restore(folder)
+    finally:
+        folder.close()
 
 
 def restore(
@@ -97,30 +213,89 @@ def apply_all(state: AgentState, entries: Iterable[Entry]) -> Applied:
     return Applied(done, unknown, refused)
 
 
-UNKNOWN: Final = (
-    "The app ended while this ran. What it did is not known: look before you rely on it."
-)
+async def resume(
+    store: Store,
+    notices: Notices,
+    restored: Restored,
+    today: SessionStarted,
+    workspace: Workspace,
+    effect: EffectOf,
+) -> None:
+    """Go on with this state, which is the Store's; ``today`` is what a new session would begin
+    with. Without a screen the turn ends here, and nothing is asked for again.
+    """
+    state, now = store.state, store.clock.now()
+    entries = restored.read.entries
+    until = entries[-1].at if entries else now
+    ends_turn = today.session.headless
+    laid = await lay_down(state, workspace, effect, until, ends_turn=ends_turn)
+    had_consent = bool(state.grants or state.accepted_words)
+    commands = sum(process.runs for process in state.processes)
+    worked = state.turn is not None
+    lost = on_the_way(state.requests, state.turn.turn_id) if state.turn is not None else ()
+    replaced = _is_another_folder(restored, workspace)
+    await store.commit(
+        SessionResumed(
+            session=_session(state.session, restored, today.session),
+            mode=today.mode,
+            context_window=today.context_window,
+            ended=laid.ended,
+            files_read=laid.files_read or {},
+            another_folder=replaced,
+            asks_again=laid.asks_again,
+            ends_turn=ends_turn,
+            interrupted_at=min(until, now),
+            at=now,
+        )
+    )
+    for_model = ""
+    if worked or commands or replaced:
+        for_model = "The app ended here and was started again; what was running has ended."
+    if replaced:
+        for_model += " The workspace is another folder than before: read files again."
+    notices.say("resume.resumed_consent" if had_consent else "resume.resumed", for_model=for_model)
+    if lost:
+        key = "resume.reply_lost" if len(lost) == 1 else "resume.replies_lost"
+        notices.say(key, count=str(len(lost)))
+    if state.turn is not None and state.turn.pause == "paused":
+        drafted = bool(state.draft.strip())
+        notices.say("resume.interrupted_draft" if drafted else "resume.interrupted")
+    if commands:
+        notices.say("resume.commands_ended", count=str(commands))
+    if replaced:
+        notices.warn("resume.another_folder", path=state.session.workspace)
+    if restored.missing or restored.read.damaged:
+        damaged = str(restored.read.damaged + restored.read.unreadable)
+        notices.warn("resume.damaged", damaged=damaged, missing=str(restored.missing))
 
-NOT_BEGUN: Final = "The app ended before this ran; nothing was executed."
+
+def _session(old: SessionInfo, restored: Restored, today: SessionInfo) -> SessionInfo:
+    """The session with the name and the beginning it had, where and with what it goes on."""
+    header = restored.read.header
+    return old.model_copy(
+        update={
+            "session_id": old.session_id or (header.session_id if header else today.session_id),
+            "workspace": today.workspace,
+            "title": old.title or today.title,
+            "demo": today.demo,
+            "headless": today.headless,
+            "started_at": old.started_at or (header.created_at if header else 0.0),
+            "model": today.model,
+            "endpoint": today.endpoint,
+            "branch": today.branch,
+        }
+    )
 
 
-_WORK: Final = "work"  # on a plan
-
-_CLOCKS: Final = 2.0  # seconds that a file's time may be off
-
-
-log = logging.getLogger("duckflow.session")
-
-
-#: Calls that only wait: with one of these there, the call is made again and finds it.
-_WAITS_FOR: Final[dict[str, frozenset[str]]] = {
-    "plan_tool.propose": frozenset({CardKind.PLAN}),
-    "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE}),
-    "task_loop.run": frozenset({_WORK}),
-}
-
-
-EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one
+def _is_another_folder(restored: Restored, workspace: Workspace) -> bool:
+    header = restored.read.header
+    if header is None or not header.inode:
+        return False
+    try:
+        found = workspace.root.stat()
+    except OSError:
+        return True
+    return (found.st_dev, found.st_ino) != (header.device, header.inode)
 
 
 @dataclass(frozen=True, slots=True)
