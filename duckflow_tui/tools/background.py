@@ -111,15 +111,19 @@ class BackgroundCommands:
 
     async def close(self) -> None:
         """The session ends, and all of them with it; cancelled: they are killed at once."""
-        entries = [entry for entry in self._entries.values() if not entry.over.is_set()]
-        for entry in entries:
-            entry.ended_by = entry.ended_by or "app"
+        watchers: list[asyncio.Task[None]] = []
+        commands: list[RunningCommand] = []
+        for entry in self._entries.values():
+            if not entry.over.is_set():
+                entry.ended_by = entry.ended_by or "app"
+                commands.append(entry.running)
+                watchers.append(entry.watcher)
         try:
-            await asyncio.gather(*(entry.running.end() for entry in entries))
-            await asyncio.gather(*(entry.over.wait() for entry in entries))
+            await asyncio.gather(*map(RunningCommand.end, commands))
+            await asyncio.gather(*map(asyncio.shield, watchers), return_exceptions=True)
         finally:
-            for entry in entries:
-                entry.watcher.cancel()
+            for watcher in watchers:
+                watcher.cancel()
 
     def _entry(self, process_id: str) -> _Entry:
         entry = self._entries.get(process_id)

@@ -15,7 +15,7 @@ from duckflow_tui.state.base import JsonObject, canonical_json, one_line
 from duckflow_tui.state.calls import TAIL
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import FilePreview, GateAnswer
-from duckflow_tui.state.operations import ApprovalMode, Effect, FileChange, Outcome, Zone
+from duckflow_tui.state.operations import FileChange, Outcome, Zone
 from duckflow_tui.tools.changes import PlannedChange, plan_change
 from duckflow_tui.tools.consent import Asked, left_out
 from duckflow_tui.tools.operation import (
@@ -44,7 +44,6 @@ class JudgedAnew(Exception):
     """What let a call happen unasked lets it no longer: the user changed the mode meanwhile."""
 
 
-_EFFECTS: Final = frozenset(Effect) - {Effect.READ, Effect.STATE}
 GRANTED: Final = "granted"  # the policy's reason where an earlier answer allows
 
 
@@ -97,19 +96,6 @@ def check_refused(call: Call, verdict: Verdict) -> None:
         raise ToolFault(verdict.reason_text, Outcome.DENIED)
 
 
-def note_allowed(call: Call, effect: Effect, verdict: Verdict, mode: ApprovalMode) -> None:
-    """Keep what lets an effect happen unasked: the user may want to know it afterwards."""
-    if verdict.kind is Decision.ALLOW and effect in _EFFECTS and not call.by_user:
-        call.allowed = GRANTED if GRANTED in verdict.reasons else mode.value
-
-
-def shown_args(call: Call, operation: AnyOperation, args: Arguments) -> JsonObject:
-    """What the gate shows as arguments: all that will be used (R14)."""
-    if call.edited is None:
-        return call.args
-    return {"path": operation.paths(args)[0], "content": call.edited}
-
-
 async def taken(
     changes: tuple[PlannedChange, ...], answer: GateAnswer | None
 ) -> tuple[PlannedChange, ...]:
@@ -139,20 +125,6 @@ async def as_edited(workspace: Workspace, text: str, place: Place) -> Edits:
     except ValueError as error:
         raise ToolFault(f"{place.said}: {error}; nothing was changed.") from error
     return Edits((await change.becoming(after),))
-
-
-async def tried(work: Work, more: int, after_s: float) -> Output:
-    """Run it; after a transient fault again, ``more`` times at most, waiting ``after_s`` seconds
-    and twice as long each time (S3-22).
-    """
-    for number in range(more):
-        try:
-            return await work.run()
-        except ToolFault as fault:
-            if not fault.transient:
-                raise
-        await asyncio.sleep(after_s * 2**number)
-    return await work.run()
 
 
 def faulty(call: Call, fault: ToolFault) -> tuple[Outcome, Output]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
@@ -15,18 +15,13 @@ from duckflow_tui.state.gates import FilePreview, Hunk
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.tools.diffs import FileDiff, NotText, TextFile, compare, decode, size_words
 
+if TYPE_CHECKING:
+    from duckflow_tui.tools.operation import Blobs
+
 ChangeKind = Literal["create", "modify", "delete", "move"]
 
 _IN_A_THREAD: Final = 64_000  # bytes; a diff of less is quicker than the way to a thread
 _QUOTED_LINES: Final = 120  # of a diff in words for the model
-
-
-class Keeps(Protocol):
-    """Keeps bytes until an undo asks for them."""
-
-    async def put(self, data: bytes) -> str:
-        """Keep the bytes, and return their SHA-256 once a crash cannot take them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,6 @@ class PlannedChange:
         except NotText:
             return None
 
-    @property
     def preview(self) -> FilePreview:
         """What the gate and the diff pane show."""
         return FilePreview(
@@ -76,7 +70,7 @@ class PlannedChange:
             language=_LANGUAGES.get(PurePath(self.place.shown).suffix.lower(), ""),
         )
 
-    async def make(self, workspace: Workspace, keep: Keeps) -> FileChange:
+    async def make(self, workspace: Workspace, keep: Blobs) -> FileChange:
         """Make the change, the bytes before it being kept first (S4-88).
 
         Raises what ``Workspace`` raises, ContentChanged above all, and OSError when the bytes
@@ -91,9 +85,15 @@ class PlannedChange:
             await workspace.remove(self.place, self.before_hash)
         else:
             made = await workspace.replace(self.place, self.after, self.before_hash)
-        return self.expected.model_copy(update={"directories": made})
+        return self.expected().model_copy(update={"directories": made})
 
     @property
+    def leaves(self) -> dict[str, str]:
+        """What lies at each path afterwards, by hash; empty where nothing does."""
+        if self.target is None:
+            return {self.place.shown: self.after_hash}
+        return {self.place.shown: "", self.target.shown: self.after_hash}
+
     def expected(self) -> FileChange:
         """The change as it is recorded, but for the directories that are made on the way."""
         moved = self.kind == "move" and self.target is not None

@@ -265,7 +265,7 @@ class CommandRunner:
 
     async def close(self) -> None:
         """End every command and all they started; what is left when cancelled is killed."""
-        await asyncio.gather(*(running.end() for running in self._live))
+        await asyncio.gather(*map(RunningCommand.end, self._live))
 
 
 #: Names of variables that hold secrets, or lead to them.

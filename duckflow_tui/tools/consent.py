@@ -60,7 +60,7 @@ class Question:
     def gate(self, gate_id: str, at: float) -> Gate:
         """The five points of S4-61: intent, why, impact, alternatives, preview."""
         changes = self.changes
-        previews = tuple(change.preview for change in changes)
+        previews = tuple(map(PlannedChange.preview, changes))
         can_edit = len(changes) == 1 and changes[0].text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         reasons = self.verdict.reasons

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from io import StringIO
 from typing import Final, Literal
 
 from duckflow_tui.state.gates import DiffLine, DiffMark, Hunk
@@ -207,19 +208,25 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
         return FileDiff(before, after, (), 0, 0, ("binary",), (), (), (), TextFile(""))
     shape = old or new or TextFile("")
     same_shape = old is None or new is None or (old.encoding, old.mark) == (new.encoding, new.mark)
-    old_lines = _lines(old.text) if old else ()
-    new_lines = _lines(new.text) if new else ()
+    old_lines = lines_of(old.text) if old else ()
+    new_lines = lines_of(new.text) if new else ()
     regions = _regions(old_lines, new_lines)
     # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
-    groups = tuple(_groups(regions)) if same_shape else _whole(regions)
-    hunks = tuple(_hunk(group, old_lines, new_lines) for group in groups)
-    changes = [region for group in groups for region in group if region.tag == "change"]
+    groups = tuple(_groups(regions, CONTEXT if same_shape else len(old_lines)))
+    hunks: list[Hunk] = []
+    added = removed = 0
+    for group in groups:
+        hunks.append(_hunk(group, old_lines, new_lines))
+        for region in group:
+            if region.tag == "change":
+                added += region.d - region.c
+                removed += region.b - region.a
     return FileDiff(
         before=before,
         after=after,
-        hunks=hunks,
-        added=sum(r.d - r.c for r in changes),
-        removed=sum(r.b - r.a for r in changes),
+        hunks=tuple(hunks),
+        added=added,
+        removed=removed,
         facts=_facts(old, new),
         _old=old_lines,
         _new=new_lines,
@@ -239,14 +246,9 @@ def _facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
     return (f"{was} → {becomes}",)
 
 
-def _lines(text: str) -> tuple[str, ...]:
+def lines_of(text: str) -> tuple[str, ...]:
     """Lines with their endings, cut at LF only, so that joining them gives the text."""
-    parts = text.split("\n")
-    last = parts.pop()
-    lines = [f"{part}\n" for part in parts]
-    if last:
-        lines.append(last)
-    return tuple(lines)
+    return tuple(StringIO(text, newline="\n"))
 
 
 def _regions(old: tuple[str, ...], new: tuple[str, ...]) -> list[Region]:
@@ -265,7 +267,8 @@ def _regions(old: tuple[str, ...], new: tuple[str, ...]) -> list[Region]:
     for anchor_a, anchor_c in (*_anchors(old, new, top, ends), ends):
         blocks, spent = _blocks(old[a:anchor_a], new[c:anchor_c], work)
         work -= spent
-        equal.extend((a + x, c + y, size) for x, y, size in blocks)
+        for x, y, size in blocks:
+            equal.append((a + x, c + y, size))
         if (anchor_a, anchor_c) != ends:
             equal.append((anchor_a, anchor_c, 1))
             a, c = anchor_a + 1, anchor_c + 1
@@ -341,8 +344,7 @@ def _blocks(
     """Equal blocks between two anchors and the work spent; none when it would cost too much."""
     if not old or not new:
         return [], 0
-    count_new = Counter(new)
-    pairs = sum(count_new[line] for line in old)
+    pairs = sum(map(Counter(new).__getitem__, old))
     if not pairs:
         return [], len(old)
     spent = 2 * pairs + len(old) * min(len(old), len(new), pairs)
@@ -352,31 +354,28 @@ def _blocks(
     return [(m.a, m.b, m.size) for m in matcher.get_matching_blocks() if m.size], spent
 
 
-def _groups(regions: list[Region]) -> Iterator[tuple[Region, ...]]:
-    """Changes with their context; two that are nearer than twice the context are one group."""
+def _groups(regions: list[Region], context: int) -> Iterator[tuple[Region, ...]]:
+    """Changes with so many lines around them; two that are nearer than twice that are one group."""
     group: list[Region] = []
+    changes = False
     for index, region in enumerate(regions):
         if region.tag == "change":
             group.append(region)
+            changes = True
             continue
         first, last = index == 0, index == len(regions) - 1
-        if not first and not last and region.b - region.a <= 2 * CONTEXT:
+        if not first and not last and region.b - region.a <= 2 * context:
             group.append(region)
             continue
+        keep = min(context, region.b - region.a)
         if not first:
-            keep = min(CONTEXT, region.b - region.a)
             group.append(Region("equal", region.a, region.a + keep, region.c, region.c + keep))
             yield tuple(group)
-            group = []
+            group, changes = [], False
         if not last:
-            keep = min(CONTEXT, region.b - region.a)
             group = [Region("equal", region.b - keep, region.b, region.d - keep, region.d)]
-    if any(region.tag == "change" for region in group):
+    if changes:
         yield tuple(group)
-
-
-def _whole(regions: list[Region]) -> tuple[tuple[Region, ...], ...]:
-    return (tuple(regions),) if any(r.tag == "change" for r in regions) else ()
 
 
 def _hunk(group: tuple[Region, ...], old: tuple[str, ...], new: tuple[str, ...]) -> Hunk:
@@ -387,8 +386,10 @@ def _hunk(group: tuple[Region, ...], old: tuple[str, ...], new: tuple[str, ...])
                 x, y = region.a + offset, region.c + offset
                 lines.append(_line(" ", x + 1, y + 1, old[x]))
             continue
-        lines.extend(_line("-", x + 1, None, old[x]) for x in range(region.a, region.b))
-        lines.extend(_line("+", None, y + 1, new[y]) for y in range(region.c, region.d))
+        for x in range(region.a, region.b):
+            lines.append(_line("-", x + 1, None, old[x]))
+        for y in range(region.c, region.d):
+            lines.append(_line("+", None, y + 1, new[y]))
     first, last = group[0], group[-1]
     return Hunk(
         old_start=first.a + 1 if last.b > first.a else first.a,

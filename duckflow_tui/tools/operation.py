@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
@@ -251,17 +251,13 @@ def references(args: JsonObject, content: frozenset[str]) -> list[str]:
     return found[:_MAX_PROBLEMS]
 
 
-def _texts(value: object, content: frozenset[str]) -> list[str]:
+def _texts(value: object, content: frozenset[str]) -> Iterator[str]:
     if isinstance(value, str):
-        return [value]
-    if isinstance(value, list):
-        return [t for item in cast("list[object]", value) for t in _texts(item, content)]
-    if isinstance(value, dict):
-        table = cast("dict[str, object]", value)
-        return [
-            text
-            for name, item in table.items()
-            if name not in content
-            for text in _texts(item, content)
-        ]
-    return []
+        yield value
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _texts(item, content)
+    elif isinstance(value, dict):
+        for name, item in cast("dict[str, object]", value).items():
+            if name not in content:
+                yield from _texts(item, content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Outcome
-from duckflow_tui.tools.diffs import NotText, decode, size_words
+from duckflow_tui.tools.diffs import NotText, decode, lines_of, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.results import HANDLE
 
@@ -38,7 +39,7 @@ class ReadFile(Arguments):
 class _Lines:
     """Some lines of a file; ``total`` is None where nobody counted to the end."""
 
-    lines: list[str]
+    lines: Sequence[str]
     first: int
     total: int | None
     facts: tuple[str, ...]
@@ -60,20 +61,16 @@ async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolConte
     return Work(run)
 
 
-def _is_handle(path: str) -> bool:
-    return path.startswith(HANDLE)
-
-
 def own_result(args: Arguments) -> frozenset[Fact]:
     """``Fact.OWN_RESULT`` where a handle is read instead of a file."""
-    handle = isinstance(args, ReadFile) and _is_handle(args.path)
+    handle = isinstance(args, ReadFile) and args.path.startswith(HANDLE)
     return frozenset({Fact.OWN_RESULT}) if handle else frozenset()
 
 
 async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     """A part of what an earlier call of this session gave; nothing of the disk is named."""
     text = await context.result(args.path.removeprefix(HANDLE).strip())
-    lines = await asyncio.to_thread(_split, text)
+    lines = await asyncio.to_thread(lines_of, text)
     if not lines:
         return Output(f"[{brief(args.path)}: empty]", "0")
     first = args.start_line or 1
@@ -107,7 +104,7 @@ async def _from_whole(args: ReadFile, place: Place, context: ToolContext) -> _Li
         file = decode(data)
     except NotText as error:
         return Output(_summary(place, data, len(data), str(error)), size_words(len(data)), read)
-    lines = _split(file.text)
+    lines = lines_of(file.text)
     first = args.start_line or 1
     if first > len(lines):
         raise ToolFault(f"{place.said} has {len(lines)} lines; there is no line {first}.")
@@ -154,7 +151,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     except NotText:
         # A very long line may have been cut within a character.
         shown = bytes(kept).decode("utf-8", "replace")
-    lines = _split(shown)
+    lines = lines_of(shown)
     total = first + len(lines) - 1 if ended else None
     return _Lines(lines, first, total, (), "", place.size)
 
@@ -177,7 +174,7 @@ def _answer(args: ReadFile, shown: str, found: _Lines) -> Output:
         note = f"[line {found.first} has {len(line):,} characters; the rest of it is left out]"
     last = found.first + len(kept) - 1
     total = str(found.total) if found.total is not None else f"more than {last}"
-    facts = "".join(f", {fact}" for fact in found.facts)
+    facts = "".join(map(", {}".format, found.facts))
     whole = found.total is not None and last >= found.total
     if not whole and len(kept) < len(found.lines) and not note:
         note = f"[cut here; read on with start_line={last + 1}]"
@@ -191,13 +188,6 @@ def _answer(args: ReadFile, shown: str, found: _Lines) -> Output:
     read = {shown: found.sha} if found.sha else {}
     total_shown = str(found.total) if found.total is not None else "…"
     return Output(text, f"{found.first}–{last}/{total_shown}", read)
-
-
-def _split(text: str) -> list[str]:
-    """Lines with their endings, cut at LF only."""
-    lines = text.split("\n")
-    ends = [f"{line}\n" for line in lines[:-1]]
-    return [*ends, lines[-1]] if lines[-1] else ends
 
 
 def _summary(place: Place, data: bytes, size: int, why: str) -> str:
@@ -228,6 +218,6 @@ READ_FILE: Final = Operation(
     f"range at most {DEFAULT_LINES:,} lines come.",
     effect=Effect.READ,
     arguments=ReadFile,
-    paths=lambda args: () if _is_handle(args.path) else (args.path,),
+    paths=lambda args: () if args.path.startswith(HANDLE) else (args.path,),
     prepare=_prepare,
 )

@@ -112,8 +112,10 @@ def known(changes: Iterable[FileChange]) -> dict[str, str]:
 
 def figures(changes: Sequence[FileChange]) -> str:
     """Lines added and removed, or sizes where nothing can be counted in lines."""
-    added = sum(change.added for change in changes)
-    removed = sum(change.removed for change in changes)
+    added = removed = 0
+    for change in changes:
+        added += change.added
+        removed += change.removed
     if added or removed:
         return f"+{added} −{removed}"
     return ", ".join(sizes(change) for change in changes if change.kind != "move")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -35,12 +36,14 @@ from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import GateAnswer, GateChoice
 from duckflow_tui.state.operations import (
     Effect,
+    FileChange,
     OperationResult,
     OperationSpec,
     Outcome,
 )
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
+    GRANTED,
     Call,
     Coalesced,
     EditedByUser,
@@ -50,10 +53,7 @@ from duckflow_tui.tools.calls import (
     faulty,
     halted,
     no_facts,
-    note_allowed,
-    shown_args,
     taken,
-    tried,
 )
 from duckflow_tui.tools.changes import PlannedChange, told
 from duckflow_tui.tools.consent import (
@@ -81,6 +81,13 @@ from duckflow_tui.tools.registry import Registry
 from duckflow_tui.tools.results import bounded, by_the_user, earlier_result, figures, known
 from duckflow_tui.tools.undo import UndoReport, undo_last
 from duckflow_tui.tools.watch import OwnWrites
+
+_CALL_ID: Final = attrgetter("call_id")
+
+_REMOVED: Final = attrgetter("removed")
+
+#: What changes something: what let it happen unasked is recorded.
+_EFFECTS: Final = frozenset(Effect) - {Effect.READ, Effect.STATE}
 
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 
@@ -147,7 +154,7 @@ class ToolRouter:
         StateError for a call id that runs already.
         """
         call = Call.of(action, step_id, by_user=by_user, for_requirement=for_requirement)
-        if any(running.call_id == action.call_id for running in self.store.state.running):
+        if action.call_id in map(_CALL_ID, self.store.state.running):
             raise StateError(f"call {action.call_id} runs already")
         outcome, output = Outcome.ERROR, Output("The app itself failed while it ran this.")
         try:
@@ -226,7 +233,7 @@ class ToolRouter:
 
     async def _attempt(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
         """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
-        places = tuple(self.workspace.locate(path) for path in operation.paths(args))
+        places = tuple(map(self.workspace.locate, operation.paths(args)))
         access = Access(
             operation.name,
             operation.effect,
@@ -238,22 +245,28 @@ class ToolRouter:
             root=self.workspace.root,
         )
         check_refused(call, self._judge(access, call.step_id))  # before a preview reads anything
-        shown = shown_args(call, operation, args)
+        shown = call.args  # in the gate: all that will be used (R14)
+        if call.edited is not None:
+            shown = {"path": operation.paths(args)[0], "content": call.edited}
         access = replace(access, args_hash=hash_of(operation.name, shown))
         proposal = await self._proposal(call, operation, args, places)
         changes: tuple[PlannedChange, ...] = ()
         if isinstance(proposal, Edits):
             changes = proposal.changes
-            removed = sum(change.diff.removed for change in changes)
-            content = changes[0].after if len(changes) == 1 else None
-            access = replace(access, content=content, removed_lines=removed)
-            call.previews = tuple(change.preview for change in changes)
+            call.previews = tuple(map(PlannedChange.preview, changes))
+            access = replace(
+                access,
+                content=changes[0].after if len(changes) == 1 else None,
+                removed_lines=sum(map(_REMOVED, call.previews)),
+            )
         verdict = self._judge(access, call.step_id)
         check_refused(call, verdict)
-        note_allowed(call, operation.effect, verdict, self.store.state.mode)
         answer: GateAnswer | None = None
         allowed = verdict.kind is Decision.ALLOW
         call.unasked = access if allowed and not call.by_user else None
+        if call.unasked is not None and operation.effect in _EFFECTS:
+            granted = GRANTED in verdict.reasons
+            call.allowed = GRANTED if granted else self.store.state.mode.value
         if not allowed and not call.by_user:
             question = Question(
                 call.action,
@@ -356,44 +369,48 @@ class ToolRouter:
             )
         )
 
-    async def _start(self, call: Call, changes: tuple[PlannedChange, ...] = ()) -> None:
+    async def _start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
+        """Record that it runs now. The wait for another effect may have been long: raises
+        JudgedAnew where nothing allows it any more.
+        """
+        unasked = call.unasked
+        if unasked and self._judge(unasked, call.step_id).kind is not Decision.ALLOW:
+            raise JudgedAnew
         clock = self.store.clock
-        expects = tuple(change.expected for change in changes)
         event = OperationStarted(call_id=call.action.call_id, at=clock.now(), expects=expects)
         await self.store.commit(event)
         call.started = clock.monotonic()
 
-    def _check_still_allowed(self, call: Call) -> None:
-        """The wait for another effect may have been long; raises JudgedAnew."""
-        if call.unasked is None:
-            return
-        if self._judge(call.unasked, call.step_id).kind is not Decision.ALLOW:
-            raise JudgedAnew
-
     async def _run(self, call: Call, operation: AnyOperation, work: Work) -> Output:
+        """Run it as a whole; a read with a transient fault again, a few times (S3-22)."""
         call.work = work
         if operation.effect in _SERIAL and not call.by_user:
             async with self._writing:
-                self._check_still_allowed(call)
                 await self._start(call)
                 return await work.run()
         await self._start(call)
-        tries = operation.retries if operation.effect is Effect.READ else 0
-        return await tried(work, tries, self.retry_after_s)
+        for number in range(operation.retries if operation.effect is Effect.READ else 0):
+            try:
+                return await work.run()
+            except ToolFault as fault:
+                if not fault.transient:
+                    raise
+            await asyncio.sleep(self.retry_after_s * 2**number)
+        return await work.run()
 
     async def _apply(
         self, call: Call, proposal: Edits, changes: tuple[PlannedChange, ...]
     ) -> Output:
+        lines: list[str] = []
         async with self._writing:
-            self._check_still_allowed(call)
             for change in changes:
                 if await self.workspace.digest(change.place) != change.before_hash:
                     raise Renewed(f"{change.place.said} changed since it was shown.")
-            await self._start(call, changes)
+            await self._start(call, tuple(map(PlannedChange.expected, changes)))
             for change in changes:
-                with self.own_writes.expecting(change):
+                with self.own_writes.writing(change.leaves):
                     call.made.append(await change.make(self.workspace, self.blobs))
-        lines = [f"{told(change)}." for change in call.made]
+                lines.append(f"{told(call.made[-1])}.")
         lines.extend(await by_the_user(proposal.changes, changes, call.asked.answer, call.proposed))
         if proposal.note:
             lines.append(proposal.note)

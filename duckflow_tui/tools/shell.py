@@ -353,11 +353,13 @@ class OwnCommands:
 
     def stop(self, call_id: str = "") -> bool:
         """End that command with all it started, or every one of the user's; False for none."""
-        wanted = [job for name, job in self._jobs.items() if call_id in ("", name)]
-        for job in wanted:
-            # Behind the job's first step, without which it could not say that it was stopped.
-            asyncio.get_running_loop().call_soon(job.cancel)
-        return bool(wanted)
+        found = False
+        for name, job in self._jobs.items():
+            if call_id in ("", name):
+                # Behind the job's first step, without which it could not say that it was stopped.
+                asyncio.get_running_loop().call_soon(job.cancel)
+                found = True
+        return found
 
     async def _guarded(self, action: Action) -> None:
         try:

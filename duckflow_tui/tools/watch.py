@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Generator, Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +16,14 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import ChangesUndone, FileChangedOutside, OperationFinished
 from duckflow_tui.state.gates import GateAnswered, GateOpened, GateWithdrawn
 from duckflow_tui.state.store import Record, Store
-from duckflow_tui.tools.changes import PlannedChange
 
 #: Milliseconds between two looks of the watching thread at what the system reported; it sleeps
 #: in between, so that nothing is spent while nothing changes.
 _STEP_MS: Final = 200
 #: The same where the system has no watches left and folders must be looked through.
 _POLL_MS: Final = 5_000
+
+_PATH: Final = attrgetter("path")
 
 log = logging.getLogger("duckflow.watch")
 
@@ -39,24 +41,13 @@ class OwnWrites:
     @contextlib.contextmanager
     def writing(self, files: Mapping[str, str]) -> Generator[None, None, None]:
         """Expect these hashes from now on; when it fails, as if it had not begun."""
-        before = {path: self._last.get(path) for path in files}
-        self._last.update(files)
+        before = self._last
+        self._last = {**before, **files}
         try:
             yield
         except BaseException:
-            for path, sha in before.items():
-                if sha is None:
-                    self._last.pop(path, None)
-                else:
-                    self._last[path] = sha
+            self._last = before
             raise
-
-    def expecting(self, change: PlannedChange) -> contextlib.AbstractContextManager[None]:
-        """``writing`` for a planned change."""
-        files = {change.place.shown: change.after_hash}
-        if change.target is not None:
-            files = {change.place.shown: "", change.target.shown: change.after_hash}
-        return self.writing(files)
 
 
 class FileWatcher:
@@ -84,7 +75,7 @@ class FileWatcher:
             while True:
                 self._stale.clear()
                 self._track()
-                await self._check(self._places)
+                await self._check()
                 folders = _folders(self._places.values())
                 if not folders:
                     await self._stale.wait()
@@ -112,12 +103,15 @@ class FileWatcher:
 
     @staticmethod
     def _wanted(state: AgentState) -> set[str]:
-        return {*state.files_read, *(p.path for gate in state.gates for p in gate.previews)}
+        wanted = set(state.files_read)
+        for gate in state.gates:
+            wanted.update(map(_PATH, gate.previews))
+        return wanted
 
     def _track(self) -> None:
         """Bring the places up to date with the files that matter now."""
         wanted = self._wanted(self._store.state)
-        for path in [path for path in self._places if path not in wanted]:
+        for path in set(self._places) - wanted:
             del self._places[path]
             self._stamps.pop(path, None)
             self._void.discard(path)
@@ -133,7 +127,7 @@ class FileWatcher:
         renewing = asyncio.create_task(self._until_other(folders, stop))
         try:
             # Its stop event may be one of trio's, whose types are not there.
-            async for changes in watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
+            async for _ in watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
                 *folders,
                 watch_filter=None,
                 recursive=False,
@@ -145,9 +139,7 @@ class FileWatcher:
                 poll_delay_ms=_POLL_MS,
                 ignore_permission_denied=True,
             ):
-                touched = {Path(path) for _, path in changes}
-                if any({p.real, p.real.parent} & touched for p in self._places.values()):
-                    await self._check(self._places)
+                await self._check()
                 if _folders(self._places.values()) != folders:
                     return
         except FileNotFoundError:
@@ -165,7 +157,7 @@ class FileWatcher:
     async def _until_other(self, folders: frozenset[Path], stop: asyncio.Event) -> None:
         """Keep the set of files; let the watch end once they lie in other folders."""
         # This runs once the watch stands; what changed while it was being set up is seen here.
-        await self._check(self._places)
+        await self._check()
         while True:
             await self._stale.wait()
             self._stale.clear()
@@ -173,18 +165,17 @@ class FileWatcher:
             if _folders(self._places.values()) != folders:
                 stop.set()
                 return
-            await self._check(self._places)
+            await self._check()
 
-    async def _check(self, paths: Iterable[str]) -> None:
+    async def _check(self) -> None:
         """Hash those files whose times or sizes moved, and report the ones that are others."""
-        shown = {p.path for gate in self._store.state.gates for p in gate.previews}
-        for path in tuple(paths):
+        for path in tuple(self._places):
             place = self._places.get(path)
             stamp = _stamp(place.real) if place else ()
             before = self._stamps.get(path)
             if place is None or before == stamp:
                 continue
-            if path in self._void - shown and before and stamp:
+            if path in self._void and before and stamp and not self._shown(path):
                 continue
             try:
                 place = self._workspace.locate(path)
@@ -194,16 +185,20 @@ class FileWatcher:
                 continue
             self._places[path] = place
             self._stamps[path] = stamp
-            self._report(path, sha)
+            known = self._shown(path)
+            known.add(self._store.state.files_read.get(path, sha))
+            if known - {sha} and not self._own.is_own(path, sha):
+                self._void.add(path)
+                self._store.dispatch(FileChangedOutside(path=path, sha=sha))
 
-    def _report(self, path: str, sha: str) -> None:
-        state = self._store.state
-        known = {p.before_hash for gate in state.gates for p in gate.previews if p.path == path}
-        if path in state.files_read:
-            known.add(state.files_read[path])
-        if known - {sha} and not self._own.is_own(path, sha):
-            self._void.add(path)
-            self._store.dispatch(FileChangedOutside(path=path, sha=sha))
+    def _shown(self, path: str) -> set[str]:
+        """The hashes of a file in the gates that show a change of it."""
+        found: set[str] = set()
+        for gate in self._store.state.gates:
+            for preview in gate.previews:
+                if preview.path == path:
+                    found.add(preview.before_hash)
+        return found
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -129,7 +129,7 @@ class McpServers:
     async def close(self) -> None:
         """End all servers, children included, within a second."""
         self._begun = True
-        await asyncio.gather(*(server.close() for server in self._servers.values()))
+        await asyncio.gather(*map(Server.close, self._servers.values()))
 
     def _server(self, name: str) -> Server:
         try:
