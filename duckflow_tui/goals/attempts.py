@@ -20,6 +20,7 @@ from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
 from duckflow_tui.state.goal import (
     DONE_FROM,
     AttemptMessage,
+    AttemptResult,
     AttemptStarted,
     ContinuationContext,
     ExecutionError,
@@ -73,6 +74,27 @@ class Attempts:
         self._store = parts.store
         self._keeper = keeper
         self.plan = ExecutionPlan()  # of the attempt that runs
+
+    def result(
+        self,
+        objective: TaskObjective,
+        score: float,
+        log: Sequence[OperationMessage],
+        missing: MissingInfoAnalysis,
+    ) -> AttemptResult:
+        """The attempt that ends, as it goes into the objective; what it taught are the
+        constraints that were found.
+        """
+        done = execution(log)
+        return AttemptResult(
+            attempt_number=objective.iteration_count + 1,
+            strategy=self.plan.strategy,
+            execution_plan=self.plan,
+            results=done.results,
+            satisfaction_score=score,
+            errors=done.errors,
+            lessons_learned=missing.constraints,
+        )
 
     async def go_on(
         self, review: Review, missing: MissingInfoAnalysis, log: Sequence[OperationMessage]

@@ -1,4 +1,6 @@
-"""The pacemaker at work: it follows one thread of work, moves the vitals, and says when to ask."""
+"""The pacemaker at work: it follows one thread of work, moves the vitals, and says when the user is
+to be asked.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from duckflow_tui.state.turn import LoopStarted
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.steering import TurnControl
-    from duckflow_tui.goals.pacemaker import ChosenBy, Pacemaker
+    from duckflow_tui.goals.pacemaker import Pacemaker
     from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import TaskProfile, TurnDecision
@@ -75,11 +77,11 @@ class PaceKeeper:
         self._moving = deque[bool](maxlen=_MOVING)
         self._judged: dict[str, float] = {}  # what the newest mood was made of
         self._low_moods = 0
-        self._stuck: Reason | None = None
-        self._since_asked: int | None = None
-        self._stamina_asked = False
+        self._stuck: Reason | None = None  # what comes again and again
+        self._since_asked: int | None = None  # loops since the newest consultation
+        self._stamina_asked = False  # since it fell low
         self.said = ""  # what the model said it does, at its newest decision
-        self._consulted: list[Pattern] = []
+        self._consulted: list[Pattern] = []  # what the user was asked about
 
     @property
     def limit(self) -> int:
@@ -295,6 +297,7 @@ class PaceKeeper:
         self._stamina_asked = self._store.state.vitals.stamina < situations.LOW_STAMINA
 
     def _signals(self) -> situations.Signals:
+        """What is known now, for the rules that say whether to ask."""
         state = self._store.state
         if state.vitals.stamina >= situations.LOW_STAMINA:
             self._stamina_asked = False
@@ -323,7 +326,7 @@ class PaceKeeper:
         state = self._store.state
         # Of the request in hand: the decision may have said that it is another one.
         self._said_profile = said or (state.objective.profile if state.objective else None)
-        profile, by = self._profile()
+        profile, by = chosen(state.profile_choice, self._said_profile, self._rules)
         pace = state.pace
         if pace is not None and (profile, by) != (pace.limit.profile, pace.limit.chosen_by):
             self._set_limit(before=pace.limit)
@@ -335,12 +338,9 @@ class PaceKeeper:
             changed = objective.model_copy(update={"profile": profile})
             self._store.dispatch(ObjectiveChanged(objective=changed))
 
-    def _profile(self) -> tuple[TaskProfile | None, ChosenBy]:
-        choice = self._store.state.profile_choice
-        return chosen(choice, self._said_profile, self._rules)
-
     def _set_limit(self, *, fresh: bool = False, before: LoopLimit | None = None) -> None:
-        profile, by = self._profile()
+        choice = self._store.state.profile_choice
+        profile, by = chosen(choice, self._said_profile, self._rules)
         self._pacemaker.start_session(self._store, profile, by, fresh=fresh, before=before)
 
     # --- the vitals --------------------------------------------------------------------------
@@ -390,11 +390,12 @@ class PaceKeeper:
 
 
 class PaceKeys:
-    """``control`` is that of the turn that runs, if one does."""
+    """What the user's keys do to the pace."""
 
     def __init__(
         self, store: Store, cards: Desk, control: Callable[[], TurnControl | None]
     ) -> None:
+        """``control`` is that of the turn that runs, if one does."""
         self._store = store
         self._cards = cards
         self._control = control

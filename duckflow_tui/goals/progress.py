@@ -344,7 +344,7 @@ def _normalized(name: str, value: Any) -> Any:
         return _direct(value)
     if name == "command":
         return " ".join(value.split())
-    return "\n".join(line.rstrip() for line in value.rstrip().split("\n"))
+    return "\n".join(map(str.rstrip, value.rstrip().split("\n")))
 
 
 def _direct(path: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.attempts import Attempts, execution, first_plan, in_hand
+from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
 from duckflow_tui.goals.checks import Finding, judged, lacking, overall
 from duckflow_tui.goals.requirements import TALK, new_requirement, only_talk, take_requirements
 from duckflow_tui.llm.errors import LlmError, Unreadable
@@ -16,7 +16,6 @@ from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import (
-    AttemptResult,
     MissingInfoAnalysis,
     MissingItem,
     ObjectiveReviewed,
@@ -125,13 +124,12 @@ class Reviewer:
         self._attempts.plan = first_plan(self._store.state, decision.rationale)
 
     async def review(self, log: Sequence[OperationMessage], reply: str) -> ReviewEnd:
-        """Judge what the model calls done (S1-27…31). ``log``: its calls in this turn; ``reply``:
-        its last word to the user.
+        """Judge what the model calls done (S1-27…31). ``log``: its own calls in this turn, those
+        of checks left out; ``reply``: its last word to the user.
 
         First the checks, then the evaluator for what they leave open. Completion goes before the
         limit of attempts; a reply that cannot be read is never taken for a yes.
         """
-        log = [message for message in log if not message.for_requirement]
         objective = self._store.state.objective
         if objective is None or not self._is_judged(objective, log):
             return ReviewEnd("skipped")
@@ -196,20 +194,8 @@ class Reviewer:
     async def _judge(self, case: _Case) -> ReviewEnd:
         """Record the review, and do what follows from it."""
         turn, before = in_hand(self._store.state)
-        at, findings = self._store.clock.now(), dict(case.findings)
-        items: list[RequirementItem] = []
-        for item in before.extracted_requirements:
-            key, asked = item.requirement_id, case.asked.requirement(item.requirement_id)
-            if not item.counts:
-                continue
-            if asked is not None and (asked.requirement, asked.check) == (
-                item.requirement,
-                item.check,
-            ):
-                item = judged(item, findings.get(key), case.evaluation, case.evidence, at)
-            else:  # the user added or rewrote it meanwhile: it is open, and so not met
-                findings.pop(key, None)
-            items.append(item)
+        at = self._store.clock.now()
+        items, findings = self._judged_items(case, before, at)
         found = overall(items, findings, case.evaluation)
         refused = not found.done and self._refused(case.log)
         missing = MissingInfoAnalysis()
@@ -231,17 +217,8 @@ class Reviewer:
             mismatch=found.mismatch,
             unproven=found.unproven,
         )
-        plan, done = self._attempts.plan, execution(case.log)
-        result = AttemptResult(
-            attempt_number=before.iteration_count + 1,
-            strategy=plan.strategy,
-            execution_plan=plan,
-            results=done.results,
-            satisfaction_score=found.score,
-            errors=done.errors,
-            lessons_learned=missing.constraints,
-        )
         message = ReviewMessage(message_id=self._parts.ids("msg"), review=review, at=at)
+        result = self._attempts.result(before, found.score, case.log, missing)
         await self._store.commit(ObjectiveReviewed(message=message, result=result))
         self.satisfaction = found.score
         self._keeper.reviewed(review, before)
@@ -251,11 +228,30 @@ class Reviewer:
             self._parts.notices.say("judging.refused")
             return ReviewEnd("refused")
         if found.unproven:
-            open_ = [r.requirement for r in items if r.requirement_id in review.unchecked]
-            what = one_line(", ".join(open_), _REASON)
+            unseen = [r.requirement for r in items if r.requirement_id in review.unchecked]
+            what = one_line(", ".join(unseen), _REASON)
             self._parts.notices.warn("judging.unproven", what=what)
             return ReviewEnd("unproven")
         return ReviewEnd(await self._attempts.go_on(review, missing, case.evidence))
+
+    def _judged_items(
+        self, case: _Case, now: TaskObjective, at: float
+    ) -> tuple[list[RequirementItem], dict[str, Finding]]:
+        """The requirements that count, judged, and the findings that still hold. What the user
+        added or rewrote meanwhile was not judged: it is open, and so not met.
+        """
+        items, findings = list[RequirementItem](), dict(case.findings)
+        for item in now.extracted_requirements:
+            if not item.counts:
+                continue
+            key, old = item.requirement_id, case.asked.requirement(item.requirement_id)
+            if old is None or (old.requirement, old.check) != (item.requirement, item.check):
+                findings.pop(key, None)
+                items.append(item)
+            else:
+                finding = findings.get(key)
+                items.append(judged(item, finding, case.evaluation, case.evidence, at))
+        return items, findings
 
     # --- questions to a model ----------------------------------------------------------------
 
@@ -279,16 +275,18 @@ class Reviewer:
             return None
 
         def read(reply: SatisfactionReply) -> SatisfactionEvaluation:
-            unscored = [key for key in wanted if key not in reply.requirement_scores]
-            if unscored:
-                raise ValueError(f"requirement_scores lacks {', '.join(unscored)}")
             scores: dict[str, float] = {}
             evidence: dict[str, tuple[str, ...]] = {}
+            unscored: list[str] = []
             for item in items:
                 key = item.requirement_id
                 evidence[key] = _sentences(reply.evidence.get(key, ()))
                 if key in reply.requirement_scores:
                     scores[key] = reply.requirement_scores[key]
+                elif key in wanted:
+                    unscored.append(key)
+            if unscored:
+                raise ValueError(f"requirement_scores lacks {', '.join(unscored)}")
             return SatisfactionEvaluation(
                 overall_score=reply.overall_score,
                 requirement_scores=scores,

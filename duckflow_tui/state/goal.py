@@ -208,13 +208,6 @@ class TaskObjective(Frozen):
         return sum(r.state is RequirementState.MET for r in counted), len(counted)
 
 
-class UnderstandingResult(Frozen):
-    """What the first node of an attempt leaves for the others (S1-22, S1-26)."""
-
-    execution_plan: ExecutionPlan
-    task_objective: TaskObjective
-
-
 class Review(Frozen):
     """One judgement of an attempt: the evaluator's, with what the checks made of it.
 
