@@ -252,11 +252,14 @@ class Consultation:
             case TELL.action:
                 if pattern is Pattern.LIMIT:  # words on how to go on are a yes to going on
                     self._keeper.extend(MORE_LOOPS)
-            case _:
-                if action == "top_requirement":
-                    self._put_first(text)
-                elif action == "simplify" and (objective := self._store.state.objective):
+            case "top_requirement":
+                self._put_first(text)
+                self._tell(*_TOLD[action])
+            case "simplify":
+                if (objective := self._store.state.objective) is not None:
                     self._put(new_requirement(objective, text), 1)
+                self._tell(*_TOLD[action])
+            case _:
                 self._tell(*_TOLD[action])
         return Consulted()
 
@@ -306,11 +309,12 @@ class Consultation:
         lines = [f"- {entry.text}" for entry in tried(self._log())[-MOST_TRIED:]]
         if strategy:
             lines.insert(0, f"- {strategy}")
+        words = framed("tried", "\n".join(lines))
         self._tell(
             "consulting.other_approach",
             "The user wants a completely different approach. Do none of this again:\n"
-            f"{framed('tried', chr(10).join(lines))}\nSay in one line which way you take instead "
-            "and how it differs, then take it.",
+            f"{words}\n"
+            "Say in one line which way you take instead and how it differs, then take it.",
         )
 
     def _other_source(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from duckflow_tui.goals.progress import RAN
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.operations import Outcome
@@ -71,8 +72,6 @@ LOGGER: Final = "duckflow.pacemaker"
 _DIGITS: Final = 6  # sums of tenths miss their value by less than this
 
 _FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
-
-_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)
 
 _log = logging.getLogger(LOGGER)
 
@@ -233,7 +232,7 @@ def of_state(state: AgentState) -> Complexity:
     """The complexity of a session: files read, turns before this one, the model's calls so far."""
     ran = errors = 0
     for message in state.messages:
-        if isinstance(message, OperationMessage) and message.result.outcome in _RAN:
+        if isinstance(message, OperationMessage) and message.result.outcome in RAN:
             if message.by_user or message.for_requirement:
                 continue
             ran += 1
