@@ -5,6 +5,7 @@ and words on the wire.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -66,8 +67,9 @@ class Decoded:
 class Decoder(Protocol):
     """Lives for one request: hears the stream, then reads the whole."""
 
-    def content(self, text: str) -> None:
-        """A piece of the content."""
+    @property
+    def content(self) -> Show:
+        """Hears a piece of the content."""
         ...
 
     @property
@@ -84,9 +86,12 @@ class Decoder(Protocol):
 
 def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
     """What reads a reply to this prompt; an operation is known by its wire name too."""
-    named = {spec.name: spec for spec in prompt.operations}
-    wired = {wire_name(name): spec for name, spec in named.items()}
-    return Reading(wired | named, ids, parse_object)
+    found: dict[str, OperationSpec] = {}
+    for spec in prompt.operations:
+        found[wire_name(spec.name)] = spec
+    for spec in prompt.operations:
+        found[spec.name] = spec
+    return Reading(found, ids, parse_object)
 
 
 def user(text: str) -> JsonObject:
@@ -101,8 +106,8 @@ def assistant(text: str) -> JsonObject:
 
 def system_of(prompt: Prompt, codec: str) -> JsonObject:
     """The system message: what is stable, then how to write the reply."""
-    parts = [prompt.system, prompt.formats.get(codec, "")]
-    return {"role": "system", "content": wire_text("\n\n".join(part for part in parts if part))}
+    parts = filter(None, (prompt.system, prompt.formats.get(codec)))
+    return {"role": "system", "content": wire_text("\n\n".join(parts))}
 
 
 def unread(message: AssistantMessage) -> str:
@@ -193,12 +198,12 @@ _KEPT: Final = 55  # of a longer name, then "_" and 8 hex digits of its SHA-256
 DECIDE: Final = "decide"  # the function that carries the judgement
 
 
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
 def wire_name(operation: str) -> str:
     """The name on the wire, at most 64 characters of ``A-Z a-z 0-9 _ -``."""
-    name = "".join(
-        char if char.isascii() and (char.isalnum() or char in "_-") else "_"
-        for char in operation.replace(".", "__")
-    )
+    name = _NO_NAME.sub("_", operation.replace(".", "__"))
     if len(name) <= LONGEST:
         return name
     return f"{name[:_KEPT]}_{digest(operation)[:8]}"
@@ -276,26 +281,28 @@ def _plain(node: JsonObject, models: JsonObject) -> JsonObject:
     return plain
 
 
-def extra_name(spec: OperationSpec | None, extra: str) -> str:
-    """How ``reasoning``, ``intent`` or ``alternatives`` is called on calls of this operation."""
-    taken = _properties(spec.parameters) if spec is not None else {}
-    name = extra
-    while name in taken:
-        name = f"call_{name}"
-    return name
+def extra_names(spec: OperationSpec | None) -> dict[str, str]:
+    """How ``reasoning``, ``intent`` and ``alternatives`` are called on calls of this operation."""
+    taken = _properties(spec) if spec is not None else {}
+    names: dict[str, str] = {}
+    for extra in EXTRAS:
+        names[extra] = extra
+        while names[extra] in taken:
+            names[extra] = f"call_{names[extra]}"
+    return names
 
 
 def operation_function(spec: OperationSpec) -> JsonObject:
     """An operation as a function, with ``reasoning``, ``intent`` and ``alternatives`` added."""
     action = _decision()["properties"]["actions"]["items"]["properties"]
-    reasoning, intent, alternatives = (extra_name(spec, extra) for extra in EXTRAS)
+    names = extra_names(spec)
     own: JsonObject = {
-        reasoning: action["reasoning"],
-        **_properties(spec.parameters),
-        intent: action["intent"],
-        alternatives: action["alternatives"],
+        names["reasoning"]: action["reasoning"],
+        **_properties(spec),
+        names["intent"]: action["intent"],
+        names["alternatives"]: action["alternatives"],
     }
-    required = [reasoning, *cast("list[str]", spec.parameters.get("required") or [])]
+    required = [names["reasoning"], *cast("list[str]", spec.parameters.get("required") or [])]
     parameters = {**spec.parameters, "type": "object", "properties": own, "required": required}
     return {
         "type": "function",
@@ -307,6 +314,6 @@ def operation_function(spec: OperationSpec) -> JsonObject:
     }
 
 
-def _properties(schema: JsonObject) -> JsonObject:
-    value: Any = schema.get("properties")
+def _properties(spec: OperationSpec) -> JsonObject:
+    value: Any = spec.parameters.get("properties")
     return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     DECIDE,
-    EXTRAS,
     Decoded,
     Show,
     WireRequest,
     assistant,
     decide_function,
-    extra_name,
+    extra_names,
     extras_of,
     judgement_of,
     operation_function,
@@ -31,8 +31,8 @@ from duckflow_tui.llm.strict_json import NotStrict, parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage, Message
-from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
+from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.decision import Action, Judgement, Reading
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 
@@ -41,108 +41,77 @@ NOT_EXECUTED = "not executed"
 
 
 def encode(prompt: Prompt) -> WireRequest:
-    """The request; the messages before the tail are a prefix of the next request's.
+    """The request; the messages before the tail are a prefix of the next request's. Each call has
+    its result right behind the reply.
 
     Raises ValueError when two operations would have one name on the wire.
     """
-    wire_names(spec.name for spec in prompt.operations)
     specs = {spec.name: spec for spec in prompt.operations}
-    messages = [system_of(prompt, "tools"), *_history(prompt.history, specs)]
+    wire_names(specs)
+    history = said_to_model(prompt.history)
+    results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
+    messages = [system_of(prompt, "tools")]
+    for item in history:
+        if isinstance(item, AssistantMessage):
+            messages += _reply(item, results, specs)
+        elif not isinstance(item, OperationMessage):
+            messages.append(user(item.for_model))
+        elif item.by_user:
+            messages.append(user(result_text(item)))
+        elif item.call_id in results:  # of a call that no reply here made
+            messages.append(user(f"Result of {item.operation}: {result_text(item)}"))
     if prompt.tail:
         messages.append(user(prompt.tail))
-    tools = [decide_function(), *(operation_function(spec) for spec in prompt.operations)]
+    tools = [decide_function(), *map(operation_function, prompt.operations)]
     return WireRequest(messages, tools=tools, decoder=ToolsDecoder)
 
 
-def _history(history: tuple[Message, ...], specs: dict[str, OperationSpec]) -> list[JsonObject]:
-    """Each call gets its result right behind the assistant's message."""
-    items = said_to_model(history)
-    results = {item.call_id: item for item in items if isinstance(item, OperationMessage)}
-    messages: list[JsonObject] = []
-    answered: set[str] = set()
-    for item in items:
-        if isinstance(item, AssistantMessage):
-            messages.extend(_assistant(item, results, specs, answered))
-        elif isinstance(item, OperationMessage):
-            if item.by_user:
-                messages.append(user(result_text(item)))
-            elif item.call_id not in answered:
-                messages.append(user(f"Result of {item.operation}: {result_text(item)}"))
-        else:
-            messages.append(user(item.for_model))
-    return messages
-
-
-def _assistant(
+def _reply(
     message: AssistantMessage,
-    found: dict[str, OperationMessage],
+    results: dict[str, OperationMessage],
     specs: dict[str, OperationSpec],
-    answered: set[str],
 ) -> list[JsonObject]:
+    """A reply with its calls, then the results of these, which are taken out of ``results``."""
     decision = message.decision
     if decision is None or not message.complete:
         return [assistant(unread(message))]
-    calls: list[JsonObject] = []
-    results: list[JsonObject] = []
-    if _is_stated(decision):
-        wire_id = f"decide_{decision.decision_id}"
-        calls.append(_call(wire_id, DECIDE, judgement_of(decision)))
-        results.append(_tool(wire_id, NOTED))
+    calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
+    checks = (decision.goal_consistency, decision.constraint_check)
+    if decision.rationale or decision.step or checks != (Judgement(), Judgement()):
+        calls.append((f"decide_{decision.decision_id}", DECIDE, judgement_of(decision), NOTED))
     for action in decision.actions:
-        wire_id = action.wire_id or action.call_id
-        calls.append(_call(wire_id, wire_name(action.operation), _arguments(action, specs)))
-        result = found.get(action.call_id)
-        if result is not None:
-            answered.add(action.call_id)
-        results.append(_tool(wire_id, NOT_EXECUTED if result is None else result_text(result)))
+        result = results.pop(action.call_id, None)
+        came = NOT_EXECUTED if result is None else result_text(result)
+        arguments = _arguments(action, specs.get(action.operation))
+        name = wire_name(action.operation)
+        calls.append((action.wire_id or action.call_id, name, arguments, came))
     if not calls:
         return [assistant(decision.reply)]
+    asked: list[JsonObject] = []
+    answers: list[JsonObject] = []
+    for wire_id, name, arguments, came in calls:
+        function = {"name": name, "arguments": wire_text(json.dumps(arguments, ensure_ascii=False))}
+        asked.append({"id": wire_id, "type": "function", "function": function})
+        answers.append({"role": "tool", "tool_call_id": wire_id, "content": wire_text(came)})
     text = wire_text(decision.reply)
-    return [{"role": "assistant", "content": text, "tool_calls": calls}, *results]
+    return [{"role": "assistant", "content": text, "tool_calls": asked}, *answers]
 
 
-def _is_stated(decision: TurnDecision) -> bool:
-    """Whether the decision says more than its reply and its actions do."""
-    plain = Judgement()
-    return bool(
-        decision.rationale
-        or decision.step
-        or decision.goal_consistency != plain
-        or decision.constraint_check != plain
-    )
+def _arguments(action: Action, spec: OperationSpec | None) -> JsonObject:
+    """The arguments of a call as the model wrote them: its reasoning first."""
+    names, extras = extra_names(spec), extras_of(action)
+    written: JsonObject = {names["reasoning"]: extras.pop("reasoning"), **action.args}
+    for extra, value in extras.items():
+        written[names[extra]] = value
+    return written
 
 
-def _arguments(action: Action, specs: dict[str, OperationSpec]) -> JsonObject:
-    spec = specs.get(action.operation)
-    extras = extras_of(action)
-    named = {extra_name(spec, extra): extras[extra] for extra in EXTRAS if extra in extras}
-    reasoning = extra_name(spec, "reasoning")
-    return {reasoning: named.pop(reasoning), **action.args, **named}
-
-
-def _call(wire_id: str, name: str, arguments: JsonObject) -> JsonObject:
-    text = wire_text(json.dumps(arguments, ensure_ascii=False))
-    return {"id": wire_id, "type": "function", "function": {"name": name, "arguments": text}}
-
-
-def _tool(wire_id: str, text: str) -> JsonObject:
-    return {"role": "tool", "tool_call_id": wire_id, "content": wire_text(text)}
-
-
+@dataclass(frozen=True, slots=True)
 class ToolsDecoder:
-    """Shows the content as it comes; reads the calls when all of them are there."""
+    """Hears the content as it comes; reads the calls when all of them are there."""
 
-    def __init__(self, show: Show) -> None:
-        self._show = show
-
-    def content(self, text: str) -> None:
-        """A piece of the reply."""
-        self._show(text)
-
-    @property
-    def in_calls(self) -> bool:
-        """Always false: whether calls have begun is known from the completion itself."""
-        return False
+    content: Show
+    in_calls: bool = False  # whether calls have begun is known from the completion itself
 
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
@@ -150,8 +119,11 @@ class ToolsDecoder:
         """The decision of the calls. Calls without ``decide``: not stated, continue; content
         alone: done.
         """
-        raw = _raw(completion)
         text = wire_text(completion.text).strip()
+        raw = completion.text.strip()
+        for call in completion.calls:
+            raw += f"\n{call.name}({call.argument_text})"
+        raw = wire_text(raw.removeprefix("\n"))
         if completion.finish == "length":
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
         reading = reading_of(prompt, ids)
@@ -198,8 +170,9 @@ def _actions(calls: list[NativeCall], reading: Reading) -> tuple[Action, ...]:
         arguments = _object(f"{where} ({spec.name})", call, reading)
         if arguments is None:
             continue
-        extras = {extra: arguments.pop(extra_name(spec, extra), None) for extra in EXTRAS}
-        written = {"operation": spec.name, "args": arguments, **extras}
+        written: JsonObject = {"operation": spec.name, "args": arguments}
+        for extra, name in extra_names(spec).items():
+            written[extra] = arguments.pop(name, None)
         action = reading.action(where, written, "" if call.wire_id in seen else call.wire_id)
         seen.add(call.wire_id)
         if action is not None:
@@ -223,9 +196,3 @@ def _looks_like_calls(text: str) -> bool:
     except NotStrict:
         return False
     return "actions" in data or {"name", "arguments"} <= set(data)
-
-
-def _raw(completion: Completion) -> str:
-    parts = [completion.text.strip()]
-    parts += [f"{call.name}({call.argument_text})" for call in completion.calls]
-    return wire_text("\n".join(part for part in parts if part))

@@ -46,14 +46,12 @@ class Completion:
 
     def __init__(self, content: Hear, reasoning: Hear, clock: Clock) -> None:
         """``content`` and ``reasoning`` hear the pieces as they come, on the loop."""
-        self._hear_content = content
-        self._hear_reasoning = reasoning
         self._clock = clock
         self._think = _ThinkSplitter(self._content, self._reasoning)
         self._by_index: dict[int, NativeCall] = {}
         self._content_parts: list[str] = []
-        self._content_shown = PieceJoiner()
-        self._reasoning_shown = PieceJoiner()
+        self._content_shown = PieceJoiner(content)
+        self._reasoning_shown = PieceJoiner(reasoning)
         self._reasoning_parts: list[str] = []
         self._reasoning_from: float | None = None
         self._reasoning_to: float | None = None
@@ -72,7 +70,7 @@ class Completion:
     @property
     def reasoning(self) -> str:
         """The reasoning, from wherever it came."""
-        return "".join(self._reasoning_parts)
+        return wire_text("".join(self._reasoning_parts))
 
     @property
     def reasoning_s(self) -> float:
@@ -90,7 +88,7 @@ class Completion:
     @property
     def is_empty(self) -> bool:
         """Whether there is neither text nor a call."""
-        return not self.calls and not any(part.strip() for part in self._content_parts)
+        return not self.calls and not self.text.strip()
 
     @property
     def whole(self) -> bool:
@@ -115,8 +113,8 @@ class Completion:
     def close(self) -> None:
         """Nothing more comes: what was held back to look for a tag is given out."""
         self._think.close()
-        self._show_content(self._content_shown.rest())
-        self._show_reasoning(self._reasoning_shown.rest())
+        self._content_shown.close()
+        self._reasoning_shown.close()
         self._end_reasoning()
 
     def _take_usage(self, usage: object) -> None:
@@ -139,9 +137,20 @@ class Completion:
             self._add_call(piece)
 
     def _add_call(self, piece: WireCall) -> None:
+        """Add a piece to its call; some servers leave the index out or always send 0."""
         function = piece.function
         name = (function and function.name) or ""
-        call = self._call_for(piece, name)
+        if piece.index is None:
+            call = self.calls[-1] if self.calls and not name else None
+        else:
+            call = self._by_index.get(piece.index)
+        if call and name and call.name and piece.id and call.wire_id != piece.id:
+            call = None
+        if call is None:
+            call = NativeCall()
+            self.calls.append(call)
+            if piece.index is not None:
+                self._by_index[piece.index] = call
         call.wire_id = call.wire_id or wire_text(piece.id or "")
         call.name = call.name or wire_text(name)
         arguments = function.arguments if function else None
@@ -150,41 +159,16 @@ class Completion:
         elif arguments:
             call.arguments.append(arguments)
 
-    def _call_for(self, piece: WireCall, name: str) -> NativeCall:
-        """The call that a piece belongs to; some servers leave the index out or always send 0."""
-        if piece.index is None:
-            known = self.calls[-1] if self.calls and not name else None
-        else:
-            known = self._by_index.get(piece.index)
-        is_another = (
-            known is not None and name and known.name and piece.id and known.wire_id != piece.id
-        )
-        if known is not None and not is_another:
-            return known
-        call = NativeCall()
-        self.calls.append(call)
-        if piece.index is not None:
-            self._by_index[piece.index] = call
-        return call
-
     def _content(self, text: str) -> None:
         self._end_reasoning()
         self._content_parts.append(text)
-        self._show_content(self._content_shown.feed(text))
+        self._content_shown.feed(text)
 
     def _reasoning(self, text: str) -> None:
         if self._reasoning_from is None:
             self._reasoning_from = self._clock.monotonic()
-        self._show_reasoning(self._reasoning_shown.feed(text))
-
-    def _show_content(self, text: str) -> None:
-        if text:
-            self._hear_content(text)
-
-    def _show_reasoning(self, text: str) -> None:
-        if text:
-            self._reasoning_parts.append(text)
-            self._hear_reasoning(text)
+        self._reasoning_parts.append(text)
+        self._reasoning_shown.feed(text)
 
     def _end_reasoning(self) -> None:
         if self._reasoning_from is not None and self._reasoning_to is None:

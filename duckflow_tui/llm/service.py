@@ -244,7 +244,9 @@ class LLMService:
             while True:
                 exchange.rung = learned.rung(endpoint.protocol, calls=exchange.calls)
                 exchange.request = exchange.encode(exchange.rung)
-                self._keep(exchange.llm_id, exchange.request)
+                self._sent[exchange.llm_id] = exchange.request
+                while len(self._sent) > KEPT_SENT:
+                    del self._sent[next(iter(self._sent))]
                 body = exchange.body(learned)
                 try:
                     return await self._answered(exchange, body)
@@ -261,11 +263,6 @@ class LLMService:
         except asyncio.CancelledError:
             self._cancelled[exchange.llm_id] = exchange.close("cancelled")
             raise
-
-    def _keep(self, llm_id: str, request: WireRequest) -> None:
-        self._sent[llm_id] = request
-        while len(self._sent) > KEPT_SENT:
-            del self._sent[next(iter(self._sent))]
 
     async def _answered(self, exchange: Exchange, body: JsonObject) -> Completion:
         """One body, sent until it is answered; after an empty answer it is sent once more.

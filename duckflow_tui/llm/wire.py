@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -64,7 +66,7 @@ class EventReader:
         """The data that was not followed by an empty line before the stream ended."""
         events: list[bytes] = []
         self._end_line(events)
-        self._end_event(events)
+        self._end_line(events)  # an empty one
         return events
 
     def _grow(self, piece: bytes, start: int, end: int) -> None:
@@ -78,13 +80,9 @@ class EventReader:
         if self._first:
             self._first = False
             line = line.removeprefix(b"\xef\xbb\xbf")
-        if not line:
-            self._end_event(events)
-        elif line.startswith(b"data:"):
+        if line.startswith(b"data:"):
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-
-    def _end_event(self, events: list[bytes]) -> None:
-        if self._data:
+        elif not line and self._data:
             events.append(b"\n".join(self._data))
             self._data = []
 
@@ -219,32 +217,35 @@ _FIRST: Final = re.compile("[\ud800-\udbff]")
 
 def wire_text(text: str) -> str:
     """The text as UTF-8 can carry it: pairs become their character, lone halves ``�``."""
-    return text if text.isascii() else _through_utf16(text, "replace")
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def paired(text: str) -> str:
     """The text with pairs as their character; lone halves stay."""
-    return text if HALF.search(text) is None else _through_utf16(text, "surrogatepass")
+    if HALF.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
+@dataclass(slots=True)
 class PieceJoiner:
-    """Text in pieces for the eye: a pair that two pieces share comes out whole."""
+    """Shows text in pieces: a pair that two pieces share comes out whole."""
 
-    def __init__(self) -> None:
-        self._first = ""
+    show: Callable[[str], None]
+    _first: str = ""
 
-    def feed(self, piece: str) -> str:
-        """What can be shown by now."""
+    def feed(self, piece: str) -> None:
+        """Show what can be shown by now."""
         text, self._first = self._first + piece, ""
         if text and _FIRST.match(text[-1]):
             text, self._first = text[:-1], text[-1]
-        return wire_text(text)
+        if text:
+            self.show(wire_text(text))
 
-    def rest(self) -> str:
-        """What was held back for its second half, which does not come."""
+    def close(self) -> None:
+        """Show what was held back for its second half, which does not come."""
         first, self._first = self._first, ""
-        return wire_text(first)
-
-
-def _through_utf16(text: str, errors: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
+        if first:
+            self.show(wire_text(first))
