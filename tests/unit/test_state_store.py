@@ -182,7 +182,7 @@ def test_a_nested_event_that_breaks_holds_no_later_event_back(
     broken = Broken.model_construct(kind="mode_changed", mode=ApprovalMode.PLAN)
 
     def answer(state: AgentState, record: Record) -> None:
-        if record.event.mode is ApprovalMode.STRICT:
+        if record.event == ModeChanged(mode=ApprovalMode.STRICT):
             store.dispatch(broken)
 
     store.watch(answer)
