@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
-from duckflow_tui.agent.ask import Questioned, Questioner
+from duckflow_tui.agent.ask import Questioner
 from duckflow_tui.agent.budget import CallBudget
 from duckflow_tui.agent.compaction import ContextKeys
-from duckflow_tui.agent.inbox import ChatLoop
+from duckflow_tui.agent.inbox import Inbox
 from duckflow_tui.agent.parts import (
-    DecisionMaker,
     Notices,
     PromptSource,
     Spawn,
     TurnLimits,
     TurnParts,
 )
-from duckflow_tui.agent.requests import RequestLog, SentRequests
+from duckflow_tui.agent.requests import RequestLog
 from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
 from duckflow_tui.goals.checks import RequirementChecks
 from duckflow_tui.goals.pace import PaceKeys
@@ -40,86 +39,23 @@ from duckflow_tui.state.session import (
     SessionPinned,
     SessionTitled,
 )
-from duckflow_tui.tools.memory import Memory, MemoryFault, MemoryKind, MemoryLine, memory_operations
+from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
 from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.shell import OwnCommands
 
 if TYPE_CHECKING:
+    from duckflow_tui.llm.service import LLMService
     from duckflow_tui.prompting.questions import QuestionPrompts
+    from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.gates import CardAnswer, GateAnswer
     from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.state.usage import Role
+    from duckflow_tui.tools.mcp.servers import McpServers
     from duckflow_tui.tools.router import ToolRouter
-
-
-class Models(DecisionMaker, Questioned, SentRequests, Protocol):
-    """The LLM service, with what a session does besides asking."""
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        ...
-
-    async def warm(self) -> None:
-        """Load the client library without holding the loop."""
-        ...
-
-    def window(self, role: Role) -> int:
-        """Tokens of the window of a role's model; 0 when unknown."""
-        ...
-
-
-class Watch(Protocol):
-    """The watcher of files."""
-
-    async def run(self) -> None:
-        """Report outside changes until cancelled."""
-        ...
-
-
-class ToolServers(Protocol):
-    """The servers of tools. A name that is not in the settings raises UnknownServer."""
-
-    async def begin(self) -> None:
-        """Start them in the background, once."""
-        ...
-
-    async def ready(self) -> None:
-        """Wait for starts that are under way, and offer the tools that there are."""
-        ...
-
-    async def start(self, name: str) -> None:
-        """Start one, and wait until it serves or failed."""
-        ...
-
-    async def stop(self, name: str) -> None:
-        """End one; its tools are not offered any more."""
-        ...
-
-    async def restart(self, name: str) -> None:
-        """End one and start it again."""
-        ...
-
-    async def log(self, name: str) -> str:
-        """The newest lines of its standard error."""
-        ...
-
-    async def close(self) -> None:
-        """End them all."""
-        ...
-
-
-class Commands(Protocol):
-    """The commands that run beside the work."""
-
-    async def end_process(self, process_id: str) -> bool:
-        """End one in the background; False when it had ended."""
-        ...
-
-    async def close(self) -> None:
-        """End them all."""
-        ...
+    from duckflow_tui.tools.shell import Shell
+    from duckflow_tui.tools.watch import FileWatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +64,19 @@ class EngineParts:
 
     store: Store
     ids: IdSource
-    models: Models
+    models: LLMService
     prompts: PromptSource
     router: ToolRouter
     desk: Desk
-    watch: Watch
+    watch: FileWatcher
     machine: PhaseMachine
     file_names: Callable[[], AsyncGenerator[list[str], None]]
     intact: Callable[[], bool]  # whether the workspace is still the folder that was opened
     limits: TurnLimits
     questions: QuestionPrompts
-    servers: ToolServers
-    commands: Commands
-    notes: Notes  # of the project, over its sessions
+    servers: McpServers
+    commands: Shell
+    notes: ProjectMemory  # of the project, over its sessions
     earlier: Earlier  # what was recorded of the session
     redact: Callable[[str], str]  # takes keys out of a text that is shown
     execution: Literal["auto", "adaptive", "tasklist"] = "auto"
@@ -192,33 +128,33 @@ class Engine:
             other_model=parts.other_model,
         )
         desk = PlanDesk(
-            self._turn_parts, self._task_loop, self._control, lambda: self._chat.take_plan_up()
+            self._turn_parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up()
         )
         for operation in plan_operations(desk):
             parts.router.registry.add(operation)
         for operation in memory_operations(parts.notes):
             parts.router.registry.add(operation)
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
-        self._chat = ChatLoop(self._turn_parts, desk, spawn)
-        self.plan = PlanKeys(parts.store, desk, self._chat.work_on_plan)
+        self._inbox = Inbox(self._turn_parts, desk, spawn)
+        self.plan = PlanKeys(parts.store, desk, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerKeys(parts.store)
         self.title = TitleKeys(parts.store)
         self.context = ContextKeys(self._turn_parts, parts.router.earlier)
         self.rewind = RewindKeys(
-            self._turn_parts, parts.earlier, parts.router.undo_last, lambda: self._chat.works
+            self._turn_parts, parts.earlier, parts.router.undo_last, lambda: self._inbox.works
         )
         self.memory = MemoryKeys(parts.store, parts.notes)
         self.pace = PaceKeys(parts.store, parts.desk, self._control)
 
     def _control(self) -> TurnControl | None:
-        turn = self._chat.turn
-        return turn.control if turn is not None else None
+        turn = self._inbox.turn
+        return turn.steering if turn is not None else None
 
     async def chat_loop(self) -> None:
         """The inbox; runs as long as the session, as a worker of the group ``chat``."""
         watching = self._spawn(self._parts.watch.run(), "watch")
         try:
-            await self._chat.run()
+            await self._inbox.run()
         finally:
             watching.cancel()
 
@@ -233,19 +169,19 @@ class Engine:
         While work runs, ``now`` has it answered beside the work, ``next`` keeps it for the next
         turn. While work is paused, either redirects the work.
         """
-        await self._chat.send(text, when)
+        await self._inbox.send(text, when)
 
     def change_queued(self, message_id: str, text: str) -> bool:
         """Rewrite a waiting message; False when it no longer waits."""
-        return self._chat.change_queued(message_id, text)
+        return self._inbox.change_queued(message_id, text)
 
     def take_back(self, message_id: str) -> str | None:
         """Take a waiting message out of the queue and return its text."""
-        return self._chat.take_back(message_id)
+        return self._inbox.take_back(message_id)
 
     async def retry(self) -> bool:
         """Work on the last message again, after an error or a stop."""
-        return await self._chat.retry()
+        return self._inbox.again()
 
     async def answer_gate(self, answer: GateAnswer) -> None:
         """The user's key in a gate. Raises StateError when it fits no open gate."""
@@ -272,12 +208,11 @@ class Engine:
 
     def pause(self) -> None:
         """Halt at the next safe point."""
-        self._chat.pause()
+        self._inbox.pause()
 
     def resume(self) -> None:
         """Go on after a pause, with messages that a stop left waiting, or with the plan."""
-        self._chat.resume()
-        self._chat.release()
+        self._inbox.resume()
         state = self.store.state
         plan = state.active_plan
         if state.turn is None and not state.queue and plan is not None and plan.status.may_run:
@@ -285,7 +220,7 @@ class Engine:
 
     def stop(self) -> None:
         """End the running turn now, and the commands that the user runs."""
-        self._chat.stop()
+        self._inbox.stop()
         self._own_commands.stop()
 
     async def run_command(self, text: str) -> None:
@@ -349,6 +284,8 @@ class Engine:
                 self._parts.commands.close(), self._parts.servers.close(), self.memory.close()
             )
         finally:
+            self.store.detach()  # what a turn that is left still lays down is not recorded
+            self._inbox.close()
             await self._parts.models.aclose()
 
 
@@ -371,30 +308,6 @@ class TitleKeys:
             self._store.dispatch(SessionPinned(pinned=pinned))
 
 
-class Notes(Memory, Protocol):
-    """The notes with what only the user may do. Each method raises MemoryFault."""
-
-    async def text(self) -> str:
-        """The whole file as it can be shown."""
-        ...
-
-    async def forget(self, line: MemoryLine) -> None:
-        """Take a line out."""
-        ...
-
-    async def begin(self) -> None:
-        """Make the file where there is none."""
-        ...
-
-    async def reread(self) -> None:
-        """The file may have changed."""
-        ...
-
-    async def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add to the totals over all sessions."""
-        ...
-
-
 def counted(state: AgentState) -> dict[str, int]:
     """What a session has read, done and been asked, as the totals count it."""
     asked = sum(isinstance(m, UserMessage) and not m.aside for m in state.messages)
@@ -413,7 +326,7 @@ class MemoryKeys:
     of the program did joins the totals over all sessions at its end.
     """
 
-    def __init__(self, store: Store, notes: Notes) -> None:
+    def __init__(self, store: Store, notes: ProjectMemory) -> None:
         self._store = store
         self._notes = notes
         self._before = counted(store.state)

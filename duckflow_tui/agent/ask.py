@@ -1,11 +1,11 @@
-"""Asking for one decision: the request, its stream, its repairs, and its record."""
+"""Asking a model: what may be sent is sent, recorded from its first event to its last, repaired."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duckflow_tui.agent.budget import CallBudget, TurnEnd
 from duckflow_tui.agent.compaction import Compactor
@@ -17,6 +17,7 @@ from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.usage import (
     LlmCall,
+    LlmCallDropped,
     LlmCallFinished,
     LlmCallStarted,
     LlmWaiting,
@@ -30,13 +31,42 @@ from duckflow_tui.state.usage import (
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.requests import RequestLog
-    from duckflow_tui.llm.service import AskReply, DecisionReply, ReplyShape
+    from duckflow_tui.llm.service import AskReply, DecisionReply, LLMService, ReplyShape
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.decision import PromptPattern, TurnDecision
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
 
-REPAIR_ROUNDS: Final = 2  # calls that ask for a well-formed reply (C8)
+REPAIRS: Final = 2  # calls that ask for a well-formed reply (C8)
+
+Read = TypeVar("Read")
+Reply = TypeVar("Reply", bound="AskReply[Any] | DecisionReply")
+
+
+async def accounted(
+    store: Store, models: LLMService, started: LlmCallStarted, reply: Coroutine[Any, Any, Reply]
+) -> Reply:
+    """A call from its first event to its last. Whatever comes of it, what it took is counted,
+    and it is live no more; raises LlmError.
+    """
+    store.dispatch(started)
+    call: LlmCall | None = None
+    try:
+        found = await reply
+        call = found.call
+        return found
+    except LlmError as error:
+        call = error.call
+        raise
+    except asyncio.CancelledError:
+        call = models.cancelled_call(started.llm_id)
+        raise
+    finally:
+        if call is None:
+            store.dispatch(LlmCallDropped(llm_id=started.llm_id))
+        else:
+            step = {"step_id": started.step_id} if started.step_id else {}
+            store.dispatch(LlmCallFinished(call=call.model_copy(update=step)))
 
 
 class _Observer(ReplyObserver):
@@ -59,7 +89,9 @@ class _Observer(ReplyObserver):
 
 
 class Asker:
-    """Belongs to one turn, to one run of a step, or to one answer beside the work."""
+    """Asks for the decisions of one thread. ``answers``: the message said beside the work that
+    the thread answers.
+    """
 
     def __init__(
         self,
@@ -69,14 +101,14 @@ class Asker:
         step_id: str = "",
         answers: str = "",
     ) -> None:
-        """``answers``: the message said beside the work that is answered."""
         self._parts = parts
         self._store = parts.store
         self._purpose: Purpose = purpose
         self._step_id = step_id
         self._answers = answers
         self._aside = bool(answers)
-        self._compactor = Compactor(parts)
+        # Who asks for the conversation itself makes room in it.
+        self._compactor = None if step_id or answers else Compactor(parts)
         self.repaired = 0  # replies to the newest question that had to be asked for again
         self.last_reply = ""
 
@@ -85,116 +117,93 @@ class Asker:
 
         Raises LlmError, BudgetEnd, or TurnEnd when the repairs are used up.
         """
-        for repair in range(REPAIR_ROUNDS + 1):
-            self.repaired = repair
+        problems = ""
+        for self.repaired in range(REPAIRS + 1):
             reply = await self._ask(pattern, role)
             await self._record(reply)
             if reply.decision is not None and not reply.problems:
                 return reply.decision
             problems = "; ".join(reply.problems) or "the reply was cut off"
-            if repair == REPAIR_ROUNDS:
-                self._parts.notices.error(
-                    "turn.unreadable", step_id=self._step_id, problems=problems
+            if self.repaired < REPAIRS:
+                self._parts.notices.say(
+                    "turn.repair",
+                    for_model="Your last reply could not be used and nothing of it was carried "
+                    f"out: {problems}. Reply again in the required format.",
+                    step_id=self._step_id,
+                    aside=self._aside,
+                    problems=problems,
                 )
-                if not self._aside:
-                    self._parts.machine.recover(problems[:200])
-                raise TurnEnd("failed", Status.ERROR)
-            self._parts.notices.say(
-                "turn.repair",
-                for_model="Your last reply could not be used and nothing of it was carried out: "
-                f"{problems}. Reply again in the required format.",
-                step_id=self._step_id,
-                aside=self._aside,
-                problems=problems,
-            )
-        raise AssertionError("unreachable")
+        self._parts.notices.error("turn.unreadable", step_id=self._step_id, problems=problems)
+        if not self._aside:
+            self._parts.machine.recover(problems[:200])
+        raise TurnEnd("failed", Status.ERROR)
 
     async def _ask(self, pattern: PromptPattern, role: Role) -> DecisionReply:
         """One request; where it overflows the window, once more in a shorter form."""
-        shortened = False
-        if self._leads:
+
+        def prompt() -> Prompt:
+            """The request as the conversation is now."""
+            return self._parts.prompts.compile(
+                self._parts.specs(),
+                pattern,
+                thread=self._step_id,
+                aside=self._aside,
+                answers=self._answers,
+                window=self._parts.window(role),
+            )
+
+        prompts, shortened = self._parts.prompts, False
+        if self._compactor is not None:
             await self._compactor.make_room()
         while True:
             await self._parts.budget.permit(
                 self._purpose,
                 step_id=self._step_id,
                 aside=self._aside,
-                size=lambda: estimated_tokens(self._prompt(pattern, role)),
+                size=lambda: estimated_tokens(prompt()),
             )
-            prompt = self._prompt(pattern, role)
+            request = prompt()
             try:
-                reply = await self._request(prompt, role)
+                reply = await self._send(request, role)
             except LlmError as error:
-                if error.code != "context_overflow" or shortened:
+                if error.code != "context_overflow" or shortened or not prompts.overflowed(request):
                     raise
                 shortened = True
-                if not self._parts.prompts.overflowed(prompt):
-                    raise
-                if not (self._leads and await self._compactor.make_room("overflow")):
+                made = self._compactor is not None and await self._compactor.make_room("overflow")
+                if not made:
                     self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
             if not reply.call.estimated:
-                self._parts.prompts.learn(prompt, reply.call.tokens_in)
+                prompts.learn(request, reply.call.tokens_in)
             return reply
 
-    def _prompt(self, pattern: PromptPattern, role: Role) -> Prompt:
-        """The request as the conversation is now."""
-        return self._parts.prompts.compile(
-            self._parts.specs(),
-            pattern,
-            thread=self._step_id,
+    async def _send(self, prompt: Prompt, role: Role) -> DecisionReply:
+        parts, llm_id = self._parts, self._parts.ids("llm")
+        started = LlmCallStarted(
+            llm_id=llm_id,
+            purpose=self._purpose,
+            at=self._store.clock.now(),
+            step_id=self._step_id,
             aside=self._aside,
-            answers=self._answers,
-            window=self._parts.window(role),
         )
 
-    @property
-    def _leads(self) -> bool:
-        """Whether it asks for the conversation itself."""
-        return not self._step_id and not self._aside
-
-    async def _request(self, prompt: Prompt, role: Role) -> DecisionReply:
-        llm_id = self._parts.ids("llm")
-        clock = self._store.clock
-        purpose = self._purpose
-        self._store.dispatch(
-            LlmCallStarted(
-                llm_id=llm_id,
-                purpose=purpose,
-                at=clock.now(),
-                step_id=self._step_id,
-                aside=self._aside,
+        async def decide() -> DecisionReply:
+            parts.requests.decision(
+                prompt, llm_id, self._purpose, role, step_id=self._step_id, aside=self._aside
             )
-        )
-        self._parts.requests.decision(
-            prompt, llm_id, purpose, role, step_id=self._step_id, aside=self._aside
-        )
-        try:
-            reply = await self._parts.models.decide(
-                prompt,
-                llm_id=llm_id,
-                purpose=purpose,
-                role=role,
-                observer=_Observer(self._store, llm_id),
-            )
-        except LlmError as error:
-            self._keep_partial(llm_id)
-            if error.call is not None:
-                self._account(error.call)
-            raise
-        except asyncio.CancelledError:
-            self._keep_partial(llm_id)
-            call = self._parts.models.cancelled_call(llm_id)
-            if call is not None:
-                self._account(call)
-            raise
-        self._account(reply.call)
-        return reply
+            try:
+                return await parts.models.decide(
+                    prompt,
+                    llm_id=llm_id,
+                    purpose=self._purpose,
+                    role=role,
+                    observer=_Observer(self._store, llm_id),
+                )
+            except (LlmError, asyncio.CancelledError):
+                self._keep_partial(llm_id)
+                raise
 
-    def _account(self, call: LlmCall) -> None:
-        if self._step_id:
-            call = call.model_copy(update={"step_id": self._step_id})
-        self._store.dispatch(LlmCallFinished(call=call))
+        return await accounted(self._store, parts.models, started, decide())
 
     async def _record(self, reply: DecisionReply) -> None:
         self.last_reply = reply.text or self.last_reply
@@ -244,40 +253,14 @@ class Asker:
         )
 
 
-REPAIRS: Final = 2  # calls that ask for a well-formed reply (C8)
-
-
-Read = TypeVar("Read")
-
-
-class Questioned(Protocol):
-    """The LLM service, as these calls need it."""
-
-    async def ask(
-        self,
-        purpose: Purpose,
-        role: Role,
-        messages: Sequence[ChatMessage],
-        shape: type[ReplyShape],
-        *,
-        llm_id: str,
-    ) -> AskReply[ReplyShape]:
-        """One reply; raises LlmError."""
-        ...
-
-    def cancelled_call(self, llm_id: str) -> LlmCall | None:
-        """The account of a call that was cancelled."""
-        ...
-
-
 class Questioner:
-    """Asks, and asks again with what was wrong; every call is on the account of its step."""
+    """Asks what is no decision, and asks again with what was wrong. One for a session."""
 
     def __init__(
         self,
         store: Store,
         ids: IdSource,
-        models: Questioned,
+        models: LLMService,
         budget: CallBudget,
         requests: RequestLog,
     ) -> None:
@@ -306,7 +289,18 @@ class Questioner:
         for _ in range(REPAIRS + 1):
             asked = words(problems)
             await self._budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
-            reply = await self._once(purpose, role, asked, shape, step_id)
+            llm_id = self._ids("llm")
+            started = LlmCallStarted(
+                llm_id=llm_id, purpose=purpose, at=self._store.clock.now(), step_id=step_id
+            )
+
+            async def send(
+                llm_id: str = llm_id, asked: Sequence[ChatMessage] = asked
+            ) -> AskReply[ReplyShape]:
+                self._requests.question(asked, llm_id, purpose, role, step_id=step_id)
+                return await self._models.ask(purpose, role, asked, shape, llm_id=llm_id)
+
+            reply = await accounted(self._store, self._models, started, send())
             problems = reply.problems
             if reply.value is not None and not problems:
                 try:
@@ -314,40 +308,6 @@ class Questioner:
                 except ValueError as error:
                     problems = (str(error),)
         raise Unreadable("; ".join(problems) or "the reply was cut off")
-
-    async def _once(
-        self,
-        purpose: Purpose,
-        role: Role,
-        messages: Sequence[ChatMessage],
-        shape: type[ReplyShape],
-        step_id: str,
-    ) -> AskReply[ReplyShape]:
-        llm_id = self._ids("llm")
-        self._store.dispatch(
-            LlmCallStarted(
-                llm_id=llm_id, purpose=purpose, at=self._store.clock.now(), step_id=step_id
-            )
-        )
-        self._requests.question(messages, llm_id, purpose, role, step_id=step_id)
-        try:
-            reply = await self._models.ask(purpose, role, messages, shape, llm_id=llm_id)
-        except LlmError as error:
-            if error.call is not None:
-                self._account(error.call, step_id)
-            raise
-        except asyncio.CancelledError:
-            call = self._models.cancelled_call(llm_id)
-            if call is not None:
-                self._account(call, step_id)
-            raise
-        self._account(reply.call, step_id)
-        return reply
-
-    def _account(self, call: LlmCall, step_id: str) -> None:
-        if step_id:
-            call = call.model_copy(update={"step_id": step_id})
-        self._store.dispatch(LlmCallFinished(call=call))
 
 
 def _tokens(messages: Sequence[ChatMessage]) -> int:

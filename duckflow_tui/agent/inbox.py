@@ -1,4 +1,4 @@
-"""ChatLoop: the inbox. It takes messages at any time and is never held up by the work."""
+"""The inbox: it takes messages at any time and is never held up by the work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.agent.aside import Aside
-from duckflow_tui.agent.dispatch import turn_message, unanswered_message
+from duckflow_tui.agent.rest import turn_message, unanswered_message
 from duckflow_tui.agent.turn import Turn
 from duckflow_tui.state.conversation import (
     MessageQueued,
@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record
 
+InboxState = Literal[
+    "idle",  # the next message begins a turn
+    "beginning",  # a message has left the queue, and its turn is not there yet
+    "running",  # a turn runs
+    "held",  # the user stopped the work: what waits goes on waiting for their word
+]
 
-class ChatLoop:
+
+class Inbox:
     """Starts a turn for each message, one after the other. What comes meanwhile is answered
     beside the work, or waits visibly.
     """
@@ -37,16 +44,17 @@ class ChatLoop:
         self._store = parts.store
         self._spawn = spawn
         self._wake = asyncio.Event()
+        self._state: InboxState = "idle"
+        self._then: Literal["idle", "held"] = "idle"  # the state once no turn runs
+        self._stop_early = False  # the user stopped a turn that was still beginning
         self._turn: Turn | None = None
         self._job: Job | None = None
         self._asides: set[Job] = set()
         self._floor = asyncio.Lock()  # of what is said beside the work
         self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
-        self._held = False  # after a stop the queue waits for the user
-        self._ahead = ""  # the message sent since, which goes before what waits
-        self._beginning = False  # a message has left the queue, and its turn is not there yet
+        self._ahead = ""  # the message sent while held, which goes before what waits
         self._plan_grew = False  # while a turn ran, perhaps too late for it
-        parts.store.watch(self._hear)
+        self._forget = parts.store.watch(self._hear)
 
     async def run(self) -> None:
         """Runs as long as the session."""
@@ -54,17 +62,18 @@ class ChatLoop:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self._turn is None and (self._ahead or not self._held):
+            if self._state == "idle" or (self._state == "held" and self._ahead):
                 await self._next()
 
-    def _take_up(self) -> None:
-        """What an earlier process had begun goes on."""
-        state = self._store.state
-        if state.turn is not None:
-            message = turn_message(state, state.turn)
-            self._begin(Turn(self._parts, self._desk, message, resumed=state.turn))
-        elif (message := unanswered_message(state)) is not None:
-            self._begin(Turn(self._parts, self._desk, message, paused=True))
+    def close(self) -> None:
+        """The session is left: the turn that runs, paused or not, stays as its record has it."""
+        self._forget()
+        for job in (*self._asides, self._job):
+            if job is not None:
+                job.cancel()
+        if self._turn is not None:
+            self._turn.leave()
+            self._turn = None
 
     @property
     def turn(self) -> Turn | None:
@@ -74,8 +83,10 @@ class ChatLoop:
     @property
     def works(self) -> bool:
         """Whether a turn runs, or begins without another word of the user."""
-        waits = bool(self._ahead) or (bool(self._store.state.queue) and not self._held)
-        return self._turn is not None or self._beginning or waits
+        waits = bool(self._ahead) or (bool(self._store.state.queue) and self._then == "idle")
+        return self._state in ("beginning", "running") or waits
+
+    # --- what the user sends ----------------------------------------------------------------
 
     async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
         """Take a message; returns once it would survive a crash.
@@ -89,22 +100,17 @@ class ChatLoop:
             await self._answer_beside(text)
             return
         if not self._store.state.queue:
-            self._held = False  # nothing is left that a stop kept back
+            self._hold(False)  # nothing is left that a stop kept back
         message = QueuedMessage(
             message_id=self._parts.ids("msg"), text=text, at=self._store.clock.now()
         )
         await self._store.commit(MessageQueued(message=message))
         turn = self._store.state.turn
         if self._turn is not None and turn is not None and turn.pause == "paused":
-            self._turn.control.redirect(message)
+            self._turn.steering.redirect(message)
             return
-        if self._held and self._turn is None:
+        if self._state == "held":
             self._ahead = self._ahead or message.message_id
-        self._wake.set()
-
-    def release(self) -> None:
-        """Go on with messages that a stop left waiting."""
-        self._held = False
         self._wake.set()
 
     async def _answer_beside(self, text: str) -> None:
@@ -113,20 +119,18 @@ class ChatLoop:
         )
         async with self._taking:
             await self._store.commit(UserMessageAdded(message=message))
-            self._spawn_aside(Aside(self._parts, message, self._floor))
+            aside = Aside(self._parts, message, self._floor)
+            job: Job | None = None
 
-    def _spawn_aside(self, aside: Aside) -> None:
-        job: Job | None = None
+            async def answer() -> None:
+                try:
+                    await aside.run()
+                finally:
+                    if job is not None:
+                        self._asides.discard(job)
 
-        async def answer() -> None:
-            try:
-                await aside.run()
-            finally:
-                if job is not None:
-                    self._asides.discard(job)
-
-        job = self._spawn(answer(), "aside")
-        self._asides.add(job)
+            job = self._spawn(answer(), "aside")
+            self._asides.add(job)
 
     def change_queued(self, message_id: str, text: str) -> bool:
         """Put another text in a waiting message's place; False when it no longer waits."""
@@ -143,13 +147,18 @@ class ChatLoop:
                 return message.text
         return None
 
-    async def retry(self) -> bool:
-        """Work on the last user message again; False when there is none or work runs."""
-        return self._again()
+    # --- how the user steers ----------------------------------------------------------------
 
-    def work_on_plan(self) -> bool:
-        """Go on with the approved plan; False when work runs or nothing was ever asked."""
-        return self._again(plan_first=True)
+    def again(self, *, plan_first: bool = False) -> bool:
+        """Work on the last user message again, or with ``plan_first`` on the approved plan; False
+        when work runs or begins, or nothing was ever asked.
+        """
+        asked = (m for m in reversed(self._store.state.messages) if isinstance(m, UserMessage))
+        last = next((m for m in asked if not m.aside), None)
+        if self._state in ("beginning", "running") or last is None:
+            return False
+        self._begin(Turn(self._parts, self._desk, last, plan_first=plan_first))
+        return True
 
     def take_plan_up(self) -> None:
         """The approved plan has more to do: go on with it, unless the user has to be asked. A
@@ -158,43 +167,53 @@ class ChatLoop:
         self._plan_grew = self._turn is not None
         last = self._store.state.last_turn
         broke = last is None or last.outcome in ("stopped", "failed", "limit")
-        if self._turn is None and not self._held and not broke and self._desk.goes_on:
-            self.work_on_plan()
-
-    def _again(self, *, plan_first: bool = False) -> bool:
-        asked = (m for m in reversed(self._store.state.messages) if isinstance(m, UserMessage))
-        last = next((m for m in asked if not m.aside), None)
-        if self._turn is not None or last is None:
-            return False
-        self._start(last, plan_first=plan_first)
-        return True
+        if self._state == "idle" and not broke and self._desk.goes_on:
+            self.again(plan_first=True)
 
     def pause(self) -> None:
         """Halt at the next safe point."""
         if self._turn is not None:
-            self._turn.control.pause()
+            self._turn.steering.pause()
 
     def resume(self) -> None:
-        """Go on after a pause."""
+        """Go on after a pause, and with messages that a stop left waiting."""
         if self._turn is not None:
-            self._turn.control.resume()
+            self._turn.steering.resume()
         elif self._store.state.turn is not None:  # of an earlier process, not yet taken up
             self._store.dispatch(TurnResumed())
+        self._hold(False)
+        self._wake.set()
 
     def stop(self) -> None:
         """End the turn now; what it has done stays, and is told."""
         self._plan_grew = False
         for aside in tuple(self._asides):
             aside.cancel()
-        if self._job is not None:
-            self._held = True
+        if self._state in ("beginning", "running"):
+            self._hold(True)
+        if self._state == "beginning":
+            self._stop_early = True
+        elif self._job is not None:
             # Behind the job's first step, without which it could not say that it was stopped.
             asyncio.get_running_loop().call_soon(self._job.cancel)
+
+    # --- from one turn to the next ------------------------------------------------------------
+
+    def _take_up(self) -> None:
+        """What an earlier process had begun goes on."""
+        state = self._store.state
+        if state.turn is not None:
+            message = turn_message(state, state.turn)
+            self._begin(Turn(self._parts, self._desk, message, resumed=state.turn))
+        elif (message := unanswered_message(state)) is not None:
+            self._begin(Turn(self._parts, self._desk, message, paused=True))
 
     async def _next(self) -> None:
         queue = self._store.state.queue
         ahead, self._ahead = self._ahead, ""
-        waiting = [m for m in queue if m.message_id == ahead] or ([] if self._held else queue)
+        waiting = [m for m in queue if m.message_id == ahead]
+        if not waiting and self._state == "idle":
+            waiting = list(queue)
         if not waiting:
             last = self._store.state.last_turn
             if self._plan_grew and last is not None and last.outcome == "done":
@@ -202,25 +221,25 @@ class ChatLoop:
             return
         first = waiting[0]
         message = UserMessage(message_id=first.message_id, text=first.text, at=first.at)
-        self._beginning = True
+        self._state, self._stop_early = "beginning", False
         try:
             await self._store.commit(UserMessageAdded(message=message))
-            self._start(message)
-        finally:
-            self._beginning = False
-
-    def _start(self, message: UserMessage, *, plan_first: bool = False) -> None:
-        self._begin(Turn(self._parts, self._desk, message, plan_first=plan_first))
+        except BaseException:
+            self._state = self._then
+            raise
+        self._begin(Turn(self._parts, self._desk, message))
+        if self._stop_early:
+            self.stop()
 
     def _begin(self, turn: Turn) -> None:
-        self._turn = turn
+        self._state, self._turn = "running", turn
         self._job = self._spawn(self._guarded(turn), "turn")
 
     async def _guarded(self, turn: Turn) -> None:
         try:
             await turn.run()
         finally:
-            self._leave(turn)
+            self._over(turn)
             self._wake.set()
 
     def _hear(self, state: AgentState, record: Record) -> None:
@@ -229,13 +248,18 @@ class ChatLoop:
         """
         match record.event:
             case TurnFinished() if self._turn is not None:
-                self._leave(self._turn)
+                self._over(self._turn)
             case SessionResumed():
-                self._held = bool(state.queue)
+                self._hold(bool(state.queue))
             case _:
                 pass
 
-    def _leave(self, turn: Turn) -> None:
+    def _over(self, turn: Turn) -> None:
         if self._turn is turn:
-            self._turn = None
-            self._job = None
+            self._turn = self._job = None
+            self._state = self._then
+
+    def _hold(self, held: bool) -> None:
+        self._then = "held" if held else "idle"
+        if self._state in ("idle", "held"):
+            self._state = self._then

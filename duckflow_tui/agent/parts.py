@@ -15,11 +15,9 @@ from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.ask import Questioner
-    from duckflow_tui.agent.dispatch import OperationCaller
     from duckflow_tui.agent.requests import RequestLog
     from duckflow_tui.goals.checks import RequirementChecks
-    from duckflow_tui.llm.exchange import ReplyObserver
-    from duckflow_tui.llm.service import DecisionReply
+    from duckflow_tui.llm.service import LLMService
     from duckflow_tui.plans.tasks import CheckArguments
     from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.safety.desk import Desk
@@ -29,25 +27,12 @@ if TYPE_CHECKING:
     from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.prompt import Prompt
     from duckflow_tui.state.store import Store
-    from duckflow_tui.state.usage import LlmCall, Purpose, Role
+    from duckflow_tui.state.usage import Role
+    from duckflow_tui.tools.router import ToolRouter
 
 Reply = TypeVar("Reply", bound=Shape)
 
 Read = TypeVar("Read")
-
-
-class DecisionMaker(Protocol):
-    """The LLM service, as a turn needs it."""
-
-    async def decide(
-        self, prompt: Prompt, *, llm_id: str, purpose: Purpose, role: Role, observer: ReplyObserver
-    ) -> DecisionReply:
-        """One reply; raises LlmError."""
-        ...
-
-    def cancelled_call(self, llm_id: str) -> LlmCall | None:
-        """The account of a call that was cancelled; None when nothing had been sent."""
-        ...
 
 
 class PromptSource(Protocol):
@@ -113,9 +98,9 @@ class TurnParts:
 
     store: Store
     ids: IdSource
-    models: DecisionMaker
+    models: LLMService
     prompts: PromptSource
-    caller: OperationCaller
+    caller: ToolRouter
     specs: Callable[[], tuple[OperationSpec, ...]]
     machine: PhaseMachine
     notices: Notices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.codec_json import RESULTS
 from duckflow_tui.llm.exchange import estimated_tokens
@@ -20,21 +20,13 @@ from duckflow_tui.state.usage import (
 )
 
 if TYPE_CHECKING:
-    from duckflow_tui.llm.codec import WireRequest
+    from duckflow_tui.llm.service import LLMService
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
 
 KEPT: Final = 20  # newest requests of this run whose text can be shown
 
 _READS: Final = "file_ops."  # results of these are files
-
-
-class SentRequests(Protocol):
-    """The LLM service, as far as it remembers what it sent."""
-
-    def sent(self, llm_id: str) -> WireRequest | None:
-        """The newest form of a request; None for one that was never sent or is long past."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +54,7 @@ class RequestLog:
     def __init__(
         self,
         store: Store,
-        models: SentRequests,
+        models: LLMService,
         redact: Callable[[str], str],
         window: Callable[[Role], int],
     ) -> None:

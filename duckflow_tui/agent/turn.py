@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from duckflow_tui.agent.ask import Asker
 from duckflow_tui.agent.budget import TurnEnd
-from duckflow_tui.agent.dispatch import (
-    Dispatcher,
-    decisions_of,
-    escalated_before,
-    rest_of,
-    turn_start,
-)
+from duckflow_tui.agent.rest import decisions_of, escalated_before, rest_of, turn_start
 from duckflow_tui.agent.steering import TurnControl
+from duckflow_tui.agent.thread import Thread
 from duckflow_tui.goals.consultation import Consultation
 from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.goals.requirements import RequestInHand, belongs
@@ -25,8 +20,8 @@ from duckflow_tui.plans.desk import PlanDesk, PlanRest
 from duckflow_tui.plans.propose import end_plan
 from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
-from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
-from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
+from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.decision import NextStep, TurnDecision
 from duckflow_tui.state.memory import WorkingMemoryChanged, updated
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
@@ -36,12 +31,11 @@ from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnSta
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.agent.rest import Rest
 
-IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its second (S3-21)
 
-
-class Turn:
-    """Runs once. Whatever happens, ``TurnFinished`` is the last event of it."""
+class Turn(Thread):
+    """The thread of a user message. Whatever happens, ``TurnFinished`` is the last event of it."""
 
     def __init__(
         self,
@@ -56,169 +50,155 @@ class Turn:
         """``plan_first``: take the approved plan up again before the model is asked; ``paused``:
         wait for the user's key first; ``resumed``: the turn that an earlier process had begun.
         """
-        self._parts = parts
+        self.steering = TurnControl(parts.store)
+        self._paced = PaceKeeper(parts.store, parts.pacemaker, parts.specs)
+        self.steering.turn_pace = self._paced
+        super().__init__(parts, Asker(parts), self.steering, self._paced)
         self._desk = desk
         self._plan_first = plan_first
-        self._store = parts.store
         self._message = message
         self.turn_id = resumed.turn_id if resumed else parts.ids("turn")
         self._paused = paused
         self._resumed = resumed
-        self.control = TurnControl(parts.store)
-        self._pace = PaceKeeper(parts.store, parts.pacemaker, parts.specs)
-        self.control.turn_pace = self._pace
-        self._dispatcher = Dispatcher(parts.caller, self.control)
-        self._asker = Asker(parts)
+        self._left = False  # its session is left: nothing more is recorded
         self._request = RequestInHand(parts, message)
-        self._reviewer = Reviewer(parts, self._pace)
-        self._idle = 0
+        self._reviewer = Reviewer(parts, self._paced)
         self._answer_wanted = False  # a done without a word was sent back once
         self._ending = TurnEnding(parts, self.turn_id, resumed)
-        self._consultation = Consultation(parts, self._pace, self._ending.log)
+        self._consultation = Consultation(parts, self._paced, self._ending.log)
         self._rest = PlanRest(parts, desk, wanted=plan_first or resumed is not None)
 
     async def run(self) -> None:
         """The whole turn. A cancelled turn ends as stopped, and the cancellation goes on."""
+        try:
+            rest = await self._enter()
+            await self.decisions(rest)
+        except TurnEnd as end:
+            await self._finish(end.outcome, end.status, laid_down=end.laid_down)
+        except LlmError as error:
+            self.parts.notices.error(f"llm.error.{error.code}", **error.params)
+            if not self.parts.machine.recover(f"{error.code}: {error.detail}"[:200]):
+                self.parts.machine.reset(status=Status.ERROR)
+            await self._finish("failed", Status.ERROR)
+        except asyncio.CancelledError:
+            if not self._left:
+                self.parts.machine.reset(Trigger.STOP)
+                self.parts.notices.say("turn.stopped", for_model="The user stopped the work here.")
+                await self._finish("stopped", Status.SUCCESS)
+            raise
+        except Exception:
+            # Whatever broke, the turn must not be left open; the app's handler shows the error.
+            self.parts.machine.reset(status=Status.ERROR)
+            await self._finish("failed", Status.ERROR)
+            raise
+
+    def leave(self) -> None:
+        """The session is left as it stands: what is cancelled now can be taken up again."""
+        self._left = True
+
+    async def _enter(self) -> Rest | None:
+        """From the message, or from where an earlier process had come to, to the first decision;
+        returns what that one's newest decision still waits for.
+        """
         if self._resumed is None:
             self._begin()
         else:
             self._take_up(self._resumed)
-        try:
-            await self._parts.ready()
-            await self._loops()
-        except TurnEnd as end:
-            await self._finish(end.outcome, end.status, laid_down=end.laid_down)
-        except LlmError as error:
-            self._say_error(error)
-            recovered = self._parts.machine.recover(f"{error.code}: {error.detail}"[:200])
-            if not recovered:
-                self._parts.machine.reset(status=Status.ERROR)
-            await self._finish("failed", Status.ERROR)
-        except asyncio.CancelledError:
-            self._parts.machine.reset(Trigger.STOP)
-            self._parts.notices.say("turn.stopped", for_model="The user stopped the work here.")
-            await self._finish("stopped", Status.SUCCESS)
-            raise
-        except Exception:
-            # Whatever broke, the turn must not be left open; the app's handler shows the error.
-            self._parts.machine.reset(status=Status.ERROR)
-            await self._finish("failed", Status.ERROR)
-            raise
+        await self.parts.ready()
+        if self._paused:
+            self.steering.pause()
+            await self.steering.safe_point()
+        if self._resumed is None:
+            if self._plan_first:
+                await self._rest.run()
+            return None
+        state = self.store.state
+        if (rest := rest_of(state)) is not None:
+            self.pattern = rest.decision.prompt_pattern
+            return rest
+        await self.steering.safe_point()  # a paused turn waits for the user's key
+        if state.interrupted is not None and state.interrupted.work is not None:
+            await self._rest.run()
+        if (escalated := escalated_before(state)) is not None:
+            self._judged(await self._reviewer.ask_again(*escalated))
+        return None
 
     # --- the loop ----------------------------------------------------------------------------
 
-    async def _loops(self) -> None:
-        pattern = PromptPattern.BASE_MAIN
-        if self._paused:
-            self.control.pause()
-            await self.control.safe_point()
-        if self._resumed is not None:
-            pattern = await self._go_on_from_there()
-        elif self._plan_first:
-            await self._rest.run()
-        while True:
-            await self.control.safe_point()
-            await self._take_redirect()
-            self._tell_outside_changes()
-            pattern = await self._consult() or pattern
-            self._pace.next_loop()
-            decision = await self._asker.decide(pattern, self._pace.role)
-            await self._act(decision)
-            pattern = decision.prompt_pattern
+    async def before(self) -> bool:
+        await super().before()
+        self._tell_outside_changes()
+        await self._consult()
+        self._paced.next_loop()
+        return False
 
-    async def _go_on_from_there(self) -> PromptPattern:
-        """What the last decision still waits for, or the work it had been left for; a turn that
-        is paused waits for the user's key before either.
-        """
-        state = self._store.state
-        rest = rest_of(state)
-        if rest is not None:
-            await self._dispatcher.take_up(rest)
-            await self._after(rest.decision)
-            return rest.decision.prompt_pattern
-        await self.control.safe_point()
-        if state.interrupted is not None and state.interrupted.work is not None:
-            await self._rest.run()
-        escalated = escalated_before(state)
-        if escalated is not None:
-            self._judged(await self._reviewer.ask_again(*escalated))
-        return PromptPattern.BASE_MAIN
-
-    async def _consult(self) -> PromptPattern | None:
-        """Ask the user where the work is stuck or at its limit; the prompt they want next."""
-        if self.control.turn_end is not None:
+    async def _consult(self) -> None:
+        """Ask the user where the work is stuck or at its limit."""
+        if self.steering.turn_end is not None:
             self._rest.put_aside()
-            raise TurnEnd(*self.control.turn_end)
+            raise TurnEnd(*self.steering.turn_end)
         consulted = await self._consultation.if_due()
         if consulted is None:
-            return None
-        if consulted.end == "goes_on":
-            self._idle = 0
-            return consulted.next_prompt
-        self._rest.put_aside()
-        raise TurnEnd(*consulted.outcome, laid_down=True)
+            return
+        if consulted.end != "goes_on":
+            self._rest.put_aside()
+            raise TurnEnd(*consulted.outcome, laid_down=True)
+        self.idle = 0
+        self.pattern = consulted.next_prompt or self.pattern
 
-    async def _act(self, decision: TurnDecision) -> None:
-        machine = self._parts.machine
+    async def heard(self, decision: TurnDecision) -> None:
+        machine, state = self.parts.machine, self.store.state
         if decision.step is not None:
             machine.move(decision.step, Trigger.DECISION, decision_id=decision.decision_id)
         machine.set_status(Status.IN_PROGRESS)
-        self._remember(decision)
+        update = updated(state.memory, decision.state_delta, last_delta=decision.rationale)
+        if update.memory != state.memory or update.cuts:
+            self.store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
         if self._request.hear(decision):
-            self._pace.fresh()
-        self._pace.decided(decision, self._asker.repaired)
+            self._paced.fresh()
+        await super().heard(decision)
         await self._reviewer.understand(decision)
-        if decision.refused_by_itself:
-            self._pace.acted(())
-            self._refuse(decision)
-            return
-        await self._dispatcher.run(decision)
-        await self._after(decision)
+        self.pattern = decision.prompt_pattern
 
-    async def _after(self, decision: TurnDecision) -> None:
-        """The decision's actions have their results."""
-        self._pace.acted(self._dispatcher.ran, self._dispatcher.stuck)
-        if self.control.redirected or self._dispatcher.course_changed:
-            self._idle = 0
-            return
-        if decision.actions:
-            self._idle = 0
-            if decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
-                return  # done with actions: their results are sent once more
-        await self._end_if_wanted(decision)
+    async def refuse(self, decision: TurnDecision) -> bool:
+        if decision.next_step is not NextStep.CONTINUE:
+            self.tell_refusal(decision)
+            raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
+        return await super().refuse(decision)
 
-    async def _end_if_wanted(self, decision: TurnDecision) -> None:
+    def stalled(self) -> Exception:
+        self.parts.notices.warn("turn.idle")
+        return TurnEnd("partial", Status.REQUIRES_USER_INPUT, laid_down=True)
+
+    async def after(self, decision: TurnDecision) -> bool:
+        """Never True: a turn ends by TurnEnd."""
+        if self.changes_course:
+            return False
+        if decision.actions and decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
+            return False  # done with actions: their results are sent once more
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
         if wants_end and await self._rest.run():
-            self._idle = 0
-            return  # its reports are sent, and answered, before the turn ends
+            self.idle = 0
+            return False  # its reports are sent, and answered, before the turn ends
         match decision.next_step:
             case NextStep.DONE:
-                if self._wants_an_answer():
-                    return
-                await self._end_or_go_on()
+                if not self._wants_an_answer():
+                    await self._end_or_go_on()
             case NextStep.PENDING_USER:
                 raise TurnEnd(self._ending.outcome("partial"), Status.REQUIRES_USER_INPUT)
             case NextStep.DEFER:
-                self._parts.machine.reset(Trigger.DEFER)
+                self.parts.machine.reset(Trigger.DEFER)
                 raise TurnEnd("partial")
             case NextStep.CONTINUE:
-                self._idle += 1
-                if self._idle >= IDLE_LOOPS:
-                    self._parts.notices.warn("turn.idle")
-                    raise TurnEnd("partial", Status.REQUIRES_USER_INPUT, laid_down=True)
-                self._parts.notices.say(
-                    "turn.nothing_asked",
-                    for_model="You said continue but asked for no action, so nothing happened. "
-                    "Ask for an action, or set next_step to done or pending_user.",
-                )
+                pass
+        return False
 
     async def _end_or_go_on(self) -> None:
         """Done is what the review says, not what the model says (S1-1)."""
         outcome = self._ending.outcome("done")
         if outcome != "done":
             raise TurnEnd(outcome)
-        self._judged(await self._reviewer.review(self._ending.log(), self._asker.last_reply))
+        self._judged(await self._reviewer.review(self._ending.log(), self.asker.last_reply))
 
     def _judged(self, end: ReviewEnd) -> None:
         if end.kind != "continue":
@@ -227,43 +207,24 @@ class Turn:
 
     def _wants_an_answer(self) -> bool:
         """A turn that did something and said nothing is asked once for its answer (S3-23)."""
-        if self._asker.last_reply.strip() or self._answer_wanted or not self._ending.log():
+        if self.asker.last_reply.strip() or self._answer_wanted or not self._ending.log():
             return False
         self._answer_wanted = True
-        self._parts.notices.say(
+        self.parts.notices.say(
             "turn.no_answer",
             for_model="You ended the work without a word to the user. Tell them in reply what came "
             "of it.",
         )
         return True
 
-    def _refuse(self, decision: TurnDecision) -> None:
-        """The model's own check said no: nothing runs (S4-59), it is shown, the model hears it."""
-        check = "goal_consistency"
-        judgement = decision.goal_consistency
-        if judgement.ok is not False:
-            check, judgement = "constraint_check", decision.constraint_check
-        self._parts.notices.warn(
-            f"turn.{check}_no",
-            for_model=f"Your {check} was no, so none of your actions ran. Propose something that "
-            "passes both checks, or ask the user.",
-            reason=judgement.reason,
-        )
-        if decision.next_step is not NextStep.CONTINUE:
-            raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
-        self._idle += 1
-        if self._idle >= IDLE_LOOPS:
-            self._parts.notices.warn("turn.idle")
-            raise TurnEnd("partial", Status.REQUIRES_USER_INPUT, laid_down=True)
-
     # --- what a turn writes down -------------------------------------------------------------
 
     def _begin(self) -> None:
         self._desk.put_aside = ""
-        state = self._store.state
-        limits = self._parts.limits
+        state = self.store.state
+        limits = self.parts.limits
         request = belongs(state, self._message)
-        self._store.dispatch(
+        self.store.dispatch(
             TurnStarted(
                 turn=TurnInfo(
                     turn_id=self.turn_id,
@@ -271,7 +232,7 @@ class Turn:
                     max_attempts=limits.max_attempts,
                     limit=limits.max_steps,
                     request=request,
-                    started_at=self._store.clock.now(),
+                    started_at=self.store.clock.now(),
                     calls_before=self._ending.before.calls,
                     tokens_before=self._ending.before.tokens,
                     cost_before=self._ending.before.cost,
@@ -279,62 +240,44 @@ class Turn:
             )
         )
         if state.phase in (Phase.IDLE, Phase.DONE, Phase.AWAITING_APPROVAL):
-            self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
-        self._parts.machine.set_status(Status.IN_PROGRESS)
+            self.parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
+        self.parts.machine.set_status(Status.IN_PROGRESS)
         fresh = request in ("new", "guessed_new")
         if fresh:
             self._request.open()
-        self._pace.begin(self._message.text, fresh=fresh)
+        self._paced.begin(self._message.text, fresh=fresh)
 
     def _take_up(self, turn: TurnInfo) -> None:
         self._desk.put_aside = ""
-        self._parts.machine.set_status(Status.IN_PROGRESS)
-        decisions = decisions_of(self._store.state)
-        self._pace.take_up(self._message.text, turn.loop, len(decisions))
+        self.parts.machine.set_status(Status.IN_PROGRESS)
+        decisions = decisions_of(self.store.state)
+        self._paced.take_up(self._message.text, turn.loop, len(decisions))
         for first in decisions[:1]:
             self._request.hear(first)
         self._reviewer.take_up(decisions)
         said = (decision.reply for decision in reversed(decisions) if decision.reply.strip())
-        self._asker.last_reply = next(said, "")
-
-    def _remember(self, decision: TurnDecision) -> None:
-        state = self._store.state
-        update = updated(state.memory, decision.state_delta, last_delta=decision.rationale)
-        if update.memory != state.memory or update.cuts:
-            self._store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
-
-    async def _take_redirect(self) -> None:
-        message = self.control.take_redirect()
-        if message is not None:
-            self._pace.forgive()
-            await self._store.commit(
-                UserMessageAdded(
-                    message=UserMessage(
-                        message_id=message.message_id, text=message.text, at=message.at
-                    )
-                )
-            )
+        self.asker.last_reply = next(said, "")
 
     def _tell_outside_changes(self) -> None:
-        paths = self._store.state.changed_outside
+        paths = self.store.state.changed_outside
         if paths:
             names = ", ".join(paths)
-            self._parts.notices.say(
+            self.parts.notices.say(
                 "files.changed_outside",
                 for_model=f"Changed outside since you read them: {names}. Read again before you "
                 "rely on what they held.",
                 paths=names,
             )
-            self._store.dispatch(OutsideChangesTold(paths=paths))
-
-    def _say_error(self, error: LlmError) -> None:
-        self._parts.notices.error(f"llm.error.{error.code}", **error.params)
+            self.store.dispatch(OutsideChangesTold(paths=paths))
 
     async def _finish(
         self, outcome: TurnOutcome, status: Status, *, laid_down: bool = False
     ) -> None:
-        self._pace.ended(outcome)
-        reply, satisfaction = self._asker.last_reply, self._reviewer.satisfaction
+        running = self.store.state.turn
+        if running is None or running.turn_id != self.turn_id:
+            return  # it broke before it had begun
+        self._paced.ended(outcome)
+        reply, satisfaction = self.asker.last_reply, self._reviewer.satisfaction
         await self._ending.finish(outcome, status, reply, satisfaction, laid_down=laid_down)
 
 

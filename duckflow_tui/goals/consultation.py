@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.agent.dispatch import waiting_card
+from duckflow_tui.agent.rest import waiting_card
 from duckflow_tui.goals.attempts import digest_of, execution, failure_analysis
 from duckflow_tui.goals.requirements import named_requirement, new_requirement
 from duckflow_tui.goals.situations import MOST_TRIED, tried

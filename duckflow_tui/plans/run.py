@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from duckflow_tui.agent.dispatch import interrupted_at
+from duckflow_tui.agent.rest import interrupted_at
 from duckflow_tui.plans.propose import end_plan, held_back, let_go
 from duckflow_tui.plans.report import is_independent, reported, result_line
 from duckflow_tui.plans.step import StepRun

@@ -24,8 +24,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.agent.dispatch import rest_of
 from duckflow_tui.agent.parts import Notices
+from duckflow_tui.agent.rest import rest_of
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX

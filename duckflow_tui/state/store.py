@@ -85,6 +85,11 @@ class Store:
 
         return forget
 
+    def detach(self) -> None:
+        """The session is left: from now on nothing is recorded, and nobody is told."""
+        self._recorder = MemoryRecorder()
+        self._watchers.clear()
+
     def dispatch(self, event: Event) -> None:
         """Apply, record, tell the watchers. A dispatch from within a watcher waits its turn,
         and its refusal is logged, because nobody is there to hear it.

@@ -320,6 +320,17 @@ class LlmWaiting(Event):
             live.waiting = self.waiting
 
 
+class LlmCallDropped(Event):
+    """A call came to nothing before it was sent; it took nothing."""
+
+    kind: Literal["llm_call_dropped"] = "llm_call_dropped"
+    transient: ClassVar[bool] = True
+    llm_id: str
+
+    def apply(self, state: AgentState) -> None:
+        state.live.pop(self.llm_id, None)
+
+
 class LlmCallFinished(Event):
     """What a call cost and how it ended."""
 

@@ -1,0 +1,192 @@
+"""One thread of work: ask, check, dispatch, pace, until its purpose is served (S2-7, S3-8)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from duckflow_tui.agent.rest import SKIPS
+from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.decision import NextStep, PromptPattern
+from duckflow_tui.state.operations import Outcome
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.ask import Asker
+    from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.agent.rest import Rest
+    from duckflow_tui.agent.steering import TurnControl
+    from duckflow_tui.goals.pace import PaceKeeper
+    from duckflow_tui.state.calls import OperationMessage
+    from duckflow_tui.state.decision import Action, TurnDecision
+
+IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its second (S3-21)
+REPEATS: Final = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
+
+
+class Thread(ABC):
+    """A turn, a step of a plan and an answer beside the work are the same loop. A subclass says
+    what has to be there before a decision, what it takes from one, and when it is over.
+    """
+
+    def __init__(
+        self,
+        parts: TurnParts,
+        asker: Asker,
+        control: TurnControl | None = None,
+        pace: PaceKeeper | None = None,
+        *,
+        step_id: str = "",
+    ) -> None:
+        """Without ``control`` nothing halts it, without ``pace`` its subclass counts its loops."""
+        self.parts = parts
+        self.store = parts.store
+        self.asker = asker
+        self.control = control
+        self.pace = pace
+        self.step_id = step_id
+        self.pattern = PromptPattern.BASE_MAIN  # of the next request
+        self.idle = 0  # decisions in a row that neither acted nor ended
+        self.ran: list[OperationMessage] = []  # by the newest decision
+        self.course_changed = False  # the user's answer to a gate has to reach the model
+        self._stuck: tuple[OperationMessage, int] | None = None
+        self._failures: Counter[tuple[str, str]] = Counter()
+
+    async def decisions(self, rest: Rest | None = None) -> None:
+        """One decision after the other; first the ``rest`` of one that an earlier process asked
+        for. Raises LlmError, TurnEnd, and what the subclass ends with.
+        """
+        over = rest is not None and await self._carry_out(rest.decision, rest.actions, rest.skip)
+        while not over and not await self.before():
+            role = self.pace.role if self.pace else "main"
+            decision = await self.asker.decide(self.pattern, role)
+            await self.heard(decision)
+            if decision.refused_by_itself:
+                over = await self.refuse(decision)
+            else:
+                over = await self._carry_out(decision, decision.actions)
+
+    # --- what a subclass says -------------------------------------------------------------------
+
+    async def before(self) -> bool:
+        """What has to happen before the next decision; True ends the thread."""
+        if self.control is not None:
+            await self.control.safe_point()
+            await self.take_redirect()
+        return False
+
+    async def heard(self, decision: TurnDecision) -> None:
+        """A decision came; nothing of it has run."""
+        if self.pace is not None:
+            self.pace.decided(decision, self.asker.repaired)
+
+    async def call(self, action: Action) -> OperationMessage:
+        """Carry one action out, whatever comes of it."""
+        return await self.parts.caller.call(action, step_id=self.step_id)
+
+    async def skip(self, action: Action, reason: str) -> OperationMessage:
+        """Record that an action is not carried out."""
+        return await self.parts.caller.skip(action, reason, step_id=self.step_id)
+
+    @abstractmethod
+    async def after(self, decision: TurnDecision) -> bool:
+        """The decision's actions have their results; True ends the thread."""
+
+    @abstractmethod
+    def stalled(self) -> Exception:
+        """What ends a thread whose model neither acts nor ends, twice in a row."""
+
+    # --- the loop's own steps -------------------------------------------------------------------
+
+    async def _carry_out(
+        self, decision: TurnDecision, actions: Sequence[Action], skip: str = ""
+    ) -> bool:
+        await self._dispatch(actions, skip)
+        if self.pace is not None:
+            self.pace.acted(self.ran, self._stuck)
+        if decision.actions or self.changes_course:
+            self.idle = 0
+        if await self.after(decision):
+            return True
+        asked = decision.actions or self.changes_course
+        if decision.next_step is NextStep.CONTINUE and not asked:
+            self._count_idle()
+            self.parts.notices.say(
+                "turn.nothing_asked",
+                step_id=self.step_id,
+                for_model="You said continue but asked for no action, so nothing happened. "
+                "Ask for an action, or set next_step to done or pending_user.",
+            )
+        return False
+
+    async def _dispatch(self, actions: Sequence[Action], skip: str) -> None:
+        """Every action becomes one recorded result, in order. After an answer that changes course
+        (a redirect, an alternative, a no), what was asked for behind it is skipped.
+        """
+        self.ran, self._stuck = [], None
+        self.course_changed = bool(skip)
+        for action in actions:
+            if not skip and self.control is not None:
+                await self.control.safe_point()
+                if self.control.redirected:
+                    skip = "the user redirected the work before this call began"
+            if skip:
+                await self.skip(action, skip)
+                continue
+            message = await self.call(action)
+            self.ran.append(message)
+            outcome = message.result.outcome
+            if outcome in (Outcome.ERROR, Outcome.INVALID):
+                failure = f"{action.operation} {action.args_hash}", message.result.text
+                self._failures[failure] += 1
+                if self._failures[failure] >= REPEATS:
+                    self._stuck = message, self._failures[failure]
+            elif outcome in (Outcome.DECLINED, Outcome.REJECTED):
+                skip = SKIPS[outcome]
+            self.course_changed = bool(skip)
+
+    @property
+    def changes_course(self) -> bool:
+        """Whether the user said something that the model has to hear before anything else."""
+        redirected = self.control is not None and self.control.redirected
+        return redirected or self.course_changed
+
+    async def refuse(self, decision: TurnDecision) -> bool:
+        """The model's own check said no: nothing runs (S4-59). True ends the thread."""
+        self.tell_refusal(decision)
+        self._count_idle()
+        return False
+
+    def tell_refusal(self, decision: TurnDecision) -> None:
+        """Show it, and let the model hear it."""
+        if self.pace is not None:
+            self.pace.acted(())
+        check, judgement = "goal_consistency", decision.goal_consistency
+        if judgement.ok is not False:
+            check, judgement = "constraint_check", decision.constraint_check
+        self.parts.notices.warn(
+            f"turn.{check}_no",
+            step_id=self.step_id,
+            for_model=f"Your {check} was no, so none of your actions ran. Propose something that "
+            "passes both checks, or ask the user.",
+            reason=judgement.reason,
+        )
+
+    def _count_idle(self) -> None:
+        self.idle += 1
+        if self.idle >= IDLE_LOOPS:
+            raise self.stalled()
+
+    async def take_redirect(self) -> str | None:
+        """What the user said while the work was paused, into this thread; None for nothing."""
+        message = self.control.take_redirect() if self.control is not None else None
+        if message is None:
+            return None
+        if self.pace is not None:
+            self.pace.forgive()
+        said = UserMessage(
+            message_id=message.message_id, text=message.text, step_id=self.step_id, at=message.at
+        )
+        await self.store.commit(UserMessageAdded(message=said))
+        return message.text
