@@ -58,7 +58,7 @@ _KEPT: Final = 12  # newest results and errors of an attempt
 _REFUSED: Final = (Outcome.DENIED, Outcome.REJECTED)
 
 
-Way = Literal[
+AttemptsEnd = Literal[
     "continue",  # another attempt has begun
     "accepted",  # the user takes what there is
     "cancelled",  # the user wants no more of it
@@ -98,7 +98,7 @@ class Attempts:
 
     async def go_on(
         self, review: Review, missing: MissingInfoAnalysis, log: Sequence[OperationMessage]
-    ) -> Way:
+    ) -> AttemptsEnd:
         """The request is not met: begin another attempt, or ask the user where all were made."""
         _, objective = in_hand(self._store.state)
         context = continuation_context(objective, review, missing, log)
@@ -108,7 +108,7 @@ class Attempts:
 
     async def ask_again(
         self, review: Review, report: SituationReport, log: Sequence[OperationMessage]
-    ) -> Way:
+    ) -> AttemptsEnd:
         """The user was being asked this after that review when an earlier process ended."""
         _, objective = in_hand(self._store.state)
         learned = objective.attempts[-1].lessons_learned if objective.attempts else ()
@@ -118,7 +118,7 @@ class Attempts:
 
     async def _begin(
         self, review: Review, context: ContinuationContext, instructions: str = "", rounds: int = 0
-    ) -> Way:
+    ) -> AttemptsEnd:
         """Begin the next attempt (S1-25, S1-30); ``rounds`` more attempts are allowed from here."""
         try:
             plan = await self._next_plan(context, instructions)
@@ -179,7 +179,7 @@ class Attempts:
         context: ContinuationContext,
         log: Sequence[OperationMessage],
         report: SituationReport,
-    ) -> Way:
+    ) -> AttemptsEnd:
         """Put the situation before the user until an answer says how it goes on (S1-29, S1-32…39).
         An instruction without a word asks again (S1-34), and so does help, once it was given.
         """

@@ -47,7 +47,7 @@ _SLASHES: Final = re.compile(r"/{2,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ProgressSign:
     """Something moved; ``what`` is a path, a command or the name of a step."""
 
     kind: ProgressKind
@@ -69,7 +69,7 @@ class Repeat:
 class LoopSigns:
     """What one loop showed. ``outcomes`` are those that tell of the plan, oldest first."""
 
-    progress: tuple[Progress, ...] = ()
+    progress: tuple[ProgressSign, ...] = ()
     repeat: Repeat | None = None
     outcomes: tuple[bool, ...] = ()
     stuck: Reason | None = None  # a cause of a consultation
@@ -84,14 +84,14 @@ class _Loop:
     """Gathered over one loop."""
 
     ran: list[Keyed] = field(default_factory=list[Keyed])
-    progress: list[Progress] = field(default_factory=list[Progress])
+    progress: list[ProgressSign] = field(default_factory=list[ProgressSign])
     repeats: list[Keyed] = field(default_factory=list[Keyed])
     outcomes: list[bool] = field(default_factory=list[bool])
     returned: set[str] = field(default_factory=set[str])  # paths back at an earlier content
     moved: bool = False  # whether there was progress other than something new that was read
 
     def add(self, kind: ProgressKind, what: str, refs: tuple[str, ...]) -> None:
-        self.progress.append(Progress(kind, what, refs))
+        self.progress.append(ProgressSign(kind, what, refs))
         self.moved = self.moved or kind is not ProgressKind.READ
 
 

@@ -309,19 +309,13 @@ class ProfileGuess:
     strong: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """A sign for a kind. Of two kinds with the same weight the earlier rule decides."""
-
-    profile: TaskProfile
-    weight: int
-    pattern: re.Pattern[str]
+def _rule(
+    profile: TaskProfile, weight: int, *patterns: str
+) -> tuple[TaskProfile, int, re.Pattern[str]]:
+    return profile, weight, re.compile("|".join(patterns), re.IGNORECASE)
 
 
-def _rule(profile: TaskProfile, weight: int, *patterns: str) -> _Rule:
-    return _Rule(profile, weight, re.compile("|".join(patterns), re.IGNORECASE))
-
-
+#: Signs of a kind with their weight. Of two kinds with the same weight the earlier sign decides.
 _RULES: Final = (
     _rule(
         TaskProfile.DEBUGGING,
@@ -423,9 +417,9 @@ def guess(text: str) -> ProfileGuess:
     weights: dict[TaskProfile, int] = {}
     if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
         text = f"{text[:_END]}\n{text[-_END:]}"
-    for rule in _RULES:
-        if rule.pattern.search(text):
-            weights[rule.profile] = weights.get(rule.profile, 0) + rule.weight
+    for profile, weight, pattern in _RULES:
+        if pattern.search(text):
+            weights[profile] = weights.get(profile, 0) + weight
     if not weights:
         return ProfileGuess()
     best = max(weights, key=lambda profile: weights[profile])  # the first of equal ones
