@@ -148,7 +148,7 @@ class GateApp(App[None]):
     """A composer, a gate's card above it and, where ``beside`` is set, a diff at its side."""
 
     CSS_PATH: ClassVar[Any] = [
-        asset_folder("styles") / "gate.tcss",
+        asset_folder("styles") / "question.tcss",
         asset_folder("styles") / "diff.tcss",
     ]
     CSS = """

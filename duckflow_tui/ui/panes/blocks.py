@@ -30,9 +30,7 @@ Group = Literal["text", "row", "notice", "head"]
 
 
 MARK_CELLS: Final = 2  # a mark and the space behind it
-
 FOLDED: Final = "▸"
-
 OPEN: Final = "▾"
 
 

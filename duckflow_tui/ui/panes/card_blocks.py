@@ -33,11 +33,8 @@ from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefi
 from duckflow_tui.words.catalogue import Catalogue
 
 _MARKS: Final = {"completed": "✓", "partial": "◐", "failed": "✗", "stopped": "■"}
-
 _LABEL: Final = 8  # cells of the column of labels, where there is room for one
-
 _SHOWN: Final = 40  # rows of a card that was answered
-
 _FILES: Final = 6  # files named; the others are counted
 
 
@@ -211,13 +208,9 @@ def _labelled(
 
 
 _REVIEW_LABEL: Final = 9  # cells of the column of labels, where there is room for one
-
 _NARROW: Final = 40  # cells; below, labels stand before the text
-
 _MOST_MARKS: Final = 12  # requirements whose marks stand in the row
-
 _EXCERPT: Final = (4, 2)  # rows of an excerpt, from its beginning and its end
-
 _NAMED: Final = 2  # missing things named below the row; the others are counted
 
 

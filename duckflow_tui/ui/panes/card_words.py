@@ -14,23 +14,19 @@ from duckflow_tui.state.pace import Reason, Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, difference
 from duckflow_tui.ui.panes.diff_document import shown_line
 from duckflow_tui.ui.panes.plan_rows import clock_text, needing
-from duckflow_tui.ui.panes.request import GateRow, Tone
+from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
 
 DONE: Final = "✓"
-
 NOT_DONE: Final = "✗"
-
 COLLECTED: Final = 100  # characters of what was found (S1-32)
-
 _PARAM: Final = 60  # characters of what a cause names
-
 
 #: Cards that ask what should become of the work, rather than of a plan.
 CONSULTS: Final = frozenset({CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET})
 
 
-def consult_rows(card: Card, words: Catalogue) -> list[GateRow]:
+def consult_rows(card: Card, words: Catalogue) -> list[QuestionRow]:
     """Everything that the user should know before answering; none for a card about a plan."""
     if card.situation is not None:
         return list(_situation(card.situation, words))
@@ -117,16 +113,16 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue, **more: str) -> 
 # --- the kinds ------------------------------------------------------------------------------------
 
 
-def _situation(situation: Situation, words: Catalogue) -> Iterator[GateRow]:
+def _situation(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
     loop = str(situation.loop)
     cause = reason_words("consult.cause", situation.cause, words, loop=loop)
     means = words(f"consult.means.{situation.pattern}")
     joint = words("consult.joint")
-    yield GateRow("", f"{cause}{joint}{means}", wide=True)
+    yield QuestionRow("", f"{cause}{joint}{means}", wide=True)
     label = words("consult.label.tried")
     if situation.tried_before:
         before = words("consult.before", count=situation.tried_before)
-        yield GateRow(label, before, tone="quiet")
+        yield QuestionRow(label, before, tone="quiet")
         label = ""
     for tried in situation.tried:
         yield _tried(label, tried, words)
@@ -134,32 +130,32 @@ def _situation(situation: Situation, words: Catalogue) -> Iterator[GateRow]:
     yield from _achieved(situation, words)
     if situation.hypothesis is not None:
         guess = reason_words("consult.hypothesis", situation.hypothesis, words, loop=loop)
-        yield GateRow(words("consult.label.likely"), guess)
+        yield QuestionRow(words("consult.label.likely"), guess)
     if situation.hypothesis_said.strip():
         said = shown_line(situation.hypothesis_said.strip())
-        yield GateRow(words("consult.label.its_view"), said, says=True)
+        yield QuestionRow(words("consult.label.its_view"), said, says=True)
 
 
-def _achieved(situation: Situation, words: Catalogue) -> Iterator[GateRow]:
-    rows = [GateRow("", shown_line(achieved.strip())) for achieved in situation.achieved]
+def _achieved(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
+    rows = [QuestionRow("", shown_line(achieved.strip())) for achieved in situation.achieved]
     if situation.achieved_more:
         more = words("consult.more", count=situation.achieved_more)
-        rows.append(GateRow("", more, tone="quiet"))
+        rows.append(QuestionRow("", more, tone="quiet"))
     if situation.read:
-        rows.append(GateRow("", words("consult.read", count=situation.read)))
-    rows = rows or [GateRow("", words("consult.nothing"), tone="quiet")]
+        rows.append(QuestionRow("", words("consult.read", count=situation.read)))
+    rows = rows or [QuestionRow("", words("consult.nothing"), tone="quiet")]
     yield replace(rows[0], label=words("consult.label.achieved"))
     yield from rows[1:]
 
 
-def _tried(label: str, tried: Tried, words: Catalogue) -> GateRow:
+def _tried(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
     mark = DONE if tried.went_well else NOT_DONE
     text = _with_verb(tried.text, words)
     if tried.back:
         text = f"{text} · {words('consult.back')}"
     times = f"{tried.times}× " if tried.times > 1 else ""
     tone: Tone = "added" if tried.went_well else "removed"
-    return GateRow(label, f"{mark} {times}{shown_line(text)}", mark=tone, ref=tried.ref)
+    return QuestionRow(label, f"{mark} {times}{shown_line(text)}", mark=tone, ref=tried.ref)
 
 
 def _with_verb(text: str, words: Catalogue) -> str:
@@ -169,58 +165,58 @@ def _with_verb(text: str, words: Catalogue) -> str:
     return f"{words(verb) if words.has(verb) else name}{space}{rest}"
 
 
-def _escalation(report: SituationReport, words: Catalogue) -> Iterator[GateRow]:
+def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionRow]:
     query = shown_line(report.original_query.strip())
-    yield GateRow(words("escalate.label.request"), query, heading="notice")
+    yield QuestionRow(words("escalate.label.request"), query, heading="notice")
     reached = words(
         "escalate.reached",
         count=report.attempts,
         limit=report.max_attempts,
         score=f"{report.score:.2f}",
     )
-    yield GateRow(words("escalate.label.state"), reached, heading="notice")
+    yield QuestionRow(words("escalate.label.state"), reached, heading="notice")
     for number, missing in enumerate(report.missing):
         label = words("escalate.label.missing") if number == 0 else ""
         text = f"{NOT_DONE} {shown_line(missing.strip())}"
-        yield GateRow(label, text, heading="warning", mark="removed")
+        yield QuestionRow(label, text, heading="warning", mark="removed")
     if not report.missing:
         none = words("escalate.none_missing")
-        yield GateRow(words("escalate.label.missing"), none, tone="quiet", heading="warning")
+        yield QuestionRow(words("escalate.label.missing"), none, tone="quiet", heading="warning")
     for number, (name, text) in enumerate(report.collected):
         label = words("escalate.label.collected") if number == 0 else ""
         called = shown_line(_with_verb(name, words))
-        yield GateRow(label, f"{called}: {_first(text)}", heading="added")
+        yield QuestionRow(label, f"{called}: {_first(text)}", heading="added")
     if not report.collected:
         none = words("consult.nothing")
-        yield GateRow(words("escalate.label.collected"), none, tone="quiet", heading="added")
+        yield QuestionRow(words("escalate.label.collected"), none, tone="quiet", heading="added")
     if report.quality.strip():
         said = shown_line(report.quality.strip())
-        yield GateRow(words("escalate.label.quality"), said, says=True, heading="ai")
+        yield QuestionRow(words("escalate.label.quality"), said, says=True, heading="ai")
     if report.analysis is not None:
         yield from _analysis(report.analysis, words)
 
 
-def _analysis(analysis: FailureAnalysis, words: Catalogue) -> Iterator[GateRow]:
+def _analysis(analysis: FailureAnalysis, words: Catalogue) -> Iterator[QuestionRow]:
     cause, fix = shown_line(analysis.cause.strip()), shown_line(analysis.fix.strip())
-    yield GateRow(words("escalate.label.cause"), cause, says=True, heading="ai")
+    yield QuestionRow(words("escalate.label.cause"), cause, says=True, heading="ai")
     if fix:
-        yield GateRow(words("escalate.label.fix"), fix, says=True, heading="ai")
+        yield QuestionRow(words("escalate.label.fix"), fix, says=True, heading="ai")
     key = "escalate.retryable" if analysis.retryable else "escalate.not_retryable"
-    yield GateRow(words("escalate.label.again"), words(key), says=True, heading="ai")
+    yield QuestionRow(words("escalate.label.again"), words(key), says=True, heading="ai")
 
 
-def _budget(facts: dict[str, str], words: Catalogue) -> Iterator[GateRow]:
+def _budget(facts: dict[str, str], words: Catalogue) -> Iterator[QuestionRow]:
     what, limit, used = facts.get("what", ""), facts.get("limit", ""), facts.get("used", "")
-    yield GateRow(words("budget.label.limit"), _amount(what, limit, words))
-    yield GateRow(words("budget.label.used"), _amount(what, used, words))
+    yield QuestionRow(words("budget.label.limit"), _amount(what, limit, words))
+    yield QuestionRow(words("budget.label.used"), _amount(what, used, words))
     coming = [_amount(what, facts["next"], words)] if facts.get("next") else []
     purpose = f"transcript.purpose.{facts.get('purpose', '')}"
     if words.has(purpose):
         coming.append(words(purpose))
     if coming:
-        yield GateRow(words("budget.label.next"), " · ".join(coming))
+        yield QuestionRow(words("budget.label.next"), " · ".join(coming))
     if facts.get("raise_to"):
-        yield GateRow(words("budget.label.raise_to"), _amount(what, facts["raise_to"], words))
+        yield QuestionRow(words("budget.label.raise_to"), _amount(what, facts["raise_to"], words))
 
 
 def _amount(what: str, figure: str, words: Catalogue) -> str:
@@ -250,7 +246,6 @@ def _first(text: str) -> str:
 
 #: Marks of the lines of a difference; a sign says what the colour does.
 SIGNS: Final = {"add": "+", "drop": "−", "change": "~", "move": "↕", "same": " "}
-
 _TONES: Final[dict[str, Tone]] = {
     "add": "added", "drop": "removed", "change": "notice", "move": "notice", "same": "quiet",
 }  # fmt: skip
@@ -258,7 +253,7 @@ _TONES: Final[dict[str, Tone]] = {
 _RUN: Final = 3  # unchanged steps in a row from which on they are counted instead
 
 
-def card_rows(card: Card, plan: Plan | None, words: Catalogue) -> list[GateRow]:
+def card_rows(card: Card, plan: Plan | None, words: Catalogue) -> list[QuestionRow]:
     """Everything that the user should know before answering."""
     match card.kind:
         case CardKind.PLAN:
@@ -337,82 +332,82 @@ def difference_words(lines: tuple[StepDifference, ...], words: Catalogue) -> str
 # --- the kinds ------------------------------------------------------------------------------------
 
 
-def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[GateRow]:
-    yield GateRow(words("card.goal"), shown_line(plan.goal.strip()), says=True)
+def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
+    yield QuestionRow(words("card.goal"), shown_line(plan.goal.strip()), says=True)
     risk = words(f"plan.risk.{plan.risk}")
     tone: Tone = "text" if plan.risk == "low" else "notice" if plan.risk == "medium" else "warning"
-    yield GateRow(words("card.risk"), risk, says=True, tone=tone)
+    yield QuestionRow(words("card.risk"), risk, says=True, tone=tone)
     for number, criterion in enumerate(plan.success_criteria):
         label = words("card.criteria") if number == 0 else ""
-        yield GateRow(label, shown_line(criterion.strip()), says=True)
+        yield QuestionRow(label, shown_line(criterion.strip()), says=True)
     if card.before is not None:
         lines = difference(card.before, plan)
         if said := difference_words(lines, words):
             said = words("card.since_shown", what=said)
-            yield GateRow(words("card.changes"), said, tone="notice")
+            yield QuestionRow(words("card.changes"), said, tone="notice")
         yield from _lines(lines, plan, card.before, words, every=True)
         return
     for number, step in enumerate(plan.steps, 1):
         label = words("card.steps") if number == 1 else ""
-        yield GateRow(label, _step_words(number, step, plan, words))
+        yield QuestionRow(label, _step_words(number, step, plan, words))
         if step.description.strip():
-            yield GateRow("", shown_line(step.description.strip()), tone="quiet")
+            yield QuestionRow("", shown_line(step.description.strip()), tone="quiet")
 
 
-def _change(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[GateRow]:
+def _change(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
     change = card.change
     if change is None or plan is None:
         return
     reason = shown_line(change.reason.strip())
     if reason:
-        yield GateRow(words("card.reason"), reason, says=True)
+        yield QuestionRow(words("card.reason"), reason, says=True)
     lines = difference(plan, change.result)
     said = difference_words(lines, words) or words("card.no_difference")
-    yield GateRow(words("card.changes"), said)
+    yield QuestionRow(words("card.changes"), said)
     yield from _lines(lines, change.result, plan, words, every=False)
 
 
-def _report(card: Card, words: Catalogue) -> Iterator[GateRow]:
+def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
     report = card.report
     if report is None:
         return
     tones: dict[str, Tone] = {"completed": "text", "partial": "notice"}
-    yield GateRow(
+    yield QuestionRow(
         words("card.result"),
         f"{words(f'card.status.{report.status}')} · {counts_words(report, words)}",
         tone=tones.get(report.status, "warning"),
     )
     if report.files_changed:
         files = ", ".join(visible_line(path) for path in report.files_changed)
-        yield GateRow(words("card.made"), files)
+        yield QuestionRow(words("card.made"), files)
     if report.summary.strip():
-        yield GateRow(words("card.summary"), shown_line(report.summary.strip()), says=True)
+        yield QuestionRow(words("card.summary"), shown_line(report.summary.strip()), says=True)
     if report.told is not None:
-        yield GateRow(words("card.cause"), words.told(report.told))
+        yield QuestionRow(words("card.cause"), words.told(report.told))
     elif report.cause.strip():
-        yield GateRow(words("card.cause"), shown_line(report.cause.strip()), says=True)
+        yield QuestionRow(words("card.cause"), shown_line(report.cause.strip()), says=True)
     if report.next_action.strip():
         text = shown_line(report.next_action.strip())
         offered = next((o for o in card.options if o.action == SUGGESTED.action), None)
         keys = ((0, 1),) if offered else ()
         text = f"{offered.key} {text}" if offered else text
-        yield GateRow(words("card.next"), text, says=True, keys=keys)
+        yield QuestionRow(words("card.next"), text, says=True, keys=keys)
 
 
-def _breakpoint(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[GateRow]:
+def _breakpoint(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
     step = plan.step(card.step_id) if plan else None
     if plan is None or step is None:
         return
     number = step_number(plan, step.step_id)
-    yield GateRow(words("card.step"), f"{number} {visible_line(step.name)}")
+    yield QuestionRow(words("card.step"), f"{number} {visible_line(step.name)}")
     if step.description.strip():
-        yield GateRow("", shown_line(step.description.strip()), tone="quiet")
-    yield GateRow("", words("card.you_asked"), tone="quiet")
+        yield QuestionRow("", shown_line(step.description.strip()), tone="quiet")
+    yield QuestionRow("", words("card.you_asked"), tone="quiet")
 
 
 def _lines(
     lines: tuple[StepDifference, ...], new: Plan, old: Plan, words: Catalogue, *, every: bool
-) -> Iterator[GateRow]:
+) -> Iterator[QuestionRow]:
     """The steps with what becomes of each; without ``every``, runs of unchanged ones counted."""
     at = 0
     first = True
@@ -424,30 +419,30 @@ def _lines(
         label = words("card.steps") if first else ""
         first = False
         if not every and same - at >= _RUN:
-            yield GateRow(label, "  " + words("card.unchanged", count=same - at), tone="quiet")
+            yield QuestionRow(label, "  " + words("card.unchanged", count=same - at), tone="quiet")
             at = same
             continue
         plan = old if line.kind == "drop" else new
         text = f"{SIGNS[line.kind]} {_step_words(line.number, line.step, plan, words)}"
-        yield GateRow(label, text, tone=_TONES[line.kind])
+        yield QuestionRow(label, text, tone=_TONES[line.kind])
         yield from _below(line, old, words)
         at += 1
 
 
-def _below(line: StepDifference, old: Plan, words: Catalogue) -> Iterator[GateRow]:
+def _below(line: StepDifference, old: Plan, words: Catalogue) -> Iterator[QuestionRow]:
     before, step = line.before, line.step
     if before is not None and (before.name, before.depends_on) != (step.name, step.depends_on):
         number = int(step_number(old, before.step_id))
         was = words("card.was", step=_step_words(number, before, old, words))
-        yield GateRow("", f"  {was}", tone="quiet")
+        yield QuestionRow("", f"  {was}", tone="quiet")
     says = step.description.strip()
     changed = before is not None and before.description != step.description
     if changed and before is not None and before.description.strip():
-        yield GateRow("", f"  − {shown_line(before.description.strip())}", tone="removed")
+        yield QuestionRow("", f"  − {shown_line(before.description.strip())}", tone="removed")
     if says and changed:
-        yield GateRow("", f"  + {shown_line(says)}", tone="added")
+        yield QuestionRow("", f"  + {shown_line(says)}", tone="added")
     elif says and line.kind == "add":
-        yield GateRow("", f"  {shown_line(says)}", tone="quiet")
+        yield QuestionRow("", f"  {shown_line(says)}", tone="quiet")
 
 
 def _step_words(number: int, step: Step, plan: Plan, words: Catalogue) -> str:

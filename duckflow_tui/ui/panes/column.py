@@ -21,8 +21,6 @@ from duckflow_tui.words.catalogue import Catalogue
 
 #: Rows kept drawn; those of blocks that were not looked at for longest go first.
 KEPT_ROWS: Final = 2_000
-
-
 _BLANK: Final[Row] = []
 
 

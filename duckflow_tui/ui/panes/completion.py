@@ -14,7 +14,6 @@ from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad
 
 SHOWN: Final = 8  # rows at most
-
 _FILE: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)$")
 

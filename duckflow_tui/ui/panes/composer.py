@@ -29,10 +29,7 @@ from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
 MAX_LINES: Final = 8  # more lines than that are folded
-
 MAX_CHARS: Final = 1000  # more characters too
-
-
 CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
 

@@ -19,9 +19,7 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
 FREE: Final = "·"
-
 RESERVED: Final = "░"
-
 COMPACTS: Final = "|"
 
 #: Each part has a character of its own, so that it is known without its colour.
@@ -147,9 +145,7 @@ def short_tokens(count: int) -> str:
 
 
 _LABEL: Final = 9  # cells of the column of labels, where there is room for one
-
 _NARROW: Final = 28  # cells; below, labels stand before the text
-
 _LISTED: Final = ("requirements", "constraints", "decisions", "gates")
 
 

@@ -19,7 +19,6 @@ from duckflow_tui.ui.panes.rows import Seen, whole_spans
 from duckflow_tui.ui.panes.strips import Span, fold, wrap
 
 BLANK_RUN: Final = 4  # blank lines in a row that become one row with a count
-
 SPACE_RUN: Final = 40  # spaces in a row that become one sign with a count
 
 
@@ -251,7 +250,6 @@ def _run(blanks: list[DiffRow]) -> Iterator[DiffRow]:
 
 
 NARROWEST_SPLIT: Final = 72  # cells; below, two versions side by side are unreadable
-
 _NARROWEST_NUMBERS: Final = 30  # cells; below, line numbers take room that the text needs
 
 
@@ -264,10 +262,7 @@ _WIDE = (
 )
 
 _ONLY_SIMPLE: Final = re.compile(f"[{_NARROW}{_WIDE}]*")
-
 _EACH_WIDE: Final = re.compile(f"[{_WIDE}]")
-
-
 _CAPTIONS: Final = (RowKind.FILE, RowKind.NOTE, RowKind.HUNK, RowKind.BLANKS)
 
 

@@ -29,9 +29,7 @@ from duckflow_tui.ui.panes.syntax import SyntaxLines, Token
 from duckflow_tui.words.catalogue import Catalogue
 
 _WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
-
 _MOST_WORDS: Final = 400  # above, comparing word by word costs more than it tells
-
 _ALIKE: Final = 0.65  # lines less alike than this are two lines, not one that changed
 
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.geometry import Size
 from textual.reactive import var
 
+from duckflow_tui.state.base import Clock
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
@@ -27,16 +27,13 @@ from duckflow_tui.ui.panes.gate_words import (
     title_of,
     verb,
 )
-from duckflow_tui.ui.panes.key_guard import InlineField
-from duckflow_tui.ui.panes.question import KeyHint, KeyRow
-from duckflow_tui.ui.panes.request import GateRow, RequestView
+from duckflow_tui.ui.panes.question import KeyHint, KeyRow, Question
+from duckflow_tui.ui.panes.request import QuestionRow, RequestView
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.words.catalogue import Catalogue
 
 _LEAST_DIFF: Final = 3  # lines: two of the file and the one that counts the rest
-
 _POINTS: Final = 7  # lines that the points get before arguments and diff get more than the least
-
 _FAIR: Final = (_POINTS, 3, 6)  # lines they get before another part gets all it wants
 
 
@@ -93,15 +90,10 @@ def shares(wants: Wants, height: int, stage: int | None) -> Shares:
 
 
 _SHARE: Final = 0.6  # of the container's height that the card takes at most
-
 _SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card, or room is short
-
 _TIGHT: Final = 30  # rows of the screen below which each point is one row, and all have one
-
 _TIGHT_LINES: Final = 10  # lines that it gets there, if two are left to the chat
-
 _LEAST_YIELDED: Final = 6  # lines that it keeps where the chat has some of its room
-
 _LEAST_BESIDE: Final = (24, 4)  # cells and lines of a pane that can show a diff
 
 
@@ -116,49 +108,38 @@ class InnerDiff(DiffPane):
         return self._allot(container)
 
 
-class GateFrame(Vertical):
-    """Shows one gate. What it can be asked by keys is added by ``GateCard``."""
+class GateView(Question):
+    """Shows one gate. What its keys do is added by ``GateCard``."""
 
     gates: var[tuple[Gate, ...]] = var(())  # open ones, oldest first; the first is shown
-    words: var[Catalogue] = var(Catalogue)
-    yields: var[bool] = var(False)  # some room to the chat, where something was said
-    alone: var[bool] = var(False)  # the chat is not shown: its room is the question's
     step: var[str] = var("")  # "step 2": which step of the plan asks, empty for none
 
-    def __init__(
-        self, beside: DiffPane | None, written: Callable[[str], object], *, id: str | None
-    ) -> None:
-        """``written`` gets what the user wrote in the line of the card."""
-        super().__init__(id=id)
+    def __init__(self, clock: Clock, beside: DiffPane | None, *, id: str | None) -> None:
+        super().__init__(clock, KeyRow(), field_id="gate-reason", id=id)
         self._beside = beside
         self._document = DiffDocument()
         self._gate: Gate | None = None
-        self._sent = False  # this gate has been answered; it only waits to go
-        self._staying = False  # it was, and keeps the focus for the next gate of the reply
-        self._hint = ""  # why the last key did nothing
         self._stage: int | None = None  # the part that is being paged through
         self._allows: GateChoice | None = None  # what the word allows that is being typed
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
         self._inner = InnerDiff(lambda size: self._shares(size).diff)
-        self._reason = InlineField(written, id="gate-reason")
-        self._keys = KeyRow()
 
     def compose(self) -> ComposeResult:
         yield self._points
         yield self._arguments
         yield self._inner
-        yield self._reason
+        yield self._field
         yield self._keys
 
     def on_mount(self) -> None:
-        self._points.on_seen(self._say)
-        self._arguments.on_seen(self._say)
-        self._inner.view.on_change(self._say)
+        self._points.on_seen(self._refresh_frame)
+        self._arguments.on_seen(self._refresh_frame)
+        self._inner.view.on_change(self._refresh_frame)
         if self._beside is not None:
-            self._beside.view.on_change(self._say)
+            self._beside.view.on_change(self._refresh_frame)
         self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
-        self._reason.display = self.display = False
+        self._field.display = self.display = False
 
     @property
     def gate(self) -> Gate | None:
@@ -188,32 +169,20 @@ class GateFrame(Vertical):
         if self._beside is not None:
             self._beside.show(self._document, gate.call_id)
         self._place_diff()
-        self._fill(fresh=True)
+        self._refresh_rows(fresh=True)
 
     def watch_words(self, words: Catalogue) -> None:
         self._inner.words = words
         if self.is_mounted:
-            self._fill(fresh=False)
-
-    def watch_yields(self) -> None:
-        if self.is_mounted:
-            self._share_out()
+            self._refresh_rows(fresh=False)
 
     def watch_step(self) -> None:
-        self._say()
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        if self.is_mounted:
-            self.call_later(self._say)
-
-    def on_resize(self) -> None:
-        self._fill(fresh=False)
+        self._refresh_frame()
 
     def _chosen(self) -> None:
         self._hint = ""
         self._show_again()
-        self._fill(fresh=False)
+        self._refresh_rows(fresh=False)
 
     def _show_again(self) -> None:
         if self._inner.display:
@@ -221,7 +190,7 @@ class GateFrame(Vertical):
         if self._beside is not None:
             self._beside.view.again()
 
-    def _fill(self, *, fresh: bool) -> None:
+    def _refresh_rows(self, *, fresh: bool) -> None:
         gate = self._gate
         if gate is None or not self.is_attached:
             return
@@ -235,18 +204,17 @@ class GateFrame(Vertical):
         )
         if small:  # no border, so no title
             what = f"{verb(gate, self.words)} {subject(gate)}"
-            points.insert(0, GateRow(self.words("gate.title"), what))
+            points.insert(0, QuestionRow(self.words("gate.title"), what))
         arguments = argument_rows(gate, self.words)
         column = max(cell_len(row.label) for row in (*points, *arguments))
         self._points.column = self._arguments.column = column
         self._points.show(points, fresh=fresh)
         self._arguments.show(arguments, fresh=fresh)
         self._arguments.display = bool(arguments)
-        self._say()
-        self._share_out()
+        self._refresh_frame()
+        self._relayout()
 
-    def _say(self) -> None:
-        """Title, keys and hints for how things stand now."""
+    def _refresh_frame(self) -> None:
         gate = self._gate
         if gate is None or not self.is_attached:
             return
@@ -255,7 +223,7 @@ class GateFrame(Vertical):
         hint = self._hint or self.words("gate.hint_focused" if lit else "gate.hint")
         if self._staying:
             hint = self.words("gate.answered")
-        if self._reason.display:
+        if self._field.display:
             key = "gate.hint_reason" if self._allows is None else "gate.word.hint"
             hint = self._hint or self.words(key)
         self.border_title = self._title().text
@@ -268,7 +236,7 @@ class GateFrame(Vertical):
             hints = key_hints(gate, self.words, unseen=self.unseen(), width=self.size.width)
         if hints != self._keys.hints:
             self._keys.hints = hints
-            self._share_out()
+            self._relayout()
 
     @property
     def _is_tight(self) -> bool:
@@ -299,15 +267,14 @@ class GateFrame(Vertical):
     def _wants(self, size: Size) -> Wants:
         width = size.width
         return Wants(
-            keys=1 if self._reason.display else self._keys.height_for(width, size.height),
+            keys=1 if self._field.display else self._keys.height_for(width, size.height),
             points=self._points.height_for(width),
             least_points=self._points.least_for(width),
             arguments=self._arguments.height_for(width) if self._arguments.display else 0,
             diff=self._inner.height_for(width) if self._inner.display else 0,
         )
 
-    def _share_out(self) -> None:
-        """Lay out anew: what one part gets depends on all the others."""
+    def _relayout(self) -> None:
         for part in (self._points, self._arguments, self._inner, self._keys):
             part.refresh(layout=True)
         self.refresh(layout=True)
@@ -332,7 +299,7 @@ class GateFrame(Vertical):
         self._inner.display = self._needs_inner()
         if self._inner.display:
             self._inner.show(self._document)
-        self._share_out()
+        self._relayout()
 
     @property
     def _view(self) -> DiffView:
@@ -349,7 +316,7 @@ class GateFrame(Vertical):
                 self._hint = ""
                 if stage:
                     self._points.to_start()
-                self._share_out()
+                self._relayout()
                 part.show_next_unseen()
                 return True
         return False

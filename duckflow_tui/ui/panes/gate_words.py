@@ -20,12 +20,11 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line
 from duckflow_tui.ui.panes.question import KeyHint
-from duckflow_tui.ui.panes.request import GateRow, Tone
+from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
 _ONE_ROW: Final = 56  # cells that the alternatives may take together before each gets its row
-
 _GAP: Final = "   "
 
 #: Arguments whose whole effect is the difference that the previews show.
@@ -34,7 +33,7 @@ _RESULTS: Final = frozenset({"content", "edits"})
 
 def point_rows(
     gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool, close: bool = False
-) -> list[GateRow]:
+) -> list[QuestionRow]:
     """What is always in sight: intent, why, impact and alternatives (S4-61).
 
     ``close`` takes one row for each of them, and one for all that is to be noticed.
@@ -42,23 +41,25 @@ def point_rows(
     rows = _to_notice(gate, words, close=close)
     if with_path:
         paths = ", ".join(path_words(preview) for preview in gate.previews) or subject(gate)
-        rows.append(GateRow(words("gate.file"), paths))
+        rows.append(QuestionRow(words("gate.file"), paths))
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
-        rows.append(GateRow(words("gate.intent"), words("gate.checks.intent", requirement=wanted)))
-        rows.append(GateRow(words("gate.why"), words("gate.checks.why")))
+        rows.append(
+            QuestionRow(words("gate.intent"), words("gate.checks.intent", requirement=wanted))
+        )
+        rows.append(QuestionRow(words("gate.why"), words("gate.checks.why")))
     else:
         rows.append(_said(words("gate.intent"), gate.intent, words))
         rows.append(_said(words("gate.why"), gate.why, words))
-    rows.append(GateRow(words("gate.impact"), impact_words(gate, words, document)))
-    rows.extend(GateRow("", text, tone="warning") for text in _real_places(gate, words))
+    rows.append(QuestionRow(words("gate.impact"), impact_words(gate, words, document)))
+    rows.extend(QuestionRow("", text, tone="warning") for text in _real_places(gate, words))
     if not close:
         rows.extend(_risk(gate, words))
     rows.extend(_alternatives(gate, words, close=close))
     return rows
 
 
-def argument_rows(gate: Gate, words: Catalogue) -> list[GateRow]:
+def argument_rows(gate: Gate, words: Catalogue) -> list[QuestionRow]:
     """The arguments that will be used and that no preview shows (R14), as the app has them."""
     facts = list(_facts(gate, words))
     lines: list[tuple[str, bool]] = []
@@ -68,22 +69,24 @@ def argument_rows(gate: Gate, words: Catalogue) -> list[GateRow]:
         if not _on_the_diff(gate, name, value):
             lines.extend(_argument(name, value, words))
     return facts + [
-        GateRow(words("gate.args") if number == 0 else "", text, tone="quiet" if note else "text")
+        QuestionRow(
+            words("gate.args") if number == 0 else "", text, tone="quiet" if note else "text"
+        )
         for number, (text, note) in enumerate(lines)
     ]
 
 
-def _facts(gate: Gate, words: Catalogue) -> Iterator[GateRow]:
+def _facts(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
     """Figures that the app computed: what really runs, where, and what holds it."""
     for name, value in gate.facts.items():
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
         if words.has(said):
             tone: Tone = "warning" if (name, value) == ("sandbox", "none") else "text"
-            yield GateRow(label, words(said), tone=tone)
+            yield QuestionRow(label, words(said), tone=tone)
             continue
         for number, line in enumerate(value.split("\n")):
-            yield GateRow(label if number == 0 else "", shown_line(line))
+            yield QuestionRow(label if number == 0 else "", shown_line(line))
 
 
 def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
@@ -155,19 +158,19 @@ def path_words(preview: FilePreview) -> SafeText:
     return SafeText(f"{path} → {visible_line(preview.target)}") if preview.target else path
 
 
-def _to_notice(gate: Gate, words: Catalogue, *, close: bool) -> list[GateRow]:
-    rows = [GateRow("", text, tone="notice") for text in _notices(gate, words)]
+def _to_notice(gate: Gate, words: Catalogue, *, close: bool) -> list[QuestionRow]:
+    rows = [QuestionRow("", text, tone="notice") for text in _notices(gate, words)]
     if not close:
         return rows
     rows = [*_risk(gate, words), *rows]
     text = " · ".join(row.text for row in rows)
-    return [GateRow("", SafeText(text), tone=rows[0].tone)] if rows else []
+    return [QuestionRow("", SafeText(text), tone=rows[0].tone)] if rows else []
 
 
-def _risk(gate: Gate, words: Catalogue) -> Iterator[GateRow]:
+def _risk(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
     if gate.impact.reasons or gate.impact.risk.rank >= Risk.MEDIUM.rank:
         high = gate.impact.risk.rank >= Risk.HIGH.rank
-        yield GateRow("", risk_words(gate, words), tone="warning" if high else "notice")
+        yield QuestionRow("", risk_words(gate, words), tone="warning" if high else "notice")
 
 
 def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
@@ -179,26 +182,26 @@ def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
         yield words("gate.word.notice", word=gate.needs_word)
 
 
-def _said(label: str, text: str, words: Catalogue) -> GateRow:
+def _said(label: str, text: str, words: Catalogue) -> QuestionRow:
     safe = shown_line(text.strip())
     if not safe:
-        return GateRow(label, words("gate.not_given"), tone="quiet")
-    return GateRow(label, safe, says=True)
+        return QuestionRow(label, words("gate.not_given"), tone="quiet")
+    return QuestionRow(label, safe, says=True)
 
 
-def _alternatives(gate: Gate, words: Catalogue, *, close: bool) -> Iterator[GateRow]:
+def _alternatives(gate: Gate, words: Catalogue, *, close: bool) -> Iterator[QuestionRow]:
     label = words("gate.alternatives")
     if not gate.alternatives:
-        yield GateRow(label, words("gate.none_given"), tone="quiet")
+        yield QuestionRow(label, words("gate.none_given"), tone="quiet")
         return
     items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives[:9], 1)]
     one = _GAP.join(items)
     if close or cell_len(one) <= _ONE_ROW:
         starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
-        yield GateRow(label, one, says=True, keys=tuple((at, at + 1) for at in starts))
+        yield QuestionRow(label, one, says=True, keys=tuple((at, at + 1) for at in starts))
         return
     for number, item in enumerate(items):
-        yield GateRow(label if number == 0 else "", item, says=True, keys=((0, 1),))
+        yield QuestionRow(label if number == 0 else "", item, says=True, keys=((0, 1),))
 
 
 def _reason(code: str, words: Catalogue) -> str:

@@ -86,9 +86,7 @@ def foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementIt
 
 
 LEDGER_ROWS: Final = 5  # beside plan and diff, the heading included
-
 TALL: Final = 36  # rows of the screen from which the ledger has that many
-
 MIDDLING: Final = 28  # below this it is one line
 
 

@@ -39,12 +39,8 @@ if TYPE_CHECKING:
 
 
 FOLDED_LINES: Final = 5
-
 OPEN_LINES: Final = 40
-
 SILENT_AFTER: Final = 120.0  # seconds without output after which that is said
-
-
 _CELLS: Final = 4  # characters at most that one cell is made of, as far as a cut goes
 
 
@@ -95,15 +91,9 @@ def _cut(line: str, width: int, *, newest: bool) -> str:
 
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
 STILL: Final = "◌"  # where nothing may move
-
-
 STILL_AFTER: Final = 0.7  # seconds without new text until a reply says that it goes on
-
 LIVE_REASONING: Final = 4_000  # characters of it that are shown while it still grows
-
-
 _SPOKEN: Final = ("main", "task", "report")  # calls whose text is for the user
 
 

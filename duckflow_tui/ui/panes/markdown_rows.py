@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 COLUMN_GAP: Final = 2  # cells between columns
-
 NARROWEST: Final = 5  # cells of a column that is still read with ease
 
 
@@ -134,10 +133,7 @@ def _stacked(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) -> l
 
 #: Set in ``Token.meta`` of a block that has a blank line above it in the source.
 GAP: Final = "gap"
-
-
 BULLETS: Final = ("•", "◦", "▪")
-
 _RULE_WIDTH: Final = 24
 
 

@@ -74,13 +74,9 @@ def _line_rows(line: DiffLine, palette: Palette, digits: int, width: int) -> lis
 
 
 HEAD_ROWS: Final = 24  # of a result that is too long to show, from its beginning
-
 TAIL_ROWS: Final = 8  # and from its end
-
 VALUE_ROWS: Final = 8  # of one argument
-
 CHANGE_ROWS: Final = 60  # of a change; the pane beside the chat has the whole of it
-
 
 #: Arguments that say what an operation works on, the first that is there.
 _TARGETS: Final = (
@@ -89,12 +85,8 @@ _TARGETS: Final = (
 
 #: Modes that ask before they let much happen: what they let happen needs no word in its row.
 _USUAL: Final = frozenset({"plan", "strict", "standard"})
-
 _SIDES: Final = (("-", "old"), ("+", "new"))
-
 _PATHS: Final = frozenset({"path", "source"})
-
-
 _MARKS: Final[dict[Outcome, str]] = {
     Outcome.OK: "✓",
     Outcome.ERROR: "✗",
@@ -397,10 +389,7 @@ def _mark_color(outcome: Outcome, palette: Palette) -> str:
 
 
 FIRST_LINES: Final = 2  # of the output that a folded block shows
-
 LAST_LINES: Final = 3
-
-
 _NOTHING: Final = "(no output)"  # what a result says of a command that printed nothing
 
 

@@ -40,9 +40,7 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, wrap
 from duckflow_tui.words.catalogue import Catalogue
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
-
 COUNT: Final = 1.0  # seconds between two times where nothing spins
-
 _LEAST: Final = 6  # lines of the pane from which on some are for its keys
 
 

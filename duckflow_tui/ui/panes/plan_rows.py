@@ -23,7 +23,6 @@ from duckflow_tui.words.catalogue import Catalogue
 #: Steps whose tasks are shown unless the user folds them: what runs, and what went wrong.
 _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILED)
 
-
 #: What a step's own line says.
 _ON_ITS_LINE: Final = (
     "name", "depends_on", "break_before", "started_at", "elapsed_s", "calls", "cost",
@@ -190,11 +189,8 @@ MARKS: Final[dict[WorkStatus, str]] = {
 }
 
 NEEDS_YOU: Final = "◆"
-
 BREAK: Final = "●"
-
 _NEEDS_SHOWN: Final = 3  # numbers of steps that are waited for; the others are counted
-
 _LEAST_NAME: Final = 14  # cells of a name that go before what stands to its right
 
 #: Words for statuses that the mark alone would not make plain.

@@ -1,19 +1,25 @@
-"""What the gate and the card have in common: the row of keys below a question."""
+"""What the gate and the card have in common: when a key answers, and the row of keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Text
+from textual import events
+from textual.containers import Vertical
 from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import var
 from textual.widget import Widget
 
+from duckflow_tui.state.base import Clock
+from duckflow_tui.ui.panes.key_guard import COMPOSED, InlineField, KeyGuard, anew, writes
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, wrap
+from duckflow_tui.words.catalogue import Catalogue
 
 _GAPS: Final = (2, 1)  # between two keys; the second where that saves a line
 
@@ -108,9 +114,7 @@ class KeyRow(Widget, can_focus=False):
 
 
 _KEY: Final = 4  # cells of `` 1 `` and the space behind it
-
 _ROWS: Final = 3  # of the rest of the card that the question gives way to
-
 _GAP: Final = 2  # cells between what an option is called and what it does
 
 
@@ -180,3 +184,226 @@ class OptionRows(KeyRow):
                     f"{' ' * gap}{effect}", style=palette.quiet if self.lit else palette.faint
                 )
         return text
+
+
+class Question(Vertical, can_focus=True):
+    """A question that waits for the user's key: what a gate and a card have in common.
+
+    It never takes the focus by itself, and keys within ``SETTLE`` seconds of the focus arriving
+    do nothing. A key that consents acts alone: with others right behind it, it is the beginning
+    of a text, and all of it goes to the composer.
+    """
+
+    LETTERS: ClassVar[frozenset[str]] = frozenset()  # keys that do something here
+    IN_BURSTS: ClassVar[frozenset[str]] = frozenset()  # those that act right behind others too
+
+    words: var[Catalogue] = var(Catalogue)
+    yields: var[bool] = var(False)  # some room to the chat, where something was said
+    alone: var[bool] = var(False)  # the chat is not shown: its room is the question's
+
+    class Left(Message):
+        """The user is done here: the composer should have the focus.
+
+        ``typed`` is a key or a paste that was meant for the composer; ``pending`` says that the
+        user left without an answer.
+        """
+
+        def __init__(
+            self, typed: events.Key | events.Paste | None = None, *, pending: bool = False
+        ) -> None:
+            super().__init__()
+            self.typed = typed
+            self.pending = pending
+
+    def __init__(self, clock: Clock, keys: KeyRow, *, field_id: str, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._guard = KeyGuard(self, clock)
+        self._sent = False  # it has been answered and only waits to go
+        self._staying = False  # it was, and keeps the focus for what the same reply asks next
+        self._leaving = False  # the composer is about to get the focus
+        self._hint = ""  # why the last key did nothing
+        self._field = InlineField(self._submit, id=field_id)
+        self._keys = keys
+
+    # --- what each kind of question says for itself --------------------------------------------
+
+    def _refresh_frame(self) -> None:
+        """Title, hint and keys for how things stand now."""
+        raise NotImplementedError
+
+    def _refresh_rows(self, *, fresh: bool) -> None:
+        """The rows for the size and language at hand; ``fresh`` when the question is another."""
+        raise NotImplementedError
+
+    def _relayout(self) -> None:
+        """Lay out anew: what one part gets depends on all the others."""
+        raise NotImplementedError
+
+    def _submit(self, text: str) -> None:
+        """The user wrote this in the line of the question."""
+        raise NotImplementedError
+
+    def _consents(self, key: str) -> bool:
+        """Whether the key alone answers with something other than no."""
+        raise NotImplementedError
+
+    def _is_over(self, event: events.Key | events.Paste) -> bool:
+        """Whether what is typed now is no answer any more."""
+        return self._sent or self._leaving
+
+    def _other_key(self, event: events.Key) -> None:
+        """A character was pressed that does nothing here."""
+
+    # --- the focus -----------------------------------------------------------------------------
+
+    def take_focus(self) -> None:
+        """Get the focus, or keep it, for a question that the user did not turn to."""
+        if self.has_focus:
+            self._guard.begin(unasked=True)
+        else:
+            self._guard.unasked()
+            self.screen.set_focus(self)
+
+    def on_focus(self) -> None:
+        self._guard.begin()
+        self._leaving = False
+        if not self._staying:
+            self._sent, self._hint = False, ""
+        self._refresh_frame()
+
+    def on_blur(self) -> None:
+        self._guard.end()
+        self._hint, self._leaving = "", False
+        self._refresh_frame()
+
+    def _leave(
+        self, typed: events.Key | events.Paste | None = None, *, pending: bool = False
+    ) -> None:
+        self._leaving = True  # what comes until the focus has moved is meant for the composer too
+        self.post_message(self.Left(typed, pending=pending))
+
+    def action_escape(self) -> None:
+        if self._field.display:
+            self._close_field()
+            self.focus()
+        else:
+            self._leave(pending=not self._sent)
+
+    # --- keys ----------------------------------------------------------------------------------
+
+    @property
+    def holding(self) -> bool:
+        """Whether a key waits a moment, because the next could make it a part of a text."""
+        return self._guard.holding
+
+    @property
+    def _ready(self) -> bool:
+        """Whether a key may answer now."""
+        settled = self.has_focus and self._guard.settled
+        return settled and not self._sent and not self._field.display
+
+    async def on_paste(self, event: events.Paste) -> None:
+        if self._field.display:
+            _stop(event)
+            self._field.take_paste(event)
+        else:
+            await self._is_text(event)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Keys that were typed before the focus was noticed are not meant for the question.
+
+        Its own keys act at once: left to the app, they would act after the characters that came
+        right behind them. What comes right behind a key that asks for text is that text. No key
+        answers that stands in the middle of a burst: it was part of something else.
+        """
+        begins = self._guard.begins(event)
+        if self._field.display:
+            if await self._field.take(event):
+                _stop(event)
+            return
+        if await self._is_text(event) or not self.has_focus:
+            return
+        if self._does_nothing(event):
+            _stop(event)
+        elif event.key in self.LETTERS:
+            _stop(event)
+            if not begins and event.key not in self.IN_BURSTS:
+                self._guard.idle()
+            elif self._ready and self._consents(event.key):
+                self._guard.hold(event, lambda: self._act(event.key))
+            else:
+                await self._act(event.key)
+        elif event.is_printable:
+            _stop(event)
+            self._guard.idle()
+            if begins:
+                self._other_key(event)
+
+    async def _is_text(self, event: events.Key | events.Paste) -> bool:
+        """Whether it belongs to the composer, and is on its way there: the question is over, or
+        it goes on with a text whose first letter was taken for an answer until now.
+        """
+        first = await self._guard.first_of_text(event)
+        if first is not None:
+            self._leave(anew(first))
+        composes = self._leaving and isinstance(event, events.Key) and event.key in COMPOSED
+        if not self._is_over(event) or not (writes(event) or composes):
+            return False
+        self._leave(anew(event))
+        _stop(event)
+        return True
+
+    def _does_nothing(self, event: events.Key) -> bool:
+        """Whether it came too soon, or goes on with keys that did; so does what follows it."""
+        own = event.key in self._bindings.key_to_bindings or event.key == "enter"
+        soon = not self._guard.settled and (own or event.is_printable)
+        text = self._guard.goes_on and (writes(event) or event.key in COMPOSED)
+        if self._guard.came_by_itself and soon:
+            self._show_hint("gate.came_by_itself")
+        elif text and not soon:
+            self._show_hint("gate.goes_on")
+        if soon or text:
+            self._guard.idle()
+        return soon or text
+
+    async def _act(self, key: str) -> None:
+        for binding in self._bindings.key_to_bindings[key]:
+            await self.run_action(binding.action)
+
+    # --- how it looks --------------------------------------------------------------------------
+
+    def watch_yields(self) -> None:
+        if self.is_mounted:
+            self._relayout()
+
+    def on_resize(self) -> None:
+        self._refresh_rows(fresh=False)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self.is_mounted:
+            self.call_later(self._refresh_frame)
+
+    def _show_hint(self, entry: str, /, **params: str) -> None:
+        """Say why the last key did nothing."""
+        self._hint = self.words(entry, **params)
+        self._refresh_frame()
+
+    def _open_field(self, placeholder: str) -> None:
+        self._hint = ""
+        self._field.placeholder = placeholder
+        self._field.display, self._keys.display = True, False
+        self._field.take_over(self)
+        self._refresh_frame()
+        self._relayout()
+
+    def _close_field(self) -> None:
+        self._field.value = ""
+        self._field.display, self._keys.display = False, True
+        self._refresh_frame()
+        self._relayout()
+
+
+def _stop(event: events.Event) -> None:
+    event.stop()
+    event.prevent_default()

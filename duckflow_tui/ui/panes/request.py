@@ -40,7 +40,7 @@ Tone = Literal["text", "quiet", "notice", "warning", "added", "removed", "ai"]
 
 
 @dataclass(frozen=True, slots=True)
-class GateRow:
+class QuestionRow:
     """One row before wrapping. ``says``: the words are the model's, not ours.
 
     ``heading`` is the tone of the label, ``mark`` that of the first character, ``ref`` the place
@@ -59,7 +59,6 @@ class GateRow:
 
 
 LEAST_ROOM: Final = 12  # cells of text below which a cut line would say nothing
-
 _LEAST_ITEM: Final = 6  # cells of one of several items on a line
 
 
@@ -173,10 +172,7 @@ def _shared(row: Foldable, room: int) -> tuple[Span, ...]:
 
 
 _NARROW: Final = 32  # cells; below, labels stand before the text instead of in a column
-
 _CLOSE: Final = 48  # cells; below, one space stands between the columns instead of two
-
-
 _SENTENCE: Final = re.compile(r"[.!?]\s+|[。！？]\s*|\n")  # the end of one
 
 
@@ -204,14 +200,14 @@ class RequestView(ScrollView, can_focus=False):
     def __init__(self, allot: Allot, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._allot = allot
-        self.rows: tuple[GateRow, ...] = ()
+        self.rows: tuple[QuestionRow, ...] = ()
         self._seen = Seen((), ())
         self._room = (-1, -1)  # cells and lines that the lines below were laid out for
         self._lines: list[Line] = []
         self._page: dict[int, int] = {}  # rows that get the spare lines, from which character on
         self._tell: Callable[[], None] | None = None
 
-    def show(self, rows: Sequence[GateRow], *, fresh: bool) -> None:
+    def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
         """Show other rows; unless ``fresh``, a row that says the same stays seen."""
         old, seen = self.rows, self._seen
         self.rows = tuple(rows)
@@ -423,7 +419,7 @@ class RequestView(ScrollView, can_focus=False):
         return [*(s for s in head if s.text), *body]
 
     @staticmethod
-    def _ends_item(row: GateRow, stop: int) -> bool:
+    def _ends_item(row: QuestionRow, stop: int) -> bool:
         """Whether nothing but the gap to the next item comes behind this character."""
         following = min((start for start, _ in row.keys if start >= stop), default=len(row.text))
         return not row.text[stop:following].strip()
@@ -444,7 +440,7 @@ class CardView(RequestView):
         self._cursor = ""  # the place that the chosen row is about
         self.one_scroll = False  # every row whole, and a page at a time; else each cut to a line
 
-    def show(self, rows: Sequence[GateRow], *, fresh: bool) -> None:
+    def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
         super().show(rows, fresh=fresh)
         if fresh:
             self._cursor = ""

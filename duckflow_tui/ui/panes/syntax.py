@@ -17,7 +17,6 @@ TokenSpan = tuple[Span, Token]
 CHUNK: Final = 96  # lines that are lexed at once
 LEAD_IN: Final = 48  # lines before them that are lexed too, so that a string begun there is known
 LONGEST_LINE: Final = 1000  # characters; longer ones stay plain, lexers are slow on them
-
 _KINDS: Final[tuple[tuple[str, Token], ...]] = (
     ("Comment", "comment"),
     ("Literal.String.Doc", "comment"),

@@ -15,15 +15,10 @@ from duckflow_tui.state.pace import Complexity, LoopLimit, Pace, Reason, VitalCh
 from duckflow_tui.words.catalogue import Catalogue
 
 NAMES: Final = ("mood", "focus", "stamina")
-
 HIGH: Final = 0.7  # from here on good; words, never figures, say so (S0-44)
-
 LOW: Final = 0.5
-
 SPENT: Final = 0.3  # of the stamina: under it the user is asked; a limit used up alone leaves 0.4
-
 _SIGNS: Final = re.compile(r" (?=[+−=→] )|(?<=·) ")
-
 _SURE_FROM: Final = 3  # outcomes from which their share counts; a fixed one before
 
 #: Params that a cause may come without.
@@ -190,9 +185,7 @@ def _whole(change: VitalChange, *names: str) -> dict[str, int]:
 
 
 _WEIGHTS: Final = (("mood", 0.4), ("focus", 0.4), ("stamina", 0.2))  # S0-8
-
 _EXACT: Final = 6  # decimals to which the pacemaker rounds before it cuts
-
 _MOST_DECIMALS: Final = 9  # with which a product is told from its neighbour
 
 
