@@ -235,7 +235,9 @@ async def drawn(pilot: Pilot[None]) -> None:
     last = ""
     for _ in range(200):
         await pilot.pause(HOLD / 4 if app.card.holding else None)
-        told = not app.card.holding and all(not view.telling for view in app.screen.query(DiffView))
+        told = not app.card.holding and all(
+            not view.changing for view in app.screen.query(DiffView)
+        )
         now = app.text()
         if told and now == last:
             return

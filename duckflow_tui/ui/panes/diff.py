@@ -8,11 +8,9 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
-from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import var
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -33,7 +31,7 @@ from duckflow_tui.ui.panes.diff_paint import (
     padded,
     shifted,
 )
-from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.panes.rows import LineView, palette_of
 from duckflow_tui.ui.panes.strips import fit, ink, pad, row_text, selected
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -100,7 +98,7 @@ def _piece(
     return text[begin:end] if end > begin else ""
 
 
-class DiffView(ScrollView, can_focus=True):
+class DiffView(LineView, can_focus=True):
     """Previews of files with line numbers, marks and colours (S4-61).
 
     Long lines wrap unless the user says otherwise; what is not on screen is counted, and what
@@ -113,7 +111,6 @@ class DiffView(ScrollView, can_focus=True):
 
     split: var[bool] = var(False)
     wrap: var[bool] = var(True)
-    words: var[Catalogue] = var(Catalogue)
 
     class Changed(Message):
         """Another hunk is at hand, or more was seen, or something was left out or taken."""
@@ -140,13 +137,12 @@ class DiffView(ScrollView, can_focus=True):
         self._layout_now: DiffLayout | None = None
         self._measured: DiffLayout | None = None  # at a width that was only asked about
         self._pen_now: DiffPen | None = None
-        self._strips: LRUCache[int, Strip] = LRUCache(512)
         self._search = DiffSearch()
         self._at = 0  # the hunk at hand, an index of document.hunks
         self._finding = False  # the first change is yet to be scrolled to
         self.refused: Whole | None = None  # why the last key left nothing out
-        self.telling = False  # a Changed is on its way
-        self._tell_too: Callable[[], None] | None = None
+        self.changing = False  # a Changed is on its way
+        self._when_changed: Callable[[], None] | None = None
 
     # what it shows
 
@@ -155,13 +151,13 @@ class DiffView(ScrollView, can_focus=True):
         self.document = document
         self._at, self.refused = 0, None
         self._search = DiffSearch()
-        self.again()
+        self.invalidate()
         self.scroll_to(0, 0, animate=False)
         self._finding = at_change
         if at_change:
             self.call_after_refresh(self._find_change)
 
-    def again(self) -> None:
+    def invalidate(self, *, layout: bool = True) -> None:
         """Lay out and draw anew, with the same row at the top: something it rests on changed."""
         if not self.is_attached:
             return
@@ -171,15 +167,15 @@ class DiffView(ScrollView, can_focus=True):
             left, right = old.entry(old.locate(min(self.scroll_offset.y, old.height - 1))[0])
             row = left if left >= 0 else right
         self._layout_now = self._measured = self._pen_now = None
-        layout = self._laid_out
+        made = self._laid_out
         if row >= 0 and self.scroll_offset.y:
-            self.scroll_to(y=layout.top_of(row), animate=False)
-        self.refresh(layout=True)
-        self._tell()
+            self.scroll_to(y=made.top_of(row), animate=False)
+        self.refresh(layout=layout)
+        self._changed()
 
-    def on_change(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` along with ``Changed``: for who is not above this widget."""
-        self._tell_too = tell
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call back along with ``Changed``: for who is not above this widget."""
+        self._when_changed = callback
 
     @property
     def heading(self) -> DiffHeading:
@@ -294,8 +290,8 @@ class DiffView(ScrollView, can_focus=True):
     def action_toggle_hunk(self) -> None:
         self.refused = self.whole
         if self.refused is None and self.document.toggle(self.document.hunks[self._at].hunk_id):
-            self.again()
-        self._tell()
+            self.invalidate()
+        self._changed()
 
     def action_toggle_split(self) -> None:
         self.split = not self.split
@@ -306,60 +302,63 @@ class DiffView(ScrollView, can_focus=True):
     # Textual
 
     def watch_split(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_wrap(self) -> None:
-        self.again()
-
-    def watch_words(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
             self.refused = None
             self._follow()
-            self._tell()
+            self._changed()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_x(old_value, new_value)
         self._strips.clear()
 
     def on_resize(self) -> None:
-        self.again()
         if self._finding:
             self.call_after_refresh(self._find_change)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._pen_now = None
-        self._strips.clear()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(width)
 
-    def selection_updated(self, selection: Selection | None) -> None:
-        self._strips.clear()
-        self.refresh()
-
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return selected_text(self._laid_out, self._pen, self.words, selection), "\n"
+
+    def line_count(self, width: int) -> int:
+        return self._laid_out.height
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         if self._laid_out.given_width != width:
             self._layout_now = None
+        return super().render_line(y) if self._laid_out.count else self._nothing(y, width)
+
+    def on_screen(self, line: int) -> None:
+        """Remember what is drawn as seen; without wrapping only as far as it is on screen."""
         layout = self._laid_out
-        line = self.scroll_offset.y + y
-        if not layout.count:
-            return self._nothing(y, width)
-        if line >= layout.height:
-            return Strip.blank(width, self._pen.blank)
-        self._note(layout, line)
-        strip = self._strips.get(line)
-        if strip is None:
-            strip = self._strips[line] = self._draw(layout, line, width)
-        return strip
+        if self._finding or line >= layout.height:
+            return  # it is about to be scrolled away, or nothing
+        news = False
+        for part in layout.parts(line):
+            if part.row < 0:
+                continue
+            row = self.document.rows[part.row]
+            if layout.is_caption(part.row):
+                ours = len(before_note(self.document, self.words, row))
+                start, stop = (max(0, at - ours) for at in part.span)
+            else:
+                start, stop = layout.on_screen(part, self.scroll_offset.x)
+            news |= self.document.seen.mark(part.row, start, stop)
+        if news:
+            self._changed()
 
     # layout
 
@@ -418,10 +417,9 @@ class DiffView(ScrollView, can_focus=True):
             return
         self._at = min(max(index, 0), len(self.document.hunks) - 1)
         self.refused = None
-        self._strips.clear()
-        self.refresh()
+        self.redraw()
         self.scroll_to(y=self._extent(self._at)[0], animate=False)
-        self._tell()
+        self._changed()
 
     def _find_change(self) -> None:
         """Scroll to the first change where the lines before it would take most of the room."""
@@ -437,47 +435,30 @@ class DiffView(ScrollView, can_focus=True):
 
     def _to_match(self) -> None:
         self._pen_now = None
-        self._strips.clear()
-        self.refresh()
+        self.redraw()
         place = self._search.here
         if place is not None:
             y = self._laid_out.top_of(*place)
             self.scroll_to_region(Region(0, y, 1, 1), animate=False, force=True)
 
-    def _note(self, layout: DiffLayout, line: int) -> None:
-        """Remember what is drawn as seen; without wrapping only as far as it is on screen."""
-        if self._finding:
-            return  # it is about to be scrolled away
-        news = False
-        for part in layout.parts(line):
-            if part.row < 0:
-                continue
-            row = self.document.rows[part.row]
-            if layout.is_caption(part.row):
-                ours = len(before_note(self.document, self.words, row))
-                start, stop = (max(0, at - ours) for at in part.span)
-            else:
-                start, stop = layout.on_screen(part, self.scroll_offset.x)
-            news |= self.document.seen.mark(part.row, start, stop)
-        if news:
-            self._tell()
+    def _changed(self) -> None:
+        """Say so once for all that changes until the next refresh."""
+        if not self.changing and self.is_attached:
+            self.changing = True
+            self.call_after_refresh(self._announce)
 
-    def _tell(self) -> None:
-        """Once for all that changes until the next refresh."""
-        if not self.telling and self.is_attached:
-            self.telling = True
-            self.call_after_refresh(self._tell_now)
-
-    def _tell_now(self) -> None:
-        self.telling = False
-        if self._tell_too is not None:
-            self._tell_too()
+    def _announce(self) -> None:
+        self.changing = False
+        if self._when_changed is not None:
+            self._when_changed()
         self.post_message(self.Changed(self))
 
     # drawing
 
-    def _draw(self, layout: DiffLayout, line: int, width: int) -> Strip:
-        pen = self._pen
+    def draw(self, line: int, width: int) -> Strip:
+        pen, layout = self._pen, self._laid_out
+        if line >= layout.height:
+            return Strip.blank(width, pen.blank)
         parts = layout.parts(line)
         left = 0  # characters of the text that are scrolled out
         if layout.is_caption(parts[0].row):

@@ -186,9 +186,9 @@ class GateView(Question):
 
     def _show_again(self) -> None:
         if self._inner.display:
-            self._inner.view.again()
+            self._inner.view.invalidate()
         if self._beside is not None:
-            self._beside.view.again()
+            self._beside.view.invalidate()
 
     def _refresh_rows(self, *, fresh: bool) -> None:
         gate = self._gate

@@ -9,10 +9,9 @@ from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -35,19 +34,18 @@ from duckflow_tui.ui.panes.plan_rows import (
     task_row,
     work_row,
 )
-from duckflow_tui.ui.panes.rows import Rows, palette_of
+from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, wrap
-from duckflow_tui.words.catalogue import Catalogue
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 COUNT: Final = 1.0  # seconds between two times where nothing spins
 _LEAST: Final = 6  # lines of the pane from which on some are for its keys
 
 
-class PlanView(ScrollView):
+class PlanView(LineView):
     """The active plan, or the work that belongs to none; one step or task is at the cursor."""
 
-    words: var[Catalogue] = var(Catalogue)
+    ALLOW_SELECT = False
     folded: var[bool] = var(False)  # to one line, where something else needs the room
     animation: var[bool] = var(True)
 
@@ -62,7 +60,6 @@ class PlanView(ScrollView):
         self._at = 0  # index of the step at the cursor, where it was seen last
         self._problem = ""
         self._notice = ""
-        self._strips: dict[int, Strip] = {}
         self._ticker: Timer | None = None
         self._beat = 0.0  # seconds between two ticks
 
@@ -92,12 +89,12 @@ class PlanView(ScrollView):
         else:
             self._keep_cursor()
         if everything or change.moved_from is not None:
-            self._forget(0 if everything else change.moved_from or 0)
+            self.redraw(0 if everything else change.moved_from or 0)
         for first, stop in change.lines:
-            self._redraw(first, stop)
+            self.redraw(first, stop)
         if not self._tree.height and (work is None) != (self._work is None):
-            self._forget(0)
-        self._resize()
+            self.redraw()
+        self.fit_lines()
         self._keep_running_in_sight(old)
         self._tick_as_needed()
 
@@ -110,7 +107,7 @@ class PlanView(ScrollView):
     def problem(self, text: str) -> None:
         if text != self._problem:
             self._problem = text
-            self._resize()
+            self.fit_lines()
             self.refresh()
 
     @property
@@ -122,7 +119,7 @@ class PlanView(ScrollView):
     def notice(self, text: str) -> None:
         if text != self._notice:
             self._notice = text
-            self._resize()
+            self.fit_lines()
             self.refresh()
 
     @property
@@ -159,34 +156,19 @@ class PlanView(ScrollView):
 
     # --- drawing ----------------------------------------------------------------------------
 
-    def watch_words(self) -> None:
-        self._forget(0)
-
     def watch_folded(self) -> None:
-        self._forget(0)
-        self._resize()
+        self.invalidate(layout=True)
         self._tick_as_needed()
-        self.refresh(layout=True)
 
     def watch_has_focus(self, has_focus: bool) -> None:
         self._problem = self._notice = ""
-        self._forget(0)
-        self._resize()
-        self.refresh(layout=True)
+        self.invalidate(layout=True)
         spot = self._spot() if has_focus else None
         if spot is not None:
-            self._into_sight(self._tree.line(spot), 1)
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._strips.clear()
+            self._reveal(spot)
 
     def on_mount(self) -> None:
-        self._resize()
-
-    def on_resize(self) -> None:
-        self._resize()
-        self._forget(0)
+        self.fit_lines()
 
     def on_unmount(self) -> None:
         self._tick(0.0)
@@ -196,28 +178,32 @@ class PlanView(ScrollView):
             return 1
         return max(1, self._tree.height) + len(self._foot(width, container.height))
 
-    def render_line(self, y: int) -> Strip:
-        size = self.scrollable_content_region.size
-        ground = ink(palette_of(self).text, on=palette_of(self).background)
-        foot = self._foot(size.width, size.height)
-        if foot and y >= size.height - len(foot):
-            (said,) = foot[y - size.height + len(foot)]
-            style = ground + said.style if said.style else ground
-            return Strip([Segment(said.text, style)]).adjust_cell_length(size.width, style)
-        line = y if self.folded else self.scroll_offset.y + y
-        known = self._strips.get(line)
-        if known is None or known.cell_length != size.width:
-            row = [
-                Segment(s.text, ground + s.style if s.style else ground) for s in self._row(line)
-            ]
-            known = Strip(row).adjust_cell_length(size.width, ground)
-            if len(self._strips) > 400:
-                self._strips.clear()
-            self._strips[line] = known
-        return known
+    @property
+    def first_line(self) -> int:
+        return 0 if self.folded else super().first_line
 
-    def _row(self, line: int) -> Row:
-        width, plan = self.scrollable_content_region.width, self._tree.plan
+    @property
+    def lines_in_sight(self) -> int:
+        region = self.scrollable_content_region
+        return region.height - len(self._foot(region.width, region.height))
+
+    def line_count(self, width: int) -> int:
+        if self.folded:
+            return 1
+        foot = self._foot(width, self.scrollable_content_region.height)
+        return self._tree.height + (self._apart is not None) + len(foot)
+
+    def render_line(self, y: int) -> Strip:
+        width, height = self.scrollable_content_region.size
+        foot = self._foot(width, height)
+        if foot and y >= height - len(foot):
+            (said,) = foot[y - height + len(foot)]
+            style = self.ground + said.style if said.style else self.ground
+            return Strip([Segment(said.text, style)]).adjust_cell_length(width, style)
+        return super().render_line(y)
+
+    def row(self, line: int, width: int) -> Row:
+        plan = self._tree.plan
         palette = palette_of(self)
         if plan is None:
             return self._without_plan(line, width)
@@ -292,30 +278,6 @@ class PlanView(ScrollView):
             spans = spans[: max(1, height)]
         return [[Segment(f" {text[start:stop]}", color)] for start, stop in spans]
 
-    def _resize(self) -> None:
-        region = self.scrollable_content_region
-        width = region.width
-        height = 1 if self.folded else self._tree.height + (self._apart is not None)
-        height += 0 if self.folded else len(self._foot(width, region.height))
-        if (width, height) != self.virtual_size:
-            self.virtual_size = Size(width, height)
-
-    def _forget(self, line: int) -> None:
-        """Lines from here on look different."""
-        if line:
-            self._redraw(line, max(self._tree.height, max(self._strips, default=0)) + 1)
-        else:
-            self._strips.clear()
-            self.refresh()
-
-    def _redraw(self, first: int, stop: int) -> None:
-        for line in [line for line in self._strips if first <= line < stop]:
-            del self._strips[line]
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        low, high = max(0, first - top), min(height, stop - top)
-        if low < high:
-            self.refresh(Region(0, low, self.scrollable_content_region.width, high - low))
-
     # --- time -------------------------------------------------------------------------------
 
     def _tick_as_needed(self) -> None:
@@ -334,17 +296,17 @@ class PlanView(ScrollView):
         if not self.is_on_screen:
             return
         if self._apart is not None:
-            self._redraw(self._tree.height, self._tree.height + 1)
+            self.redraw(self._tree.height, self._tree.height + 1)
         step = self._tree.at_work
         spot = self._tree.find(step.step_id) if step else None
         if step is None or spot is None:
             return
         top = self._tree.line(spot)
-        self._redraw(top, top + 1)
+        self.redraw(top, top + 1)
         if self._tree.is_open(step):
             for at, task in enumerate(step.task_list, 1):
                 if task.status is WorkStatus.IN_PROGRESS:
-                    self._redraw(top + at, top + at + 1)
+                    self.redraw(top + at, top + at + 1)
 
     def _keep_running_in_sight(self, old: Plan | None) -> None:
         """A step that begins is shown, unless the user walks through the plan."""
@@ -360,7 +322,7 @@ class PlanView(ScrollView):
         spot = self._tree.find(step_id)
         if spot is not None:
             lines = 1 + len(self._tree.step_at(spot).task_list)
-            self._into_sight(self._tree.line(spot), lines)
+            self._reveal(spot, lines)
 
     # --- the cursor ----------------------------------------------------------------------------
 
@@ -387,17 +349,12 @@ class PlanView(ScrollView):
         task = self._tree.task_at(spot)
         self._at = spot.step
         self._cursor = (self._tree.step_at(spot).step_id, task.task_id if task else "")
-        self._forget(0)
-        self._into_sight(self._tree.line(spot), 1)
+        self.redraw()
+        self._reveal(spot)
 
-    def _into_sight(self, line: int, lines: int) -> None:
-        region = self.scrollable_content_region
-        top = self.scroll_offset.y
-        height = max(1, region.height - len(self._foot(region.width, region.height)))
-        if line < top:
-            self.scroll_to(0, line, animate=False)
-        elif line + lines > top + height:
-            self.scroll_to(0, min(line, line + lines - height), animate=False)
+    def _reveal(self, spot: Spot, lines: int = 1) -> None:
+        line = self._tree.line(spot)
+        self.reveal(line, line + lines)
 
 
 _THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
@@ -496,7 +453,7 @@ class PlanPane(PlanView, can_focus=True):
             key == "space" and not self._tree.is_open(self._tree.step_at(spot))
         )
         self._tree.fold(spot.step, opened=opened)
-        self._resize()
+        self.fit_lines()
         self._stand(spot if opened else Spot(spot.step))
 
     def action_go_to(self) -> None:

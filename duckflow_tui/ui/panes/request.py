@@ -9,18 +9,14 @@ from typing import Final, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
-from textual.scroll_view import ScrollView
-from textual.selection import Selection
-from textual.strip import Strip
 
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.ui.panes.diff_paint import Layer, painted
-from duckflow_tui.ui.panes.rows import Seen, palette_of, whole_spans
+from duckflow_tui.ui.panes.rows import LineView, Seen, palette_of, whole_spans
 from duckflow_tui.ui.panes.strips import (
     Row,
     Span,
@@ -30,9 +26,6 @@ from duckflow_tui.ui.panes.strips import (
     marked,
     pad,
     row_cells,
-    selected,
-    strip_of,
-    text_of,
     wrap,
 )
 
@@ -185,7 +178,7 @@ def _sentence(text: str, upto: int) -> int:
     return ends[-1] if ends else 0
 
 
-class RequestView(ScrollView, can_focus=False):
+class RequestView(LineView, can_focus=False):
     """Rows with their labels in a column. Draws lines, not widgets; counts what was seen (R14).
 
     ``allot`` says how many lines it gets inside a container of some size. Where those are too
@@ -205,7 +198,7 @@ class RequestView(ScrollView, can_focus=False):
         self._room = (-1, -1)  # cells and lines that the lines below were laid out for
         self._lines: list[Line] = []
         self._page: dict[int, int] = {}  # rows that get the spare lines, from which character on
-        self._tell: Callable[[], None] | None = None
+        self._when_seen: Callable[[], None] | None = None
 
     def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
         """Show other rows; unless ``fresh``, a row that says the same stays seen."""
@@ -218,14 +211,13 @@ class RequestView(ScrollView, can_focus=False):
                 self._seen.mark(index, 0, len(row.text))
         if fresh or [row.text for row in old] != [row.text for row in self.rows]:
             self._page = {}
-        self._lay_out()
+        self.invalidate(layout=True)
         if fresh:
             self.scroll_to(0, 0, animate=False)
-        self.refresh(layout=True)
 
-    def on_seen(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` whenever rows came on screen that were not seen before."""
-        self._tell = tell
+    def on_seen(self, callback: Callable[[], None]) -> None:
+        """Call back whenever rows came on screen that were not seen before."""
+        self._when_seen = callback
 
     def unseen(self) -> int:
         """Rows that have not been on screen as a whole."""
@@ -241,11 +233,11 @@ class RequestView(ScrollView, can_focus=False):
             row, character = place
             left = [n for n in range(row, len(self.rows)) if not self._seen.whole(n)]
             self._page = {n: _sentence(self.rows[n].text, self._seen.upto(n)) for n in left}
-            self._lay_out()
+            self.fit_lines()
             if all(line.stop <= character for line in self._lines if line.row == row):
                 # The sentence is longer than its room: it goes on where it was cut.
                 self._page = {n: self._seen.upto(n) for n in left}
-                self._lay_out()
+                self.fit_lines()
             lines = [n for n, at in enumerate(self._lines) if at.row == row]
             line = next((n for n in lines if self._lines[n].stop > character), lines[-1])
             whole = len(lines) <= self.scrollable_content_region.height
@@ -256,9 +248,8 @@ class RequestView(ScrollView, can_focus=False):
     def to_start(self) -> None:
         """Every row from its start again, as before the first page."""
         self._page = {}
-        self._lay_out()
+        self.invalidate(layout=True)
         self.scroll_to(0, 0, animate=False)
-        self.refresh(layout=True)
 
     def height_for(self, width: int) -> int:
         """Lines that all rows take at this width."""
@@ -272,39 +263,22 @@ class RequestView(ScrollView, can_focus=False):
         return self._allot(container)
 
     def watch_lit(self) -> None:
-        self.refresh()
+        self.redraw()
 
-    def on_resize(self) -> None:
-        self._lay_out()
-        self.refresh()
+    def line_count(self, width: int) -> int:
+        return len(self._lines)
 
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
-
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        drawn = [self._draw(line) for line in range(len(self._lines))]
-        return text_of(drawn, 0, selection), "\n"
-
-    def render_line(self, y: int) -> Strip:
-        width, height = self.scrollable_content_region.size
-        if (width, height) != self._room:
-            self._lay_out()
-        line = self.scroll_offset.y + y
+    def on_screen(self, line: int) -> None:
+        if self.scrollable_content_region.size != self._room:
+            self.fit_lines()
         if line >= len(self._lines):
-            return Strip.blank(width, self._ground)
+            return
         at = self._lines[line]
-        if self._seen.mark(at.row, at.start, at.stop) and self._tell:
-            self.call_after_refresh(self._tell)
-        over = ink(None, on=palette_of(self).selection)
-        drawn = selected(self._draw(line), line, self.text_selection, over)
-        return strip_of(drawn, line, width, self._ground)
+        if self._seen.mark(at.row, at.start, at.stop) and self._when_seen:
+            self.call_after_refresh(self._when_seen)
 
-    @property
-    def _ground(self) -> Style:
-        palette = palette_of(self)
-        return ink(palette.text, on=palette.background)
-
-    def _lay_out(self) -> None:
+    def fit_lines(self) -> None:
+        """Lay the rows out for the room there is now."""
         width, height = self._room = self.scrollable_content_region.size
         bar = self.scrollbar_size_vertical if self.show_vertical_scrollbar else 0
         if bar and self.height_for(width + bar) <= height:
@@ -323,6 +297,7 @@ class RequestView(ScrollView, can_focus=False):
                 for row, spans in enumerate(cuts)
                 for number, (start, stop) in enumerate(spans)
             ]
+        self._strips.clear()
         self.virtual_size = Size(width, len(self._lines))
 
     def _folds(self, width: int) -> bool:
@@ -373,13 +348,15 @@ class RequestView(ScrollView, can_focus=False):
             cuts.append([first, *((first[1] + a, first[1] + b) for a, b in rest)])
         return cuts
 
-    def _draw(self, line: int) -> Row:
-        palette, width = palette_of(self), self._room[0]
+    def row(self, line: int, width: int) -> Row:
+        if line >= len(self._lines):
+            return []
+        palette = palette_of(self)
         at = self._lines[line]
         row = self.rows[at.row]
         label, said = self._heads(width)[at.row]
         column, lead = self._columns(width), not row.wide
-        ground = self._ground
+        ground = self.ground
         tones = {
             "text": ground,
             "quiet": ground + ink(palette.quiet),
@@ -470,10 +447,9 @@ class CardView(RequestView):
         """Put the cursor on this row and bring it into sight."""
         self._cursor = self.rows[at].ref
         lines = [n for n, line in enumerate(self._lines) if line.row == at]
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if lines and not top <= lines[0] < top + height:
-            self.scroll_to(0, lines[0] if lines[0] < top else lines[-1] - height + 1, animate=False)
-        self.refresh()
+        if lines and not 0 <= lines[0] - self.first_line < self.lines_in_sight:
+            self.reveal(lines[0], lines[-1] + 1)
+        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         line = self.scroll_offset.y + event.y
@@ -485,11 +461,13 @@ class CardView(RequestView):
             self.choose(at)
             self.post_message(self.Pointed(again=again))
 
-    def _draw(self, line: int) -> Row:
-        row = super()._draw(line)
+    def row(self, line: int, width: int) -> Row:
+        row = super().row(line, width)
+        if not row:
+            return row
         ref = self.rows[self._lines[line].row].ref
         if not self.lit or not ref or ref != self._cursor:
             return row
         over = ink(None, on=palette_of(self).bars)
-        rest = " " * max(0, self.scrollable_content_region.width - row_cells(row))
-        return marked([*row, Segment(rest, self._ground)] if rest else row, 0, -1, over)
+        rest = " " * max(0, width - row_cells(row))
+        return marked([*row, Segment(rest, self.ground)] if rest else row, 0, -1, over)

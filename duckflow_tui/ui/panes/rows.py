@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Size
+from textual.cache import LRUCache
+from textual.geometry import Region, Size
 from textual.reactive import var
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
 from duckflow_tui.ui.palette import Palette, palette_named
-from duckflow_tui.ui.panes.strips import Row, fit, ink
+from duckflow_tui.ui.panes.strips import Row, fit, ink, selected, strip_of, text_of
 from duckflow_tui.words.catalogue import Catalogue
 
 
@@ -169,6 +172,126 @@ class Rows(Widget):
         if self._made is None or self._made[0] != width:
             self._made = (width, self.lines(width))
         return self._made[1]
+
+
+class LineView(ScrollView):
+    """A scrolled view that draws lines instead of widgets, and only those in sight.
+
+    A view says how many lines there are and what is on each. What was drawn is kept until the
+    size, the theme, the language or the selection is another, or the view says ``redraw``.
+    """
+
+    words: var[Catalogue] = var(Catalogue)
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._strips: LRUCache[int, Strip] = LRUCache(512)  # by line
+
+    # --- what each view says for itself --------------------------------------------------------
+
+    def line_count(self, width: int) -> int:
+        """Lines in all at this width."""
+        raise NotImplementedError
+
+    def row(self, line: int, width: int) -> Row:
+        """What is on a line; empty below the last."""
+        raise NotImplementedError
+
+    def on_screen(self, line: int) -> None:
+        """A line is about to be on the screen, drawn before or not."""
+
+    # --- what a view calls ---------------------------------------------------------------------
+
+    @property
+    def ground(self) -> Style:
+        """What lies beneath every line."""
+        palette = palette_of(self)
+        return ink(palette.text, on=palette.background)
+
+    @property
+    def lines_in_sight(self) -> int:
+        """Lines that the view has room for."""
+        return self.scrollable_content_region.height
+
+    @property
+    def first_line(self) -> int:
+        """The line at the top of the view."""
+        return self.scroll_offset.y
+
+    def redraw(self, first: int = 0, stop: int | None = None) -> None:
+        """Draw these lines anew, without a ``stop`` all from ``first`` on."""
+        for line in list(self._strips.keys()):
+            if first <= line and (stop is None or line < stop):
+                self._strips.discard(line)
+        width, height = self.scrollable_content_region.size
+        low = max(0, first - self.first_line)
+        high = height if stop is None else min(height, stop - self.first_line)
+        if not first and stop is None:
+            self.refresh()
+        elif low < high:
+            self.refresh(Region(0, low, width, high - low))
+
+    def invalidate(self, *, layout: bool = False) -> None:
+        """Every line may be another, and their number; ``layout`` when the height may be too."""
+        self.fit_lines()
+        self.redraw()
+        if layout:
+            self.refresh(layout=True)
+
+    def fit_lines(self) -> None:
+        """Scroll as far as there are lines now."""
+        width = self.scrollable_content_region.width
+        if width and (size := Size(width, self.line_count(width))) != self.virtual_size:
+            self.virtual_size = size
+
+    def reveal(self, first: int, stop: int) -> None:
+        """Bring a line into sight, and as much as fits of those that follow up to ``stop``."""
+        top, height = self.first_line, max(1, self.lines_in_sight)
+        if first < top:
+            self.scroll_to(0, first, animate=False)
+        elif stop > top + height:
+            self.scroll_to(0, min(first, stop - height), animate=False)
+
+    # --- Textual -------------------------------------------------------------------------------
+
+    def watch_words(self) -> None:
+        self.invalidate(layout=True)
+
+    def on_resize(self) -> None:
+        self.invalidate()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.redraw()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        width = self.scrollable_content_region.width
+        rows = [self.row(line, width) for line in range(self.line_count(width))]
+        return text_of(rows, 0, selection), "\n"
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        line = self.first_line + y
+        self.on_screen(line)
+        strip = self._strips.get(line)
+        if strip is None or strip.cell_length != width:
+            strip = self._strips[line] = self.draw(line, width)
+        return strip
+
+    def draw(self, line: int, width: int) -> Strip:
+        """The line as it is drawn, with what is selected on it."""
+        ground = self.ground
+        row = self.row(line, width)
+        if not row:
+            return Strip.blank(width, ground)
+        row = [Segment(s.text, ground + s.style if s.style else ground) for s in row]
+        if not self.ALLOW_SELECT:
+            return Strip(row).adjust_cell_length(width, ground)
+        over = ink(None, on=palette_of(self).selection)
+        return strip_of(selected(row, line, self.text_selection, over), line, width, ground)
 
 
 def two_sided(left: Row, right: Row, width: int) -> Row:

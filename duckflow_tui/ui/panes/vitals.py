@@ -12,14 +12,12 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.pace import Pace, VitalChange, Vitals
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.panes.rows import LineView, palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
 from duckflow_tui.ui.panes.vitals_words import (
     NAMES,
@@ -35,7 +33,6 @@ from duckflow_tui.ui.panes.vitals_words import (
     limit_summary,
     telling,
 )
-from duckflow_tui.words.catalogue import Catalogue
 
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 POINTS: Final = 5  # of the sparkline
@@ -80,7 +77,7 @@ class _Line:
     change: VitalChange | None = None
 
 
-class VitalsPane(ScrollView, can_focus=True):
+class VitalsPane(LineView, can_focus=True):
     """Three gauges. Enter explains them: meaning, formula, inputs, what moved them (S0-11, S0-44);
     Enter on a change leads to its place in the chat.
     """
@@ -97,7 +94,7 @@ class VitalsPane(ScrollView, can_focus=True):
         ),
     ]
 
-    words: var[Catalogue] = var(Catalogue)
+    ALLOW_SELECT = False
     explained: var[bool] = var(False)  # whether the reasons are shown
 
     class GoTo(Message):
@@ -125,18 +122,15 @@ class VitalsPane(ScrollView, can_focus=True):
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._vitals, self._pace = state.vitals, state.pace
-        self._again(layout=self.explained)
-
-    def watch_words(self) -> None:
-        self._again(layout=True)
+        self.invalidate(layout=self.explained)
 
     def watch_explained(self) -> None:
-        self._again(layout=True)
+        self.invalidate(layout=True)
         self.scroll_to(0, 0, animate=False)
         self.post_message(self.Unfolded())
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        self._again()
+        self.redraw()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -165,11 +159,11 @@ class VitalsPane(ScrollView, can_focus=True):
         to = min(max(at + by, 0), len(stops) - 1)
         self._cursor = lines[stops[to]].spot
         end = stops[to + 1] if to + 1 < len(stops) else len(lines)
-        self._into_sight(stops[to], end)
-        self.refresh()
+        self.reveal(stops[to], end)
+        self.redraw()
 
     def action_turn_page(self, by: int) -> None:
-        page = max(1, self.scrollable_content_region.height - 1)
+        page = max(1, self.lines_in_sight - 1)
         self.scroll_to(y=self.scroll_offset.y + by * page, animate=False)
 
     def on_click(self, event: events.Click) -> None:
@@ -178,7 +172,7 @@ class VitalsPane(ScrollView, can_focus=True):
         if not 0 <= line < len(lines) or not lines[line].spot:
             return
         self._cursor = lines[line].spot
-        self.refresh()
+        self.redraw()
         change = lines[line].change
         if change is not None:
             self.post_message(self.GoTo(change.refs))
@@ -190,44 +184,26 @@ class VitalsPane(ScrollView, can_focus=True):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._lines(width))
 
-    def on_resize(self) -> None:
-        self._again()
-
-    def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        palette = palette_of(self)
-        ground = ink(palette.text, on=palette.background)
-        lines, at = self._lines(width), self.scroll_offset.y + y
-        if at >= len(lines):
-            return Strip.blank(width, ground)
-        line = lines[at]
-        row = line.row
-        if self.has_focus and self.explained and line.spot == self._cursor:
-            used = sum(cell_len(segment.text) for segment in row)
-            row = [*row, Segment(" " * max(0, width - used), ink(None))]
-            row = marked(row, 0, -1, ink(None, on=palette.bars))
-        segments = [Segment(s.text, ground + s.style if s.style else ground) for s in row]
-        return Strip(segments).adjust_cell_length(width, ground)
-
-    def _again(self, *, layout: bool = False) -> None:
+    def invalidate(self, *, layout: bool = False) -> None:
         self._made = None
-        width = self.scrollable_content_region.width
-        if width:
-            size = Size(width, len(self._lines(width)))
-            if size != self.virtual_size:
-                self.virtual_size = size
-        self.refresh(layout=layout)
+        super().invalidate(layout=layout)
+
+    def line_count(self, width: int) -> int:
+        return len(self._lines(width))
+
+    def row(self, line: int, width: int) -> Row:
+        lines = self._lines(width)
+        if line >= len(lines):
+            return []
+        at = lines[line]
+        if not self.has_focus or not self.explained or at.spot != self._cursor:
+            return at.row
+        used = sum(cell_len(segment.text) for segment in at.row)
+        row = [*at.row, Segment(" " * max(0, width - used), ink(None))]
+        return marked(row, 0, -1, ink(None, on=palette_of(self).bars))
 
     def _here(self) -> _Line | None:
         return next((line for line in self._lines() if line.spot == self._cursor), None)
-
-    def _into_sight(self, line: int, end: int) -> None:
-        """The line, and as much as fits of what belongs to it."""
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if line < top:
-            self.scroll_to(0, line, animate=False)
-        elif end > top + height:
-            self.scroll_to(0, min(line, end - height), animate=False)
 
     # --- drawing ----------------------------------------------------------------------------
 
