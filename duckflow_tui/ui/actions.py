@@ -227,7 +227,7 @@ class Actions(RewindActions, inherit_bindings=False):
             self.speak(value)
         elif takes == "theme":
             self.theme = value
-            self.bench.again()
+            self.bench.invalidate()
         elif takes == "mode":
             self.enter_mode(ApprovalMode(value))
         elif takes == "vitals":

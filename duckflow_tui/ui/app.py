@@ -96,7 +96,7 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
             self._held.append(event)
             return
         if isinstance(event, events.Key) and not event.is_forwarded:
-            self.bench.status.hush()
+            self.bench.status.clear_message()
         await super().on_event(event)
 
     async def on_workbench_stands(self) -> None:

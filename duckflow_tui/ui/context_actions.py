@@ -38,7 +38,7 @@ class ContextActions(MemoryActions, inherit_bindings=False):
         if problem:
             self.say_lasting(f"compaction.not.{problem}")
         else:
-            self.bench.status.hush()
+            self.bench.status.clear_message()
 
     async def _undo_compaction(self, compaction_id: str) -> None:
         if self.engine is None:

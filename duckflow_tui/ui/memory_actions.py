@@ -70,7 +70,7 @@ class MemoryActions(GoalActions, inherit_bindings=False):
         if fault is None:
             self.say("memory.noted")
         else:
-            self.bench.status.say(fault_words(fault, self.engine.memory.path, self.words))
+            self.bench.status.show_message(fault_words(fault, self.engine.memory.path, self.words))
 
     def on_memory_board_forget_wanted(self, event: MemoryBoard.ForgetWanted) -> None:
         self.spawn(self._strike_out(event), "memory")

@@ -53,7 +53,7 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
     def refuse(self) -> str:
         """Say that nothing can be done here."""
         said = self.words("replay.read_only")
-        self.bench.status.say(said)
+        self.bench.status.show_message(said)
         return said
 
     # keys
@@ -66,7 +66,7 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
         elif isinstance(event, events.Paste):
             self.refuse()
         elif isinstance(event, events.Key) and self.stage.acts(event.key):
-            self.bench.status.hush()
+            self.bench.status.clear_message()
             action = self.stage.own_action(event.key)
             if not action:
                 self.refuse()

@@ -159,7 +159,7 @@ class ReplayBench(Workbench):
     def action_jump(self, by: int) -> None:
         if not self._player.jump(1 if by > 0 else -1):
             key = "replay.no_next" if by > 0 else "replay.no_previous"
-            self.status.say(self.words(key))
+            self.status.show_message(self.words(key))
 
     def action_speed(self, by: int) -> None:
         self._player.faster(1 if by > 0 else -1)

@@ -91,7 +91,7 @@ class RewindActions(ContextActions, inherit_bindings=False):
         if turn is None and engine is self.engine:
             await self.take_up(forked.session_id)
         else:
-            self.bench.status.say(
+            self.bench.status.show_message(
                 self.words("rewind.fork_waits", command=self._command(forked.session_id))
             )
 
@@ -108,7 +108,7 @@ class RewindActions(ContextActions, inherit_bindings=False):
         if board is not None:
             board.tell(why)
         else:
-            self.bench.status.say(why)
+            self.bench.status.show_message(why)
 
     def _leave_board(self) -> None:
         board = self._rewind_board()

@@ -216,7 +216,7 @@ class SessionActions(WorkActions, inherit_bindings=False):
         if page is not None:
             page.tell(said, wrong=True)
         else:
-            self.bench.status.say(said)
+            self.bench.status.show_message(said)
 
     def _act_later(self, act: Coroutine[Any, Any, None]) -> None:
         self.run_worker(act, group="sessions-act", exit_on_error=False)

@@ -314,11 +314,11 @@ class SessionHost(App[int], inherit_bindings=False):
 
     def say(self, key: str, **params: object) -> None:
         """A word of the app on the status line, until a key or a moment has passed."""
-        self.bench.status.say(self.words(key, **params))
+        self.bench.status.show_message(self.words(key, **params))
 
     def say_lasting(self, key: str, **params: object) -> None:
         """Why something that took its time was not done: it stays until a key."""
-        self.bench.status.say(self.words(key, **params), stays=True)
+        self.bench.status.show_message(self.words(key, **params), stays=True)
 
     def speak(self, language: str) -> None:
         """Switch the language of everything on the screen."""

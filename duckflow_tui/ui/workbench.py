@@ -101,8 +101,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.side_tabs = Tabs(SIDE, id="side-tabs")
         self.goal = GoalPane(id="goal")
         self.vitals = self.goal.vitals
-        self.plan = PlanPane(id="plan")
-        self.plan.tell_time(parts.clock)
+        self.plan = PlanPane(parts.clock, id="plan")
         self.plan.animation = parts.animation
         self.diff = DiffPane(id="diff")
         self.card = GateCard(parts.clock, beside=self.diff, proposed=parts.proposed, id="gate")
@@ -251,7 +250,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         if typed is not None:
             self.composer.take_typed(typed)
 
-    def again(self) -> None:
+    def invalidate(self) -> None:
         """Draw everything anew: another theme."""
         self._speak()
 
@@ -297,7 +296,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_gate_card_answered(self) -> None:
         self._carries = self._waiting > 1
         if self.composer.text:  # the user was in the middle of a message
-            self.card.let_go()
+            self.card.release_focus()
 
     def on_gate_card_left(self, event: GateCard.Left) -> None:
         self._lay_gate(gates_open=bool(self.card.gates))
@@ -321,7 +320,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.status.written = self.composer.written
 
     def on_diff_view_changed(self) -> None:
-        self.query_one("#diff-title", PaneTitle).again()
+        self.query_one("#diff-title", PaneTitle).invalidate()
 
     def on_descendant_focus(self) -> None:
         self._light()
@@ -372,7 +371,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         shown = self.plan.title(200) if state.active_plan else Text()
         if shown != self._plan_title:
             self._plan_title = shown
-            title.again()
+            title.invalidate()
             self._place()
 
     def _goal_changed(self, state: AgentState) -> None:
@@ -393,7 +392,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         card = shown if isinstance(shown, Card) else None
         gates = state.gates if isinstance(shown, Gate) else ()
         if card is not None:
-            self.card.let_go()
+            self.card.release_focus()
         self._show_gates(gates, state)
         plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
         about_plan = card is not None and card.kind in _ABOUT_PLAN
@@ -527,7 +526,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.transcript.words = words
         if self.welcome is not None:
             self.welcome.words = words
-            self.welcome.again()
+            self.welcome.invalidate()
 
     def _diff_title(self, width: int) -> Text:
         return self.diff.title(width)

@@ -249,7 +249,7 @@ async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no
         judged = Review(review_id="rev_1", attempt=1, max_attempts=3, score=1.0, done=True)
         fake.store.state.messages.append(ReviewMessage(message_id="m_rev", review=judged, at=20.0))
         assert isinstance(app.screen, LedgerBoard)
-        app.screen.again()
+        app.screen.invalidate()
         await settled(pilot, lambda: "1 ✓ README.md" in page(app), "the number")
         assert app.bench.transcript is not None
         app.bench.transcript.sync(fake.store.state)

@@ -147,7 +147,7 @@ async def test_a_paste_and_what_is_typed_on_the_plan_change_nothing() -> None:
         await settled(pilot, lambda: app.bench.plan.has_focus, "the plan")
         plans = app.player.store.state.plans
         for key in ("e", "a", "d", "J", "K", "r", "s"):
-            app.bench.status.hush()
+            app.bench.status.clear_message()
             await press(pilot, key)
             assert READ_ONLY in app.bench.status.said, key
         assert app.player.store.state.plans is plans
@@ -170,7 +170,7 @@ async def test_every_command_that_acts_says_that_this_is_a_replay() -> None:
         for command in COMMANDS:
             if command.name in LOOKS:
                 continue
-            app.bench.status.hush()
+            app.bench.status.clear_message()
             app.run_command(command, "trusted" if command.takes else "")
             await pilot.pause()
             assert READ_ONLY in app.bench.status.said, command.name

@@ -260,11 +260,6 @@ class QuestionCard(Question):
     def _room_of_rows(self, size: Size) -> int:
         return max(0, size.height - self._foot(size.width, size.height))
 
-    def _relayout(self) -> None:
-        for part in (self._rows, self._keys):
-            part.refresh(layout=True)
-        self.refresh(layout=True)
-
     # --- keys -------------------------------------------------------------------------------
 
     def _consents(self, key: str) -> bool:
@@ -287,7 +282,9 @@ class QuestionCard(Question):
         elif option.action == EDIT_PLAN.action:
             self._guard.end()  # what comes until the plan has the focus answers nothing
             self.post_message(self.PlanWanted())
-        elif card.kind is CardKind.PLAN and not self._is_as_shown(card):
+        elif card.kind is CardKind.PLAN and (
+            self._plan is None or self._plan.fingerprint != card.subject
+        ):
             self._show_hint("card.changed_meanwhile")
         elif option.takes_text:
             self._asked = option
@@ -338,9 +335,6 @@ class QuestionCard(Question):
             self.focus()
             return
         self._answer(card, option, text)
-
-    def _is_as_shown(self, card: Card) -> bool:
-        return self._plan is not None and self._plan.fingerprint == card.subject
 
     def _answer(self, card: Card, option: CardOption, text: str) -> None:
         self._sent = True

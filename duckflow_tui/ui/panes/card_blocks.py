@@ -24,7 +24,7 @@ from duckflow_tui.ui.panes.card_words import (
     card_rows,
     card_subject,
     counts_words,
-    told_on,
+    quoted_words,
 )
 from duckflow_tui.ui.panes.goal import MARKS, mark_colour, priority_label
 from duckflow_tui.ui.panes.operation_blocks import shortened
@@ -131,7 +131,7 @@ class CardBlock(Block):
         card, plan = self.message.card, self.message.plan
         steps = [f"{step.name}\n{step.description}" for step in plan.steps] if plan else []
         subject = card_subject(card, plan, Catalogue())
-        return "\n".join((subject, self.message.answer.text, *steps, *told_on(card)))
+        return "\n".join((subject, self.message.answer.text, *steps, *quoted_words(card)))
 
 
 class ReportBlock(Block):

@@ -79,7 +79,7 @@ def hint_of(card: Card, chosen: str) -> str:
     return "card.hint_walk" if leads else "card.hint_later"
 
 
-def told_on(card: Card) -> list[str]:
+def quoted_words(card: Card) -> list[str]:
     """The words on such a card that are not the app's own."""
     told: list[str] = []
     if card.situation is not None:

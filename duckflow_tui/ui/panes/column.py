@@ -118,7 +118,7 @@ class Column:
             self._drawn[block] = None
         return more
 
-    def let_go(self, keep: range) -> None:
+    def evict(self, keep: range) -> None:
         """Free rows of blocks outside ``keep`` while there are too many."""
         if self._drawn_rows <= KEPT_ROWS:
             return
@@ -250,7 +250,7 @@ class ColumnView(ScrollView):
                 return top + row
         return top + max(0, len(rows) - 1)
 
-    def _settle(self, anchor: Anchor | None = None) -> None:
+    def _update_view(self, anchor: Anchor | None = None) -> None:
         """Draw what is in sight or near it; then the view is where it was, or at the end."""
         column, look, height = self._column, self._look, self.rows_in_sight
         if not height or not len(column):
@@ -274,7 +274,7 @@ class ColumnView(ScrollView):
                     above += more
                 if known:
                     self._seen += more
-            column.let_go(near)
+            column.evict(near)
             self._resize_to(column.height)
             self._move(column.height if self.following else top + above)
             if not grown:
@@ -290,7 +290,7 @@ class ColumnView(ScrollView):
         unsure = [index for index in reversed(range(len(blocks))) if not blocks[index].measured]
         for index in unsure[:most]:
             self._column.draw(index, self._look)
-        self._settle(None if self.following else self._top_place())
+        self._update_view(None if self.following else self._top_place())
         return len(unsure) > most
 
     def _resize_to(self, height: int) -> None:
@@ -369,11 +369,11 @@ class ColumnView(ScrollView):
 
     def _strip(self, row: Row, place: Place | None, line: int, *, offsets_of: int) -> Strip:
         look = self._look
-        dressed = row if place is None else self._dressed(row, place, line)
+        dressed = row if place is None else self._overlaid(row, place, line)
         ground = ink(look.palette.text, on=look.palette.background)
         return strip_of(dressed, offsets_of, look.width, ground).apply_style(ground)
 
-    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
         """The row with what is laid over it; what that depends on calls for ``_repaint``."""
         return row
 
@@ -411,7 +411,7 @@ class ColumnView(ScrollView):
         if self.following and not at_end:
             self._seen = self._column.height
         self.following = at_end
-        self._settle()
+        self._update_view()
 
     def show_block(self, index: int) -> None:
         """Bring a block into sight, a third down, unless its first row is there already."""
@@ -424,7 +424,7 @@ class ColumnView(ScrollView):
         height, line = self.rows_in_sight, self._column.top(index)
         if not self.scroll_offset.y <= line < self.scroll_offset.y + height - 1:
             self._move(line - height // 3)
-        self._settle()
+        self._update_view()
         self.following = self.scroll_offset.y >= self.max_scroll_y
         self._repaint()
 
@@ -451,7 +451,7 @@ class ColumnView(ScrollView):
         """To the end, and stay there while more comes."""
         self.following = True
         self._anchor = None
-        self._settle()
+        self._update_view()
         self.refresh()
 
 

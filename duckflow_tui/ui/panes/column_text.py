@@ -204,10 +204,10 @@ class SelectableColumn(ColumnView):
             kept = {w: s for w, s in self.screen.selections.items() if w is not self}
             self.screen.selections = kept
 
-    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
         palette = self._look.palette
         style = ink(palette.text, on=palette.selection)
-        return selected(super()._dressed(row, place, line), line, self.text_selection, style)
+        return selected(super()._overlaid(row, place, line), line, self.text_selection, style)
 
 
 class SearchableColumn(SelectableColumn):
@@ -263,7 +263,7 @@ class SearchableColumn(SelectableColumn):
         top = self.scroll_offset.y
         if not top <= line < top + height - 1:
             self._move(line - height // 3)
-        self._settle()
+        self._update_view()
         self._seen = column.height - new_lines
         self.following = self.scroll_offset.y >= self.max_scroll_y
         self._repaint()
@@ -293,7 +293,7 @@ class SearchableColumn(SelectableColumn):
         self._hits.pop(self._column.block(index), None)
         self._column.redraw(index, self._look)
 
-    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
         if self._search is not None and place.index < len(self._column.finished):
             palette, current = self._look.palette, self._search.current
             matches = self._matches(self._column.block(place.index))
@@ -306,4 +306,4 @@ class SearchableColumn(SelectableColumn):
                 for hit in match:
                     if hit.row == place.row:
                         row = marked(row, hit.start, hit.stop, style)
-        return super()._dressed(row, place, line)
+        return super()._overlaid(row, place, line)

@@ -68,7 +68,7 @@ class CompletionList(Rows):
         """Show these; the first is chosen."""
         self.candidates, self._at = candidates, 0
         self.set_class(bool(candidates), "-open")
-        self.again(layout=True)
+        self.invalidate(layout=True)
 
     def close(self) -> None:
         """Hide the list."""
@@ -79,7 +79,7 @@ class CompletionList(Rows):
         """Choose another row, around the ends."""
         if self.candidates:
             self._at = (self._at + step) % len(self.candidates)
-            self.again(layout=True)
+            self.invalidate(layout=True)
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette

@@ -24,7 +24,7 @@ from duckflow_tui.ui.panes.diff_document import (
     shown_path,
 )
 from duckflow_tui.ui.panes.diff_paint import (
-    DiffPen,
+    DiffRenderer,
     DiffSearch,
     before_note,
     caption,
@@ -59,7 +59,9 @@ class OffScreen:
     files_below: int = 0
 
 
-def selected_text(layout: DiffLayout, pen: DiffPen, words: Catalogue, selection: Selection) -> str:
+def selected_text(
+    layout: DiffLayout, renderer: DiffRenderer, words: Catalogue, selection: Selection
+) -> str:
     """What is selected; side by side it is the version in which the selection begins."""
     first = selection.start.y if selection.start else 0
     last = min(selection.end.y if selection.end else layout.height - 1, layout.height - 1)
@@ -70,7 +72,7 @@ def selected_text(layout: DiffLayout, pen: DiffPen, words: Catalogue, selection:
         part = parts[-1] if new_side else parts[0]
         before = 0
         if new_side and len(parts) > 1:
-            row, fill = pen.side(layout, parts[0], 0, old=True)
+            row, fill = renderer.side(layout, parts[0], 0, old=True)
             before = len(row_text(padded(row, layout.half, fill))) + 1
         piece = _piece(layout, words, part, selection.get_span(y), before)
         if piece is not None:
@@ -136,7 +138,7 @@ class DiffView(LineView, can_focus=True):
         self.document = document or DiffDocument()
         self._layout_now: DiffLayout | None = None
         self._measured: DiffLayout | None = None  # at a width that was only asked about
-        self._pen_now: DiffPen | None = None
+        self._renderer_now: DiffRenderer | None = None
         self._search = DiffSearch()
         self._at = 0  # the hunk at hand, an index of document.hunks
         self._finding = False  # the first change is yet to be scrolled to
@@ -166,7 +168,7 @@ class DiffView(LineView, can_focus=True):
         if old is not None and old.document is self.document and old.count:
             left, right = old.entry(old.locate(min(self.scroll_offset.y, old.height - 1))[0])
             row = left if left >= 0 else right
-        self._layout_now = self._measured = self._pen_now = None
+        self._layout_now = self._measured = self._renderer_now = None
         made = self._laid_out
         if row >= 0 and self.scroll_offset.y:
             self.scroll_to(y=made.top_of(row), animate=False)
@@ -324,13 +326,13 @@ class DiffView(LineView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._pen_now = None
+        self._renderer_now = None
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return selected_text(self._laid_out, self._pen, self.words, selection), "\n"
+        return selected_text(self._laid_out, self._renderer, self.words, selection), "\n"
 
     def line_count(self, width: int) -> int:
         return self._laid_out.height
@@ -388,11 +390,11 @@ class DiffView(LineView, can_focus=True):
         return self._measured
 
     @property
-    def _pen(self) -> DiffPen:
+    def _renderer(self) -> DiffRenderer:
         palette = palette_of(self)
-        if self._pen_now is None or self._pen_now.palette is not palette:
-            self._pen_now = DiffPen(self.document, palette, self.words, self._search)
-        return self._pen_now
+        if self._renderer_now is None or self._renderer_now.palette is not palette:
+            self._renderer_now = DiffRenderer(self.document, palette, self.words, self._search)
+        return self._renderer_now
 
     def _follow(self) -> None:
         """The hunk at hand is one that can be seen."""
@@ -434,7 +436,7 @@ class DiffView(LineView, can_focus=True):
         self.refresh()
 
     def _to_match(self) -> None:
-        self._pen_now = None
+        self._renderer_now = None
         self.redraw()
         place = self._search.here
         if place is not None:
@@ -456,26 +458,26 @@ class DiffView(LineView, can_focus=True):
     # drawing
 
     def draw(self, line: int, width: int) -> Strip:
-        pen, layout = self._pen, self._laid_out
+        renderer, layout = self._renderer, self._laid_out
         if line >= layout.height:
-            return Strip.blank(width, pen.blank)
+            return Strip.blank(width, renderer.blank)
         parts = layout.parts(line)
         left = 0  # characters of the text that are scrolled out
         if layout.is_caption(parts[0].row):
-            row, fill = pen.caption_row(parts[0], width, self._at)
+            row, fill = renderer.caption_row(parts[0], width, self._at)
         elif layout.split:
             scrolled = 0 if layout.wraps else self.scroll_offset.x
-            row, fill = pen.both_sides(layout, parts, width, scrolled), pen.blank
+            row, fill = renderer.both_sides(layout, parts, width, scrolled), renderer.blank
         else:
-            row, fill = pen.side(layout, parts[0], self.scroll_offset.x)
+            row, fill = renderer.side(layout, parts[0], self.scroll_offset.x)
             left = 0 if layout.wraps else layout.on_screen(parts[0], self.scroll_offset.x)[0]
-        over = ink(None, on=pen.palette.selection)
+        over = ink(None, on=renderer.palette.selection)
         row = selected(row, line, self.text_selection, over)
         return shifted(row, left, line, width, fill, gutter=layout.gutter)
 
     def _nothing(self, y: int, width: int) -> Strip:
         if y != 1:
-            return Strip.blank(width, self._pen.blank)
+            return Strip.blank(width, self._renderer.blank)
         text = fit("  " + self.words("diff.nothing"), width)
-        style = self._pen.blank + ink(self._pen.palette.faint)
+        style = self._renderer.blank + ink(self._renderer.palette.faint)
         return Strip([Segment(pad(text, width), style)])

@@ -88,7 +88,7 @@ def _joined(text: str, spans: list[Span]) -> tuple[Span, ...]:
 Layer = tuple[Span, Style]
 
 
-class DiffPaint:
+class DiffStyles:
     """Styles of the rows of one document in one palette."""
 
     def __init__(self, document: DiffDocument, palette: Palette) -> None:
@@ -233,7 +233,7 @@ def _find(document: DiffDocument, needle: str) -> Iterator[tuple[int, Span]]:
             at = text.find(needle, at + len(needle))
 
 
-class DiffPen:
+class DiffRenderer:
     """One document in one palette and one language."""
 
     def __init__(
@@ -244,7 +244,7 @@ class DiffPen:
         self._document = document
         self._words = words
         self._search = search
-        self._paint = DiffPaint(document, palette)
+        self._styles = DiffStyles(document, palette)
         self._numbers = {hunk.hunk_id: n for n, hunk in enumerate(document.hunks)}
 
     def caption_row(self, part: Part, width: int, at: int) -> tuple[Row, Style]:
@@ -267,7 +267,7 @@ class DiffPen:
             return [], ink(None, on=self.palette.background)
         row = self._document.rows[part.row]
         left_out = (row.file, row.hunk) in self._document.left_out
-        ground = self._paint.ground(row, left_out=left_out)
+        ground = self._styles.ground(row, left_out=left_out)
         fill = Style(bgcolor=ground.bgcolor)
         number = row.old if row.mark == "-" or old else row.new
         drawn = self._gutter(layout, part, row.mark, number, fill, left_out=left_out)
@@ -275,7 +275,7 @@ class DiffPen:
             text = self._words("diff.blank_lines", count=row.count)
             drawn.append(Segment(text, fill + ink(self.palette.faint, italic=True)))
             return drawn, fill
-        layers: list[Layer] = [] if left_out else self._paint.layers(part.row)
+        layers: list[Layer] = [] if left_out else self._styles.layers(part.row)
         layers += self._search.layers(part.row, self.palette)
         span = layout.on_screen(part, scrolled)
         drawn += [Segment(text, style) for text, style in painted(row.text, span, ground, layers)]

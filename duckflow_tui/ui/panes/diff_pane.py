@@ -137,7 +137,7 @@ class DiffPane(Vertical):
         """What became of the call whose change is shown; None while that is open."""
         if ending != self._ending:
             self._ending = ending
-            self._say_verdict()
+            self._refresh_verdict()
 
     def height_for(self, width: int) -> int:
         """Lines that the whole document and the line below take at this width."""
@@ -168,25 +168,25 @@ class DiffPane(Vertical):
 
     def watch_words(self, words: Catalogue) -> None:
         self.view.words = words
-        self._say()
-        self._say_verdict()
+        self._refresh_foot()
+        self._refresh_verdict()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._say_verdict()
+        self._refresh_verdict()
 
     def on_resize(self) -> None:
-        self._say()
+        self._refresh_foot()
 
     def on_diff_view_changed(self) -> None:
-        self._say()
+        self._refresh_foot()
 
-    def _say(self) -> None:
+    def _refresh_foot(self) -> None:
         if self.is_attached:
             text = self._foot_text(palette_of(self))
             self._foot.update(text, layout=False)
 
-    def _say_verdict(self) -> None:
+    def _refresh_verdict(self) -> None:
         if not self.is_attached:
             return
         # Of a call that changes no file there is nothing here that could have been applied.

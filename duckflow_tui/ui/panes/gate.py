@@ -130,7 +130,7 @@ class GateCard(GateView):
         """Whether it has been answered and keeps the focus for the next gate of the reply."""
         return self._staying
 
-    def let_go(self) -> None:
+    def release_focus(self) -> None:
         """Keep the focus no longer: the composer should have it."""
         if self._staying:
             self._leave()
@@ -142,7 +142,7 @@ class GateCard(GateView):
     def _stay(self) -> None:
         self._staying = True
         self.focus()
-        self._stay_timer = self.set_timer(STAY, self.let_go)
+        self._stay_timer = self.set_timer(STAY, self.release_focus)
 
     def _end_stay(self) -> None:
         self._staying = False

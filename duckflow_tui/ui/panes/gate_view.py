@@ -274,11 +274,6 @@ class GateView(Question):
             diff=self._inner.height_for(width) if self._inner.display else 0,
         )
 
-    def _relayout(self) -> None:
-        for part in (self._points, self._arguments, self._inner, self._keys):
-            part.refresh(layout=True)
-        self.refresh(layout=True)
-
     def _shares(self, size: Size) -> Shares:
         return shares(self._wants(size), size.height, self._stage)
 

@@ -14,11 +14,11 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
-from duckflow_tui.state.gates import FilePreview, Gate
+from duckflow_tui.state.gates import Gate
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line
+from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line, shown_path
 from duckflow_tui.ui.panes.question import KeyHint
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.ui.panes.strips import fit
@@ -40,7 +40,7 @@ def point_rows(
     """
     rows = _to_notice(gate, words, close=close)
     if with_path:
-        paths = ", ".join(path_words(preview) for preview in gate.previews) or subject(gate)
+        paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate)
         rows.append(QuestionRow(words("gate.file"), paths))
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
@@ -142,7 +142,7 @@ def subject(gate: Gate) -> SafeText:
     the operation.
     """
     if gate.previews:
-        return path_words(gate.previews[0])
+        return shown_path(gate.previews[0])
     if gate.facts.get("runs"):  # its parts stand on lines of their own, the command does not
         command = gate.args.get("command")
         return visible_line(command if isinstance(command, str) else gate.facts["runs"])
@@ -150,12 +150,6 @@ def subject(gate: Gate) -> SafeText:
     if isinstance(path, str) and path and gate.effect is not Effect.EXECUTE:
         return visible_line(path)
     return visible_line(gate.operation)
-
-
-def path_words(preview: FilePreview) -> SafeText:
-    """The path, with the place it is moved to."""
-    path = visible_line(preview.path)
-    return SafeText(f"{path} → {visible_line(preview.target)}") if preview.target else path
 
 
 def _to_notice(gate: Gate, words: Catalogue, *, close: bool) -> list[QuestionRow]:

@@ -117,7 +117,7 @@ class LedgerPane(Rows, can_focus=True):
         changed = len(items) != len(self._items)
         self._items, self._met = items, objective.met if objective else (0, 0)
         self.has_items = bool(items)
-        self.again(layout=changed)
+        self.invalidate(layout=changed)
 
     @property
     def progress(self) -> str:
@@ -125,19 +125,19 @@ class LedgerPane(Rows, can_focus=True):
         return f"{self._met[0]}/{self._met[1]}" if self._items else ""
 
     def watch_room(self) -> None:
-        self.again(layout=True)
+        self.invalidate(layout=True)
 
     def watch_folded(self) -> None:
-        self.again(layout=True)
+        self.invalidate(layout=True)
 
     def watch_titled(self) -> None:
-        self.again(layout=True)
+        self.invalidate(layout=True)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        self.again()
+        self.invalidate()
 
     def on_resize(self, _event: events.Resize) -> None:
-        self.again()
+        self.invalidate()
 
     def on_click(self) -> None:
         self.post_message(self.Opened())
@@ -213,10 +213,6 @@ class GoalPane(Vertical):
     def target(self) -> Widget:
         """What takes the focus."""
         return self.vitals if self.vitals_on else self.ledger
-
-    def title_key(self) -> str:
-        """What the pane is called: with the gauges off only the goal is left."""
-        return "pane.vitals" if self.vitals_on else "pane.goal"
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool) -> None:
         """For a screen of so many rows; ``squeezed`` while a gate needs the room."""

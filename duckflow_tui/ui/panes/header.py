@@ -67,10 +67,10 @@ class Header(Rows):
         self._turn, self._vitals = state.turn, state.vitals
         self._work, self._step = state.work, step_place(state)
         self._calls = state.usage.calls - state.turn.calls_before if state.turn else 0
-        self.again()
+        self.invalidate()
 
     def watch_gauges(self) -> None:
-        self.again()
+        self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
@@ -190,13 +190,13 @@ class PaneTitle(Rows):
         self._maker = maker
 
     def watch_lit(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_vitals_on(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_more(self) -> None:
-        self.again()
+        self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
@@ -236,13 +236,13 @@ class Tabs(Rows):
         self._places: list[tuple[int, int, PaneName]] = []
 
     def watch_shown(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_waiting(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_vitals_on(self) -> None:
-        self.again()
+        self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette

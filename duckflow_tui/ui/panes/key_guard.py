@@ -245,7 +245,7 @@ class KeyGuard:
             await self._act(held)
             return None
         self._drop()
-        return held.event if writes(event) or _composes(event) else None
+        return held.event if writes(event) or composes(event) else None
 
     def _due(self) -> None:
         """Behind the keys that were read already and are on their way, through app and owner."""
@@ -274,7 +274,8 @@ def writes(event: events.Key | events.Paste) -> bool:
     return event.is_printable and event.character is not None
 
 
-def _composes(event: events.Key | events.Paste) -> bool:
+def composes(event: events.Key | events.Paste) -> bool:
+    """Whether it is a key beside characters that a message is written with."""
     return isinstance(event, events.Key) and event.key in COMPOSED
 
 

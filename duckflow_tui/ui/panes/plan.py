@@ -17,7 +17,7 @@ from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock, SystemClock
+from duckflow_tui.state.base import Clock
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
@@ -49,10 +49,11 @@ class PlanView(LineView):
     folded: var[bool] = var(False)  # to one line, where something else needs the room
     animation: var[bool] = var(True)
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, clock: Clock, *, id: str | None = None) -> None:
+        """Elapsed times are read from ``clock``."""
         super().__init__(id=id)
         self._tree = PlanTree()
-        self._clock: Clock = SystemClock()
+        self._clock = clock
         self._work: WorkInfo | None = None
         self._asking: frozenset[str] = frozenset()  # ids of steps and calls that wait for the user
         self._held = False  # the work is paused
@@ -64,10 +65,6 @@ class PlanView(LineView):
         self._beat = 0.0  # seconds between two ticks
 
     # --- data -------------------------------------------------------------------------------
-
-    def tell_time(self, clock: Clock) -> None:
-        """Elapsed times are read from this clock."""
-        self._clock = clock
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now; only lines that changed are drawn again."""
@@ -345,7 +342,7 @@ class PlanView(LineView):
             at = min(self._at, len(self._tree.steps) - 1)
             self._cursor = (self._tree.steps[at].step_id, "")
 
-    def _stand(self, spot: Spot) -> None:
+    def _move_cursor(self, spot: Spot) -> None:
         task = self._tree.task_at(spot)
         self._at = spot.step
         self._cursor = (self._tree.step_at(spot).step_id, task.task_id if task else "")
@@ -413,8 +410,8 @@ class PlanPane(PlanView, can_focus=True):
             self.step_id = step_id
             self.call_id = call_id
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, clock: Clock, *, id: str | None = None) -> None:
+        super().__init__(clock, id=id)
         self._warned = ""  # the step that was said to be needed when the user would skip it
 
     def on_key(self, event: events.Key) -> None:
@@ -427,7 +424,7 @@ class PlanPane(PlanView, can_focus=True):
         if spot is None or self.folded:
             return
         again = spot == self._spot() and event.chain == 1
-        self._stand(spot)
+        self._move_cursor(spot)
         if again and spot.task < 0:
             self.action_fold_step("space")
         elif event.chain == 2:
@@ -443,7 +440,7 @@ class PlanPane(PlanView, can_focus=True):
         line = {"home": 0, "end": self._tree.height - 1}.get(key, line)
         found = self._tree.spot(max(0, min(line, self._tree.height - 1)))
         if found is not None:
-            self._stand(found)
+            self._move_cursor(found)
 
     def action_fold_step(self, key: str) -> None:
         spot = self._spot()
@@ -454,7 +451,7 @@ class PlanPane(PlanView, can_focus=True):
         )
         self._tree.fold(spot.step, opened=opened)
         self.fit_lines()
-        self._stand(spot if opened else Spot(spot.step))
+        self._move_cursor(spot if opened else Spot(spot.step))
 
     def action_go_to(self) -> None:
         spot = self._spot()

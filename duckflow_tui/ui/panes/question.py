@@ -16,7 +16,7 @@ from textual.reactive import var
 from textual.widget import Widget
 
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.panes.key_guard import COMPOSED, InlineField, KeyGuard, anew, writes
+from duckflow_tui.ui.panes.key_guard import InlineField, KeyGuard, anew, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, wrap
 from duckflow_tui.words.catalogue import Catalogue
@@ -235,10 +235,6 @@ class Question(Vertical, can_focus=True):
         """The rows for the size and language at hand; ``fresh`` when the question is another."""
         raise NotImplementedError
 
-    def _relayout(self) -> None:
-        """Lay out anew: what one part gets depends on all the others."""
-        raise NotImplementedError
-
     def _submit(self, text: str) -> None:
         """The user wrote this in the line of the question."""
         raise NotImplementedError
@@ -346,8 +342,8 @@ class Question(Vertical, can_focus=True):
         first = await self._guard.first_of_text(event)
         if first is not None:
             self._leave(anew(first))
-        composes = self._leaving and isinstance(event, events.Key) and event.key in COMPOSED
-        if not self._is_over(event) or not (writes(event) or composes):
+        written = writes(event) or (self._leaving and composes(event))
+        if not self._is_over(event) or not written:
             return False
         self._leave(anew(event))
         _stop(event)
@@ -357,7 +353,7 @@ class Question(Vertical, can_focus=True):
         """Whether it came too soon, or goes on with keys that did; so does what follows it."""
         own = event.key in self._bindings.key_to_bindings or event.key == "enter"
         soon = not self._guard.settled and (own or event.is_printable)
-        text = self._guard.goes_on and (writes(event) or event.key in COMPOSED)
+        text = self._guard.goes_on and (writes(event) or composes(event))
         if self._guard.came_by_itself and soon:
             self._show_hint("gate.came_by_itself")
         elif text and not soon:
@@ -383,6 +379,12 @@ class Question(Vertical, can_focus=True):
         super().notify_style_update()
         if self.is_mounted:
             self.call_later(self._refresh_frame)
+
+    def _relayout(self) -> None:
+        """Lay out anew: what one part gets depends on all the others."""
+        for part in self.children:
+            part.refresh(layout=True)
+        self.refresh(layout=True)
 
     def _show_hint(self, entry: str, /, **params: str) -> None:
         """Say why the last key did nothing."""

@@ -39,7 +39,7 @@ class QueueChips(Rows):
         self._queue = state.queue
         self._held = state.turn is None  # a stop left them waiting: only the user sends them
         self.set_class(bool(self._queue), "-open")
-        self.again(layout=True)
+        self.invalidate(layout=True)
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette

@@ -72,26 +72,26 @@ class ReplayBar(Rows, can_focus=True):
         """Take over where the player is."""
         if reel != self._reel:
             self._reel = reel
-            self._say()
-            self.again()
+            self._refresh_frame()
+            self.invalidate()
 
     # Textual
 
     def on_mount(self) -> None:
-        self._say()
+        self._refresh_frame()
 
     def on_resize(self) -> None:
-        self._say()
-        self.again()
+        self._refresh_frame()
+        self.invalidate()
 
     def watch_words(self) -> None:
         super().watch_words()
-        self._say()
+        self._refresh_frame()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
         if self.is_mounted:
-            self.call_later(self._say)
+            self.call_later(self._refresh_frame)
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
@@ -121,7 +121,7 @@ class ReplayBar(Rows, can_focus=True):
     def _framed(self) -> bool:
         return self.styles.border_top[0] not in ("", "none")
 
-    def _say(self) -> None:
+    def _refresh_frame(self) -> None:
         if not self.is_attached:
             return
         palette, room = self.palette, max(0, self.size.width - 2)

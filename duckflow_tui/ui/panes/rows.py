@@ -144,13 +144,13 @@ class Rows(Widget):
         """The colours of the theme at hand."""
         return palette_of(self)
 
-    def again(self, *, layout: bool = False) -> None:
+    def invalidate(self, *, layout: bool = False) -> None:
         """Make the rows anew; ``layout`` when their number may be another."""
         self._made = None
         self.refresh(layout=layout)
 
     def watch_words(self) -> None:
-        self.again(layout=True)
+        self.invalidate(layout=True)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

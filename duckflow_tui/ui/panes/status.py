@@ -15,7 +15,7 @@ from duckflow_tui.ui.panes.composer import Written
 from duckflow_tui.ui.panes.rows import Part, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
 
-SAID_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
+MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
 
 
 class StatusLine(Rows):
@@ -50,33 +50,33 @@ class StatusLine(Rows):
         self._background = sum(process.runs for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
         self._unkept = bool(state.unkept)
-        self.again()
+        self.invalidate()
 
     def watch_tight(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_written(self) -> None:
         if self._turn is not None and self._turn.pause != "running":  # else no word rests on it
-            self.again()
+            self.invalidate()
 
-    def say(self, text: str, *, stays: bool = False) -> None:
-        """Show a word of the app in place of the figures until a key or ``SAID_FOR``; one that
+    def show_message(self, text: str, *, stays: bool = False) -> None:
+        """Show a word of the app in place of the figures until a key or ``MESSAGE_FOR``; one that
         ``stays`` goes with the key alone.
         """
         self._said = text
         if self._timer is not None:
             self._timer.stop()
-        self._timer = None if stays else self.set_timer(SAID_FOR, self.hush)
-        self.again()
+        self._timer = None if stays else self.set_timer(MESSAGE_FOR, self.clear_message)
+        self.invalidate()
 
-    def hush(self) -> None:
+    def clear_message(self) -> None:
         """Show the figures again."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
         if self._said:
             self._said = ""
-            self.again()
+            self.invalidate()
 
     @property
     def stays(self) -> bool:

@@ -251,18 +251,18 @@ class Transcript(SearchableColumn, can_focus=True):
     # --- drawing ----------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._relook, init=False)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # App[Unknown]
+        self.watch(self.app, "theme", self._restyle, init=False)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # App[Unknown]
         self._start()
 
     def on_unmount(self) -> None:
         self._stop()
 
     def on_resize(self) -> None:
-        self._relook()
+        self._restyle()
 
     def watch_words(self) -> None:
         if self.is_mounted:
-            self._relook()
+            self._restyle()
 
     def watch_animation(self) -> None:
         self._tick_while(needed=False)
@@ -275,7 +275,7 @@ class Transcript(SearchableColumn, can_focus=True):
         width = max(1, self.scrollable_content_region.width) if self.size else 80
         return Look(palette_of(self), width, self.words)
 
-    def _relook(self) -> None:
+    def _restyle(self) -> None:
         look = self._new_look()
         if look != self._look:
             new_lines = self.new_lines
@@ -286,9 +286,9 @@ class Transcript(SearchableColumn, can_focus=True):
             self._column.forget(look)
             self._forget_matches()
             self._draw_live(settle=False)
-            self._settle(self._anchor)
+            self._update_view(self._anchor)
             self._seen = self._column.height - new_lines
-        self._settle(self._anchor)
+        self._update_view(self._anchor)
         self._repaint()
 
     def _hand_over(self, llm_id: str, blocks: list[Block]) -> None:
@@ -334,7 +334,7 @@ class Transcript(SearchableColumn, can_focus=True):
         old, self._live_rows = self._live_rows, self._column.live_rows()
         self._tick_while(needed=moves(blocks))
         if settle:
-            self._settle()
+            self._update_view()
             self._refresh_live(old)
         self._drawn_at = monotonic()
         self._cost = thread_time() - began
@@ -372,13 +372,13 @@ class Transcript(SearchableColumn, can_focus=True):
         if self.is_on_screen and self._later is None:  # else the next frame shows it
             self._draw_live()
 
-    def _dressed(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
         block = self._column.block(place.index)
         if block.step_id and row and self._look.margin:
             row = guttered(row, ink(self._look.palette.ai))
         if block is self._cursor and place.row == 0 and self.has_focus:
             row = marked(row, 0, -1, ink(None, on=self._look.palette.bars))
-        return super()._dressed(row, place, line)
+        return super()._overlaid(row, place, line)
 
     # --- going to a place -------------------------------------------------------------------
 
@@ -435,7 +435,7 @@ class Transcript(SearchableColumn, can_focus=True):
     def _after_fold(self, anchor: Anchor | None) -> None:
         new_lines = self.new_lines
         self._draw_live(settle=False)
-        self._settle(anchor)
+        self._update_view(anchor)
         self._seen = self._column.height - new_lines
         self._repaint()
 

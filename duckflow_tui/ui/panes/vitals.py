@@ -27,11 +27,11 @@ from duckflow_tui.ui.panes.vitals_words import (
     cause_words,
     changes_of,
     consulted_words,
+    gauge_words,
     given_words,
     level,
     limit_blocks,
     limit_summary,
-    telling,
 )
 
 SPARKS: Final = "▁▂▃▄▅▆▇█"
@@ -229,7 +229,7 @@ class VitalsPane(LineView, can_focus=True):
         value: float = getattr(self._vitals, name)
         sparks = sparkline(name, self._vitals)
         colour = ink(level_colour(name, value, palette) if sparks else palette.quiet)
-        said, more = telling(name, self._vitals, self.words)
+        said, more = gauge_words(name, self._vitals, self.words)
         bar, points = self._shares(width - names)
         full, empty = gauge(value, bar)
         row: Row = [
@@ -249,7 +249,7 @@ class VitalsPane(LineView, can_focus=True):
         """Cells of the bars and of the sparklines beside the longest of the three words; they go
         before a word is cut, since the picture without it says less (S0-44).
         """
-        said = max(cell_len(telling(name, self._vitals, self.words)[0]) for name in NAMES)
+        said = max(cell_len(gauge_words(name, self._vitals, self.words)[0]) for name in NAMES)
         bar = max(_LEAST_BAR, min(10, width - said - POINTS - 10))
         points = max(_LEAST_POINTS, min(POINTS, width - said - bar - 10))
         return bar, points

@@ -56,7 +56,7 @@ def broken(text: str, width: int) -> list[str]:
     return lines
 
 
-def telling(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
+def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
     """What to say beside a gauge: what matters most, and what else where there is room."""
     changes = changes_of(name, vitals)
     if not changes:

@@ -62,12 +62,12 @@ class Welcome(VerticalScroll, can_focus=True):
         yield Static(markup=False, classes="welcome-text")
 
     def on_mount(self) -> None:
-        self.again()
+        self.invalidate()
 
     def watch_words(self) -> None:
-        self.again()
+        self.invalidate()
 
-    def again(self) -> None:
+    def invalidate(self) -> None:
         """Write it in the language and the colours at hand."""
         if not self.query(DemoButton):
             return

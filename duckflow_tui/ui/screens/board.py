@@ -121,7 +121,7 @@ class Board(ModalScreen[None]):
         """Put the cursor there."""
         self._chosen = name
         self._offset = 0
-        self.again()
+        self.invalidate()
 
     @property
     def settled(self) -> bool:
@@ -141,21 +141,21 @@ class Board(ModalScreen[None]):
     def on_mount(self) -> None:
         self._page.words = self.words
         self._unwatch = self._store.watch(self._changed)
-        self.again()
+        self.invalidate()
 
     def on_unmount(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
 
-    def again(self) -> None:
+    def invalidate(self) -> None:
         """Draw it anew."""
         self._later = None
         if not self.is_mounted:
             return
-        self._page.again()
+        self._page.invalidate()
         if self.moves() and self._ticker is None:
-            self._ticker = self.set_interval(COUNT, self.again)
+            self._ticker = self.set_interval(COUNT, self.invalidate)
         elif not self.moves() and self._ticker is not None:
             self._ticker.stop()
             self._ticker = None
@@ -168,14 +168,14 @@ class Board(ModalScreen[None]):
 
     def action_scroll_rows(self, by: int) -> None:
         self._offset = max(0, self._offset + by * (-_PAGE if self.NEWEST_LAST else _PAGE))
-        self._page.again()
+        self._page.invalidate()
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
     def _changed(self, state: AgentState, _record: Record) -> None:
         if self._later is None:
-            self._later = self.set_timer(FRAME, self.again)
+            self._later = self.set_timer(FRAME, self.invalidate)
 
     # --- drawing -----------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class Page(Rows):
         self._paint = paint
 
     def on_resize(self, _event: events.Resize) -> None:
-        self.again()
+        self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
         return self._paint(width, self.size.height)

@@ -66,7 +66,7 @@ class ContextBoard(Board):
             return
         if parts is None:
             self._told = self.chosen
-            self.again()
+            self.invalidate()
             return
         parts = _as_counted(parts, request)
         size = tokens_text(request.tokens, request)

@@ -75,7 +75,7 @@ class LedgerBoard(Board):
         """What was in the way of the last key, empty for nothing."""
         if problem != self._problem:
             self._problem = problem
-            self.again()
+            self.invalidate()
 
     # --- keys -------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class MemoryBoard(Board):
     def tell(self, problem: str) -> None:
         """What was in the way of the last key, empty for nothing."""
         self._problem = problem
-        self.again()
+        self.invalidate()
 
     async def _read(self) -> None:
         try:
@@ -71,7 +71,7 @@ class MemoryBoard(Board):
         except MemoryFault as fault:
             self._lines = ()
             self._problem = fault_words(fault, self._path, self.words)
-        self.again()
+        self.invalidate()
 
     # --- keys -------------------------------------------------------------------------------
 

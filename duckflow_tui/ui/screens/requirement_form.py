@@ -57,11 +57,11 @@ class OneOf(Rows, can_focus=True):
 
     def action_go(self, by: int) -> None:
         self.at = (self.at + by) % len(self._options)
-        self.again()
+        self.invalidate()
         self.post_message(self.Changed())
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        self.again()
+        self.invalidate()
 
     def on_click(self, event: events.Click) -> None:
         end = 0
@@ -69,7 +69,7 @@ class OneOf(Rows, can_focus=True):
             end += cell_len(option) + 2 + _GAP
             if event.x < end:
                 self.at = at
-                self.again()
+                self.invalidate()
                 self.post_message(self.Changed())
                 return
 

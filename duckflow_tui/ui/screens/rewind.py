@@ -56,7 +56,7 @@ class RewindBoard(Board):
     def tell(self, problem: str) -> None:
         """What was in the way of the last key, empty for nothing."""
         self._problem = problem
-        self.again()
+        self.invalidate()
 
     # --- keys -------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class RewindBoard(Board):
         point = self._points.get(self.chosen)
         if point is not None and point.files and self._sure != self.chosen:
             self._sure, self._problem = self.chosen, ""
-            self.again()
+            self.invalidate()
         else:
             self._want("files")
 

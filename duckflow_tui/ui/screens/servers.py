@@ -50,8 +50,8 @@ class ServerBoard(Board):
     def action_want(self, wish: Wish) -> None:
         self.post_message(self.Wanted(self.chosen, wish))
 
-    def again(self) -> None:
-        super().again()
+    def invalidate(self) -> None:
+        super().invalidate()
         server = self._server(self.chosen)
         wanted = (self.chosen, server)
         if server is not None and (wanted != self._read_for or self.moves()):
@@ -137,7 +137,7 @@ class ServerBoard(Board):
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
         if (name, lines) != self._log:
             self._log = (name, lines)
-            self._page.again()
+            self._page.invalidate()
 
     def _server(self, name: str) -> McpServer | None:
         return next((s for s in self.state.servers if s.name == name), None)

@@ -113,7 +113,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     def on_mount(self) -> None:
         self._page.words = self.words
         self._field.can_focus = False
-        self.again()
+        self.invalidate()
         self.run_worker(self._read(), group="reading", exit_on_error=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -186,7 +186,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     def tell(self, said: str, *, wrong: bool = False) -> None:
         """A word about the last key, under the list."""
         self._said, self._wrong = said, wrong
-        self.again()
+        self.invalidate()
 
     async def reload(self) -> None:
         """Ask the catalog again, and keep the cursor where it was."""
@@ -223,7 +223,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
             await self.reload()
         await self.reload()
         self._reading = False
-        self.again()
+        self.invalidate()
 
     async def _search(self) -> None:
         await asyncio.sleep(_TYPED)
@@ -238,7 +238,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
             pieces = await asyncio.to_thread(self._catalog.pieces, one.facts, PIECES, one.at)
             if one.facts.key == self._chosen:
                 self._pieces = (self._chosen, pieces)
-        self.again()
+        self.invalidate()
 
     # --- keys ---------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
 
     def action_scroll_rows(self, by: int) -> None:
         self._top = (self._top or 0) + by * _PAGE
-        self.again()
+        self.invalidate()
 
     def action_search(self) -> None:
         self._field.can_focus = True
@@ -265,7 +265,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
         if facts is None or self._trash:
             return
         if facts.problem:
-            self.again()  # the reason stands under the list
+            self.invalidate()  # the reason stands under the list
         elif facts.key == self._own:
             self.dismiss(None)
         elif facts.key.split("/")[1] != workspace_key(self._workspace):
@@ -287,7 +287,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     def action_watch(self) -> None:
         facts = self.chosen
         if facts is not None and facts.problem:
-            self.again()  # the reason stands under the list
+            self.invalidate()  # the reason stands under the list
         else:
             self._want("watch")
 
@@ -332,11 +332,11 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
 
     # --- drawing ------------------------------------------------------------------------------
 
-    def again(self) -> None:
+    def invalidate(self) -> None:
         """Draw it anew."""
         if self.is_mounted:
             self._head.update(self._heading())
-            self._page.again()
+            self._page.invalidate()
 
     @property
     def _field(self) -> Input:
