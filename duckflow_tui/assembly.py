@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from duckflow_tui.agent.budget import BudgetLimits
-from duckflow_tui.agent.parts import Spawn, TurnLimits
+from duckflow_tui.agent.parts import TurnLimits
 from duckflow_tui.compose import Choice, secrets_of
 from duckflow_tui.engine import Engine, EngineParts, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
@@ -29,7 +29,7 @@ from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
 from duckflow_tui.session.past import RecordedPast
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.settings import PacemakerSettings
-from duckflow_tui.state.base import SystemClock, one_line, random_id
+from duckflow_tui.state.base import Spawn, SystemClock, one_line, random_id
 from duckflow_tui.state.decision import PromptPattern, TaskProfile
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable

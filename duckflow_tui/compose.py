@@ -32,14 +32,13 @@ from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.drafts import ConfirmedOrigins
 from duckflow_tui.settings import Loaded, McpSettings, SettingProblem, Settings, fault_of, load
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import Spawn, one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase_machine import PhaseTable
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import Spawn
     from duckflow_tui.demo.stage import Stage
     from duckflow_tui.engine import Engine
     from duckflow_tui.session.catalog import Catalog

@@ -14,7 +14,6 @@ from duckflow_tui.agent.inbox import Inbox
 from duckflow_tui.agent.parts import (
     Notices,
     PromptSource,
-    Spawn,
     TurnLimits,
     TurnParts,
 )
@@ -28,7 +27,7 @@ from duckflow_tui.plans.desk import PlanDesk, PlanKeys
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.session.rewind import Earlier, RewindKeys
-from duckflow_tui.state.base import IdSource, one_line
+from duckflow_tui.state.base import IdSource, Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome

@@ -20,9 +20,10 @@ from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import Job, Spawn, TurnParts
+    from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.plans.desk import PlanDesk
     from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.base import Job, Spawn
     from duckflow_tui.state.store import Record
 
 InboxState = Literal[

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from duckflow_tui.agent.budget import BudgetLimits, CallBudget
 from duckflow_tui.goals.pacemaker import Pacemaker
@@ -180,19 +180,3 @@ class Notices:
     def error(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
         """A notice that something failed."""
         self.say(key, Level.ERROR, for_model=for_model, step_id=step_id, aside=False, **params)
-
-
-class Job(Protocol):
-    """Something that runs beside the caller and can be cancelled: a task or a Textual worker."""
-
-    def cancel(self) -> object:
-        """Ask it to end."""
-        ...
-
-
-class Spawn(Protocol):
-    """Starts a coroutine beside the caller, in a group: ``chat``, ``turn``, ``task``, ``watch``."""
-
-    def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> Job:
-        """Its exceptions go to whoever spawns; they do not come back here."""
-        ...

@@ -48,8 +48,9 @@ from duckflow_tui.state.plan_events import (
 )
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import Job, Spawn, TurnParts
+    from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.steering import TurnControl
+    from duckflow_tui.state.base import Job, Spawn
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.store import Store
 

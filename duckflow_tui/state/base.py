@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Coroutine
 from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
@@ -118,6 +119,22 @@ class IdSource(Protocol):
 def random_id(kind: IdKind) -> str:
     """An identifier from the system's random source."""
     return f"{kind}_{secrets.token_hex(4)}"
+
+
+class Job(Protocol):
+    """Something that runs beside the caller and can be cancelled: a task or a Textual worker."""
+
+    def cancel(self) -> object:
+        """Ask it to end."""
+        ...
+
+
+class Spawn(Protocol):
+    """Starts a coroutine beside the caller, in a group such as ``chat``, ``task`` or ``mcp``."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> Job:
+        """Its exceptions go to whoever spawns; they do not come back here."""
+        ...
 
 
 _LAST: Final = 1e11  # some three thousand years

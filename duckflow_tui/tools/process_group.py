@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -79,6 +79,10 @@ class Program:
         """The exit code of the program itself; what it started may still run."""
         await asyncio.shield(self._exited)
         return self.exit_code
+
+    def when_exited(self, call: Callable[[], object]) -> None:
+        """Call it once the program itself has ended."""
+        self._exited.add_done_callback(lambda _: call())
 
     async def read(self, pipe: asyncio.StreamReader | None) -> bytes:
         """The next piece of an output, empty at the end; that comes soon after the program's own

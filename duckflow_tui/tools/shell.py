@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import IdSource
+from duckflow_tui.state.base import IdSource, Job, Spawn
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.state.session import SandboxLevel
@@ -315,20 +315,6 @@ def _told(started: list[RunningCommand], stopped: str = "", head: str = "") -> O
         cut=output.cut,
         blob=output.blob,
     )
-
-
-class Job(Protocol):
-    """Something that runs beside the caller and can be cancelled."""
-
-    def cancel(self) -> object:
-        """Ask it to end."""
-        ...
-
-
-class Spawn(Protocol):
-    """Starts a coroutine beside the caller, in a group."""
-
-    def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> Job: ...
 
 
 class OwnCommands:

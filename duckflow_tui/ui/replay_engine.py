@@ -20,9 +20,9 @@ from duckflow_tui.ui.replay_player import Player
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.compaction import Undo
-    from duckflow_tui.agent.parts import Spawn
     from duckflow_tui.agent.requests import SentPart
     from duckflow_tui.session.rewind import Forked, Hindrance, PutBack
+    from duckflow_tui.state.base import Spawn
 
 #: Says that this is a replay, and gives the words back for who has a place of its own for them.
 Refuse = Callable[[], str]

@@ -13,7 +13,6 @@ from support.pinned import CountingIds, ManualClock
 from textual.pilot import Pilot
 
 from duckflow_tui.agent.compaction import Undo
-from duckflow_tui.agent.parts import Spawn
 from duckflow_tui.agent.requests import SentPart
 from duckflow_tui.compose import Sessions
 from duckflow_tui.safety.secrets import Redactor
@@ -21,7 +20,7 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.rewind import Forked, Hindrance, PutBack, file_names, point_at
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock, Event, Told
+from duckflow_tui.state.base import Clock, Event, Spawn, Told
 from duckflow_tui.state.conversation import (
     Level,
     MessageQueued,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.processes import McpServer, McpServerChanged
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.config import McpServerConfig
@@ -30,30 +30,6 @@ STOP_GRACE_S: Final = 1.0  # a server that the user stops may take longer than o
 _END_S: Final = 2.5  # within which a life is over once it was told to end
 
 Status = Literal["off", "starting", "ready", "failed", "stopped"]
-
-
-class Job(Protocol):
-    """Something that runs beside the caller and can be cancelled."""
-
-    def cancel(self) -> object:
-        """Ask it to end."""
-        ...
-
-
-class Spawn(Protocol):
-    """Starts a coroutine beside the caller."""
-
-    def __call__(self, coroutine: Coroutine[Any, Any, None], group: str, /) -> Job:
-        """Its exceptions go to whoever spawns."""
-        ...
-
-
-class Speaker(Protocol):
-    """Says something to the user: a key of the words, and what is filled in."""
-
-    def __call__(self, key: str, /, **params: str) -> None:
-        """Once, as a warning in the conversation."""
-        ...
 
 
 @dataclass(slots=True)
@@ -77,7 +53,7 @@ class ServerParts:
     folder: Path  # of their logs, with a working folder for each
     environ: Mapping[str, str]
     watchdog: Watchdog
-    say: Speaker
+    say: Callable[..., None]  # warns the user: a key of the words, and what is filled in
     tools_changed: Callable[[], None]
 
 

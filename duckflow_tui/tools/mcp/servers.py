@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from duckflow_tui.safety.policy import Fact
-from duckflow_tui.state.base import IdSource, one_line
+from duckflow_tui.state.base import IdSource, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.operations import Outcome
@@ -23,7 +23,7 @@ from duckflow_tui.tools.mcp.schemas import (
     Why,
     within_limits,
 )
-from duckflow_tui.tools.mcp.server import Server, ServerParts, Spawn
+from duckflow_tui.tools.mcp.server import Server, ServerParts
 from duckflow_tui.tools.operation import Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.registry import Registry
 from duckflow_tui.tools.watchdog import Watchdog

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.tools.mcp.config import McpServerConfig, said
-from duckflow_tui.tools.process_table import MARK, Offspring, kill_all, send
+from duckflow_tui.tools.process_group import ProcessGroup
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -113,8 +112,6 @@ _STDERR_PAUSE_S: Final = 0.01  # after a full piece: a server that floods its lo
 
 _LAST_WORDS_S: Final = 0.2  # for what it wrote before it ended
 
-_LOOK_S: Final = 0.01  # between looks whether a process has gone
-
 
 #: What a server's environment holds beside its settings: nothing of it is a secret.
 _PASSED_ON: Final = (
@@ -131,17 +128,10 @@ def environment(config: McpServerConfig, environ: Mapping[str, str]) -> dict[str
 
 
 class ServerProcess:
-    """The program, its group, and why it ended."""
+    """The program, all that it started, and why it ended."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        offspring: Offspring,
-        log: ServerLog,
-        on_end: Callable[[], None],
-    ) -> None:
-        self._process = process
-        self._offspring = offspring
+    def __init__(self, group: ProcessGroup, log: ServerLog, on_end: Callable[[], None]) -> None:
+        self._group = group
         self._log = log
         self._on_end = on_end
         self.grace_s = GRACE_S  # seconds
@@ -152,73 +142,41 @@ class ServerProcess:
     @property
     def runs(self) -> bool:
         """Whether the program itself has not ended."""
-        return self._process.returncode is None and not self.fault
-
-    def _end_reason(self) -> str:
-        """What it did or its exit status, and its last words."""
-        code = self._process.returncode
-        if self.fault:
-            reason = self.fault
-        elif code is None:
-            reason = "it closed its output"
-        elif code < 0:
-            reason = f"it was ended by signal {-code}"
-        else:
-            reason = f"it ended with status {code}"
-        last = self._log.last_line
-        return said(f"{reason}: {last}" if last else reason)
+        return self._group.program.exit_code is None and not self.fault
 
     def over(self, fault: str = "") -> None:
         """It sends nothing more, or nothing that could be used."""
         self.fault = self.fault or fault
-        if not self._told_to_end:
-            self.ended = self.ended or self._end_reason()
+        if not (self._told_to_end or self.ended):
+            code = self._group.program.exit_code
+            if self.fault:
+                reason = self.fault
+            elif code is None:
+                reason = "it closed its output"
+            elif code < 0:
+                reason = f"it was ended by signal {-code}"
+            else:
+                reason = f"it ended with status {code}"
+            last = self._log.last_line
+            self.ended = said(f"{reason}: {last}" if last else reason)
         self._on_end()
 
-    async def wait_briefly(self) -> None:
-        """Let a program that closed its output finish, so that its status can be told."""
-        await self._gone(_LAST_WORDS_S)
+    async def wait(self, within_s: float) -> None:
+        """Let it finish by itself, as long as that."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._group.program.wait()
 
     async def end(self) -> None:
-        """Input closed, time to finish, then the whole group is ended, children included."""
+        """Input closed, time to finish, then everything is ended, children included."""
         self._told_to_end = True
         try:
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-            await self._gone(self.grace_s)
-            if self._signal(signal.SIGTERM):
-                await self._gone(self.grace_s, group=True)
+            if self._group.program.stdin is not None:
+                self._group.program.stdin.close()
+            await self.wait(self.grace_s)
         finally:
-            self._signal(signal.SIGKILL)
-        await asyncio.to_thread(kill_all, self._left, send)
-        await self._gone(1.0)
-
-    def _left(self) -> frozenset[int]:
-        """Also who left the group; looks through the process table: not for the loop."""
-        return self._offspring.running(lambda _: False)
-
-    async def _gone(self, within_s: float, *, group: bool = False) -> None:
-        """Looks rather than waits: asyncio waits for pipes too, which a child may hold open."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + within_s
-        while self._process.returncode is None or (group and self._signal(0)):
-            if loop.time() >= until:
-                return
-            await asyncio.sleep(_LOOK_S)
-
-    def _signal(self, number: int) -> bool:
-        """Whether there was anyone in the group to be told."""
-        if os.name == "nt":
-            if number and self._process.returncode is None:
-                self._process.kill()
-            return False
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+            await self._group.end(self.grace_s)
+            self._group.release()
 
 
 @asynccontextmanager
@@ -239,31 +197,22 @@ async def stdio_server(
     from mcp.types.jsonrpc import jsonrpc_message_adapter
 
     loop = asyncio.get_running_loop()
-    mark = watchdog.expect()
-    try:
-        transport, protocol = await loop.subprocess_exec(
-            _Pipes,
-            config.command,
-            *config.args,
-            cwd=cwd,
-            env={**environment(config, environ), MARK: mark},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=os.name != "nt",
-        )
-    except BaseException:
-        watchdog.forget(mark)
-        raise
+    group = await ProcessGroup.start(
+        (config.command, *config.args),
+        cwd,
+        environment(config, environ),
+        watchdog,
+        stdin=asyncio.subprocess.PIPE,
+    )
     # No await up to the try: a cancellation in between would leave the program behind.
-    process = asyncio.subprocess.Process(transport, protocol, loop)
-    offspring = Offspring(mark, process.pid, watchdog.leads(mark, process.pid))
-    server = ServerProcess(process, offspring, log, on_end)
-    protocol.on_exit = lambda: loop.call_later(_LAST_WORDS_S, server.over)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    program = group.program
+    server = ServerProcess(group, log, on_end)
+    # Also while a child of it holds its output open.
+    program.when_exited(lambda: loop.call_later(_LAST_WORDS_S, server.over))
+    assert program.stdin is not None
+    assert program.stdout is not None
+    assert program.stderr is not None
+    stdin, stdout, stderr = program.stdin, program.stdout, program.stderr
     inbox, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outbox = anyio.create_memory_object_stream[SessionMessage](_WAITING)
 
@@ -286,7 +235,7 @@ async def stdio_server(
                     if garbage >= MAX_GARBAGE:
                         server.over("it writes text where messages belong")
                         return
-                await server.wait_briefly()
+                await server.wait(_LAST_WORDS_S)  # so that its status can be told
                 server.over()
         except _TooLong:
             server.over(f"it sent a message of more than {MAX_LINE // 1024 // 1024} MB")
@@ -319,27 +268,13 @@ async def stdio_server(
     finally:
         try:
             await server.end()
-            watchdog.forget(mark)
         finally:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
             for stream in (inbox, read, write, outbox):
                 stream.close()
-            with suppress(ProcessLookupError, PermissionError):
-                transport.close()  # a child that left the group may hold the other ends for long
-
-
-class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """Tells at once that the program ended, also while a child of it holds its output open."""
-
-    def __init__(self) -> None:
-        super().__init__(limit=_PIECE, loop=asyncio.get_running_loop())
-        self.on_exit: Callable[[], object] = lambda: None
-
-    def process_exited(self) -> None:
-        super().process_exited()
-        self.on_exit()
+            program.close()
 
 
 class _TooLong(Exception):
