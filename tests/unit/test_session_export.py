@@ -22,16 +22,19 @@ from support.session_shelf import NOW, asked, called, record, replied, shelf, wh
 
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.export import (
+    LARGEST,
     export_lines,
     exported_name,
     format_of,
+    json_of,
     markdown,
     read_export,
     write_file,
 )
 from duckflow_tui.session.facts import SessionFacts, facts_of
-from duckflow_tui.session.faults import NewerSession, NotASession
+from duckflow_tui.session.faults import NewerSession, NotASession, SessionUnreadable
 from duckflow_tui.session.folders import session_path
+from duckflow_tui.session.reader import MAX_SEQ
 from duckflow_tui.session.resume import apply_all, open_to_read
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
@@ -345,3 +348,49 @@ def test_the_name_tells_the_format() -> None:
     assert format_of("a/B.JSON") == "json"
     assert format_of("notes") == "markdown"
     assert exported_name("session_1", "json") == "duckflow-session_1.json"
+
+
+def test_a_pipe_or_a_folder_is_no_place_for_an_export(tmp_path: Path) -> None:
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for target in (pipe, folder):
+        before = target.lstat().st_ino
+        with pytest.raises(OSError, match=r"not supported|Is a directory"):
+            write_file(target, ["x"], replace=True)
+        assert target.lstat().st_ino == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    with pytest.raises(NotASession):
+        read_export(pipe)
+    with large.open("wb") as file:
+        file.truncate(LARGEST + 1)
+    with pytest.raises(SessionUnreadable):
+        read_export(large)
+
+
+def test_records_count_once_in_their_order_and_none_beyond_what_can_follow(tmp_path: Path) -> None:
+    path = record(tmp_path, "session_00000001", whole("a", "b", NOW))
+    value = json.loads(as_json(path))
+    records = value["records"]
+    last = records[-1]["seq"]
+    before = {**records[1], "event": {**records[1]["event"], "kind": "no such"}}
+    beyond = {**records[-1], "seq": MAX_SEQ + 1}
+    value["records"] = [*records, before, beyond]
+    target = tmp_path / "x.json"
+    target.write_text(json.dumps(value))
+    read = read_export(target)
+    assert [entry.seq for entry in read.entries] == [r["seq"] for r in records]
+    assert read.last_seq == last
+    assert [(u.reason, u.seq) for u in read.unread] == [("no_event", None)]
+
+
+@pytest.mark.parametrize(
+    ("digits", "kind"), [("9" * 19, int), ("9" * 20, float), ("1" * 21, float)]
+)
+def test_a_number_too_long_to_count_anything_is_no_whole_one(digits: str, kind: type) -> None:
+    assert type(json_of(digits.encode())) is kind
