@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -12,18 +13,26 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+import pytest
 from mutation.entered import TARGET
 
 #: The root of the repository.
 ROOT: Final = Path(__file__).parents[2]
 
+#: What nearly every test imports and no mutation changes: imported once, before the processes
+#: that run tests branch off.
+_SHARED: Final = ("hypothesis", "openai", "pydantic", "pytest_asyncio", "textual.app", "xdist")
+
 _MEMORY: Final = 8_000_000_000  # bytes of address space that broken code may fill
+_BROKE: Final = 70  # the exit status where pytest itself did not come to an end
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -45,6 +54,8 @@ class Copy:
         self.root = folder / "tree"
         self._temp = folder / "tmp"
         self._temp.mkdir()
+        for name in _SHARED:
+            importlib.import_module(name)
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT,
@@ -90,38 +101,46 @@ class Copy:
     def _pytest(
         self, options: Sequence[str], tests: Sequence[str], within: float, more: dict[str, str]
     ) -> Outcome:
-        listed = self._temp / "tests.txt"  # more than a command line may hold
-        listed.write_text("\n".join(tests), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-n0", "-q", "--tb=line", "--no-header"]
-        command += ["-p", "no:cacheprovider", "--hypothesis-seed=0", *options, f"@{listed}"]
-        environ = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(self.root), str(self.root / "tests"))),
-            "TMPDIR": str(self._temp),
-            **more,
-        }
-        environ.pop("PYTEST_ADDOPTS", None)
-        process = subprocess.Popen(
-            command,
-            cwd=self.root,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_bounded,
-        )
-        try:
-            text = process.communicate(timeout=within)[0].decode(errors="replace")
-        except subprocess.TimeoutExpired:
-            return Outcome("hang", "")
-        finally:
-            _end(process)
-        if process.returncode == 0:
+        args = ["-n0", "-q", "--tb=line", "--no-header", "-p", "no:cacheprovider"]
+        args += ["--hypothesis-seed=0", *options, *tests]
+        output = self._temp / "output.txt"
+        child = os.fork()
+        if child == 0:
+            self._become_pytest(args, output, more)
+        status = _ended(child, within)
+        text = output.read_text(encoding="utf-8", errors="replace")
+        if status is None:
+            return Outcome("hang", text)
+        if status == 0:
             return Outcome("", text, 0)
         failed = _FAILED.search(text)
-        caught = failed[1] if failed else f"exit status {process.returncode}"
-        return Outcome(caught, text, process.returncode)
+        return Outcome(failed[1] if failed else f"exit status {status}", text, status)
+
+    def _become_pytest(self, args: list[str], output: Path, more: dict[str, str]) -> NoReturn:
+        """Run tests in this process, which is a child of ours, and end with their status."""
+        status = _BROKE
+        try:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+            file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+            os.chdir(self.root)
+            paths = [str(self.root), str(self.root / "tests")]
+            sys.path[:0] = paths
+            os.environ.update(PYTHONPATH=os.pathsep.join(paths), TMPDIR=str(self._temp), **more)
+            os.environ.pop("PYTEST_ADDOPTS", None)
+            tempfile.tempdir = None  # it is another now
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for name in [n for n in sys.modules if n.partition(".")[0] == "mutation"]:
+                del sys.modules[name]  # those of the copy know where they are
+            status = int(pytest.main(args))
+        finally:
+            if status == _BROKE:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(status)
 
 
 @contextmanager
@@ -131,12 +150,17 @@ def copied() -> Generator[Copy]:
         yield Copy(Path(folder))
 
 
-def _bounded() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it left running in its own session."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _ended(child: int, within: float) -> int | None:
+    """Its exit status, or None where it took too long; what it left running is ended too."""
+    until = time.monotonic() + within
+    try:
+        while time.monotonic() < until:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.05)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
