@@ -130,7 +130,9 @@ class Consulted:
 
 
 class Consultation:
-    """Belongs to a turn, or to one run of a step, whose thread then hears the user's words."""
+    """Asks the user, and does what they say. Belongs to a turn, or to one run of a step, whose
+    thread then hears the user's words.
+    """
 
     def __init__(
         self,

@@ -45,7 +45,9 @@ _SAID: Final = 300  # characters of the model's own words on what it does
 
 
 class PaceKeeper:
-    """Belongs to one turn, or to one run of a step, which has a limit of its own (C1)."""
+    """Counts loops, moves the vitals and knows the limit. Belongs to one turn, or to one run of a
+    step, which has a limit of its own (C1).
+    """
 
     def __init__(
         self,

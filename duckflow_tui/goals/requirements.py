@@ -65,7 +65,7 @@ def belongs(state: AgentState, message: UserMessage) -> Belongs:
 
 
 class RequestInHand:
-    """Belongs to one turn."""
+    """The request that one turn works on: a new one, the one before, or an earlier one again."""
 
     def __init__(self, parts: TurnParts, message: UserMessage) -> None:
         self._parts = parts
@@ -87,7 +87,9 @@ class RequestInHand:
         )
 
     def hear(self, decision: TurnDecision) -> bool:
-        """Take what the turn's first decision says; returns whether another one was opened."""
+        """The turn's first decision says whether its message goes on with the request before it;
+        returns whether a request of its own was opened after all.
+        """
         turn, now = self._store.state.turn, self._store.state.objective
         if self._heard or turn is None or now is None:
             return False

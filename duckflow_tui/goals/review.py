@@ -96,7 +96,7 @@ class _Case:
 
 
 class Reviewer:
-    """One for a turn."""
+    """Judges what the model calls done. One for a turn."""
 
     def __init__(self, parts: TurnParts, keeper: PaceKeeper) -> None:
         self._parts = parts
