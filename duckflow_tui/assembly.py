@@ -26,8 +26,8 @@ from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
-from duckflow_tui.session.past import RecordedPast
 from duckflow_tui.session.recording import Recording
+from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.settings import PacemakerSettings
 from duckflow_tui.state.base import Spawn, SystemClock, one_line, random_id
 from duckflow_tui.state.decision import PromptPattern, TaskProfile

@@ -26,7 +26,7 @@ from duckflow_tui.goals.requirements import LedgerKeys
 from duckflow_tui.plans.desk import PlanDesk, PlanKeys
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.safety.desk import Desk
-from duckflow_tui.session.rewind import Earlier, RewindKeys
+from duckflow_tui.session.rewind import RecordedPast, RewindKeys
 from duckflow_tui.state.base import IdSource, Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
@@ -76,7 +76,7 @@ class EngineParts:
     servers: McpServers
     commands: Shell
     notes: ProjectMemory  # of the project, over its sessions
-    earlier: Earlier  # what was recorded of the session
+    earlier: RecordedPast  # what was recorded of the session
     redact: Callable[[str], str]  # takes keys out of a text that is shown
     execution: Literal["auto", "adaptive", "tasklist"] = "auto"
     pacemaker: Pacemaker = field(default_factory=Pacemaker)

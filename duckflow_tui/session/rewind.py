@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import shutil
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import ValidationError
 
 from duckflow_tui.agent.parts import TurnParts
-from duckflow_tui.session import rewind
+from duckflow_tui.session.blobs import named_in, session_blobs
+from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.folders import SessionFolder, session_path
+from duckflow_tui.session.payload import Redact, as_bytes
+from duckflow_tui.session.reader import Entry, read_session
+from duckflow_tui.session.recording import Recording, start_journal
+from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, one_line, put
+from duckflow_tui.state.base import ELLIPSIS, Event, StateError, event_from_json, one_line, put
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
     AssistantMessage,
@@ -17,10 +29,11 @@ from duckflow_tui.state.conversation import (
     Message,
     NoticeMessage,
     UserMessage,
+    UserMessageAdded,
 )
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
 from duckflow_tui.state.phase import PhaseState
-from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
+from duckflow_tui.state.plan import Step, WorkStatus
 from duckflow_tui.state.rewind import (
     ConversationRewound,
     RewindUndone,
@@ -28,6 +41,7 @@ from duckflow_tui.state.rewind import (
     Standing,
     can_be_undone,
 )
+from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import TurnSummary
 from duckflow_tui.tools.undo import UndoReport, last_changed
 
@@ -88,46 +102,34 @@ def point_at(state: AgentState, message_id: str) -> Point | None:
     return next((p for p in points(state) if p.message_id == message_id), None)
 
 
-def standing_at(past: AgentState, now: AgentState, plans: Sequence[Plan]) -> Standing:
-    """How things stood then, with ``plans`` as they are laid down. Of files that changed since,
-    nothing that was read holds any more.
+def standing_at(past: AgentState, now: AgentState) -> Standing:
+    """How things stood then; what was in the middle of its work is not any more. Of files that
+    changed since, nothing that was read holds any more.
     """
     standing = Standing.of(past)
     standing.files_read = {
         path: sha for path, sha in past.files_read.items() if now.files_read.get(path) == sha
     }
-    standing.plans = tuple(plans)
     if past.turn is not None:
         put(standing, PhaseState(), PhaseState)
+        standing.plans = tuple(
+            plan.model_copy(update={"steps": tuple(_laid(step) for step in plan.steps)})
+            for plan in past.plans
+        )
     return standing
 
 
-def laid_plans(past: AgentState) -> tuple[Plan, ...]:
-    """The plans of then; what was in the middle of its work is not any more."""
-    if past.turn is None:
-        return past.plans
-    return tuple(
-        plan.model_copy(update={"steps": tuple(_laid(step) for step in plan.steps)})
-        for plan in past.plans
-    )
-
-
 def _laid(step: Step) -> Step:
+    """The step, cancelled with its tasks where it was at work."""
     if step.status is not WorkStatus.IN_PROGRESS:
         return step
-
-    def task(old: Task) -> Task:
-        if old.status is not WorkStatus.IN_PROGRESS:
-            return old
-        return old.model_copy(update={"status": WorkStatus.CANCELLED, "result": _NOT_DONE})
-
-    update = {
-        "status": WorkStatus.CANCELLED,
-        "note": _NOT_DONE,
-        "started_at": None,
-        "task_list": tuple(task(t) for t in step.task_list),
-    }
-    return step.model_copy(update=update)
+    cancelled = {"status": WorkStatus.CANCELLED, "result": _NOT_DONE}
+    tasks = tuple(
+        task.model_copy(update=cancelled) if task.status is WorkStatus.IN_PROGRESS else task
+        for task in step.task_list
+    )
+    update = {"note": _NOT_DONE, "started_at": None, "task_list": tasks}
+    return step.model_copy(update={"status": WorkStatus.CANCELLED, **update})
 
 
 def stopped_turn(past: AgentState, at: float) -> TurnSummary | None:
@@ -171,19 +173,8 @@ def file_names(changes: Iterable[FileChange]) -> str:
     return named if len(paths) <= NAMED else f"{named}, {ELLIPSIS} (+{len(paths) - NAMED})"
 
 
-def new_plans(past: AgentState, now: AgentState) -> tuple[str, ...]:
-    """The names of plans that there were not yet."""
-    known = {plan.plan_id for plan in past.plans}
-    return tuple(plan.name for plan in now.plans if plan.plan_id not in known)
-
-
-def new_requirements(past: AgentState, now: AgentState) -> int:
-    """How many requirements that count there were not yet."""
-    known = _requirements(past)
-    return len([key for key in _requirements(now) if key not in known])
-
-
-def _requirements(state: AgentState) -> set[tuple[str, str]]:
+def counted_requirements(state: AgentState) -> set[tuple[str, str]]:
+    """The requirements that count, of this request and of earlier ones."""
     objectives = [*state.earlier, *([state.objective] if state.objective else [])]
     return {
         (objective.objective_id, item.requirement_id)
@@ -191,6 +182,186 @@ def _requirements(state: AgentState) -> set[tuple[str, str]]:
         for item in objective.extracted_requirements
         if item.counts
     }
+
+
+class NotWritten(Exception):
+    """A fork could not be made; the text says why."""
+
+
+WRITE_WITHIN: Final = 60.0  # seconds that the last sync of a copy may take
+
+
+class RecordedPast:
+    """How an open session stood earlier, and sessions made of that, in threads of its own."""
+
+    def __init__(self, recording: Recording, state_dir: Path, redact: Redact) -> None:
+        self._recording = recording
+        self._state_dir = state_dir
+        self._redact = redact
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the session is on the disk, so that a fork can be."""
+        return self._recording.is_kept
+
+    async def before(self, message_id: str) -> AgentState | None:
+        """A state of its own, as the session stood just before the user sent this message; None
+        where that is nowhere recorded.
+        """
+        recorder, path = self._recording.recorder, self._recording.path
+        if isinstance(recorder, MemoryRecorder):
+            events = [record.event for record in recorder.records]
+            return await asyncio.to_thread(_replayed, AgentState(), events, message_id)
+        await self._recording.flushed(self._recording.newest)
+        if path is None:
+            return None
+        return await asyncio.to_thread(state_before, path, message_id)
+
+    async def fork(self, message_id: str, event: SessionForked) -> None:
+        """Make the session of the event from all that was recorded before the message, or from
+        all there is where the message is empty; raises NotWritten.
+        """
+        until = self._recording.newest  # the event tells how things stood then
+        await self._recording.flushed(until)
+        source = self._recording.path
+        assert source is not None
+        try:
+            await asyncio.to_thread(
+                write_fork, source, self._state_dir, message_id, until, event, self._redact
+            )
+        except SessionFault as fault:
+            raise NotWritten(str(fault)) from fault
+        except OSError as error:
+            raise NotWritten(error.strerror or str(error)) from error
+
+
+def state_before(path: Path, message_id: str) -> AgentState | None:
+    """How the session in this folder stood before the user sent that message, from the newest
+    snapshot that is older; None where no record tells.
+    """
+    try:
+        folder = SessionFolder.open(path)
+    except SessionFault:
+        return None
+    try:
+        for seq in reversed(folder.snapshots()):
+            found = read_snapshot(folder, seq)
+            if found is None or point_at(found.state, message_id) is not None:
+                continue
+            try:
+                read = read_session(folder, after=found.place)
+            except KeyError:  # made of another journal
+                continue
+            # Not behind this one where the message had left the conversation for a while.
+            if (state := _replayed(found.state, _events(read.entries), message_id)) is not None:
+                return state
+        return _replayed(AgentState(), _events(read_session(folder).entries), message_id)
+    except SessionFault:
+        return None
+    finally:
+        folder.close()
+
+
+def write_fork(
+    source: Path,
+    state_dir: Path,
+    message_id: str,
+    until: int,
+    event: SessionForked,
+    redact: Redact,
+) -> Path:
+    """Write a session of all that the one in ``source`` recorded before the message, or up to the
+    record ``until`` where it is empty, and of the event; its folder.
+
+    Raises SessionFault or OSError, and then leaves nothing behind. Records that tell nothing are
+    left out; what the others keep beside the journal is copied.
+    """
+    folder = SessionFolder.open(source)
+    try:
+        entries = read_session(folder).entries
+    finally:
+        folder.close()
+    workspace, session_id = Path(event.session.workspace), event.session.session_id
+    path = session_path(state_dir, workspace, session_id)
+    clock = _Then(event.at)
+    journal = start_journal(state_dir, session_id, workspace, event.at, redact=redact)
+    store = Store(AgentState(), clock, journal)
+    journal.follow(store)
+    count = 0
+    named: set[str] = set()
+    copied = False
+    try:
+        for entry in entries:
+            if entry.seq > until:
+                break
+            found = _event(entry)
+            if found is None:
+                continue
+            if message_id and _sends(found, message_id):
+                break
+            clock.at = entry.at
+            try:
+                store.dispatch(found)
+            except StateError:
+                continue
+            count += 1
+            named |= named_in(as_bytes(entry.fields))
+        clock.at = event.at
+        store.dispatch(event)
+        count += 1
+        old, new = session_blobs(source), session_blobs(path)
+        for sha in named:
+            with contextlib.suppress(KeyError):  # no blob has this hash
+                new.keep(old.read(sha))
+        copied = True
+    finally:
+        health = journal.close_now(within=WRITE_WITHIN)
+        whole = copied and health.reason is None and health.durable == count
+        if not whole:
+            shutil.rmtree(path, ignore_errors=True)
+    if not whole:
+        raise OSError(health.detail or f"{path} was not written")
+    return path
+
+
+class _Then:
+    """Tells the time of the record that is copied."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+def _replayed(state: AgentState, events: Iterable[Event], message_id: str) -> AgentState | None:
+    """The state before the event that sent the message; None where none did."""
+    for event in events:
+        if _sends(event, message_id):
+            return state
+        try:
+            event.apply(state)
+        except StateError:
+            continue
+    return None
+
+
+def _events(entries: Iterable[Entry]) -> Iterable[Event]:
+    return (event for entry in entries if (event := _event(entry)) is not None)
+
+
+def _event(entry: Entry) -> Event | None:
+    try:
+        return event_from_json(entry.fields)
+    except ValidationError:
+        return None
+
+
+def _sends(event: Event, message_id: str) -> bool:
+    return isinstance(event, UserMessageAdded) and event.message.message_id == message_id
 
 
 #: What is in the way: work runs, the conversation has no such message, it is nowhere recorded,
@@ -221,31 +392,6 @@ _FORKED: Final = (
 )
 
 
-class NotWritten(Exception):
-    """A fork could not be made; the text says why."""
-
-
-class Earlier(Protocol):
-    """What was recorded of the session so far."""
-
-    async def before(self, message_id: str) -> AgentState | None:
-        """A state of its own, as the session stood just before the user sent this message; None
-        where that is nowhere recorded.
-        """
-        ...
-
-    async def fork(self, message_id: str, event: SessionForked) -> None:
-        """Make the session of the event from all that was recorded before the message, or from
-        all there is where the message is empty; raises NotWritten.
-        """
-        ...
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the session is on the disk, so that a fork can be."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Forked:
     """The id of the new session, or what was in the way of it."""
@@ -269,7 +415,7 @@ class RewindKeys:
     def __init__(
         self,
         parts: TurnParts,
-        earlier: Earlier,
+        earlier: RecordedPast,
         undo_last: Callable[[], Awaitable[UndoReport]],
         turn_runs: Callable[[], bool],
     ) -> None:
@@ -284,8 +430,10 @@ class RewindKeys:
         """Take the conversation back to before a message of the user. Its text is the draft again,
         before what stands in the composer; files stay as they are.
         """
-        if problem := self._in_the_way(message_id):
-            return problem
+        if self._is_busy() or self._parts.compacting.locked():
+            return "busy"
+        if point_at(self._store.state, message_id) is None:
+            return "unknown"
         async with self._parts.compacting:
             past = await self._earlier.before(message_id)
             if past is None:
@@ -293,7 +441,7 @@ class RewindKeys:
             # What was read may have taken a moment.
             if self._is_busy():
                 return "busy"
-            point = rewind.point_at(self._store.state, message_id)
+            point = point_at(self._store.state, message_id)
             if point is None:
                 return "unknown"
             await self._store.commit(self._rewound(past, point, draft))
@@ -343,7 +491,7 @@ class RewindKeys:
         if not self._earlier.is_kept:
             return Forked(problem="not_kept")
         state = self._store.state
-        point = rewind.point_at(state, message_id)
+        point = point_at(state, message_id)
         if message_id and point is None:
             return Forked(problem="unknown")
         past = await self._earlier.before(message_id) if message_id else state
@@ -364,20 +512,14 @@ class RewindKeys:
         calls = any(not call.by_user for call in state.running)
         return works or calls or bool(state.gates or state.cards or state.live)
 
-    def _in_the_way(self, message_id: str) -> Hindrance:
-        if self._is_busy() or self._parts.compacting.locked():
-            return "busy"
-        known = rewind.point_at(self._store.state, message_id) is not None
-        return "" if known else "unknown"
-
     def _rewound(self, past: AgentState, point: Point, draft: str) -> ConversationRewound:
         state, now = self._store.state, self._store.clock.now()
-        gone = rewind.carried(past, state.messages)
+        gone = carried(past, state.messages)
         return ConversationRewound(
             message_id=point.message_id,
-            standing=rewind.standing_at(past, state, rewind.laid_plans(past)),
+            standing=standing_at(past, state),
             turns=len(past.turns),
-            stopped=rewind.stopped_turn(past, now),
+            stopped=stopped_turn(past, now),
             carried=tuple(call.call_id for call in gone),
             draft=f"{point.text}\n{draft}" if draft.strip() else point.text,
             notices=self._notices(past, point),
@@ -386,7 +528,7 @@ class RewindKeys:
     def _notices(self, past: AgentState, point: Point) -> tuple[NoticeMessage, ...]:
         """What went with the messages, and what did not."""
         state = self._store.state
-        files = rewind.file_names(point.changes)
+        files = file_names(point.changes)
         known = {process.process_id for process in past.processes}
         running = sum(p.runs and p.process_id not in known for p in state.processes)
         told = [_FILES.format(files=files)] if files else []
@@ -399,11 +541,12 @@ class RewindKeys:
             found.append(
                 self._notice("rewind.files", level=Level.WARNING, files=files, count=count)
             )
-        if plans := rewind.new_plans(past, state):
-            names = ", ".join(one_line(name, _PREVIEW) for name in plans)
-            found.append(self._notice("rewind.plans", names=names))
-        if dropped := rewind.new_requirements(past, state):
-            found.append(self._notice("rewind.requirements", count=str(dropped)))
+        then = {plan.plan_id for plan in past.plans}
+        plans = [one_line(p.name, _PREVIEW) for p in state.plans if p.plan_id not in then]
+        if plans:
+            found.append(self._notice("rewind.plans", names=", ".join(plans)))
+        if dropped := counted_requirements(state) - counted_requirements(past):
+            found.append(self._notice("rewind.requirements", count=str(len(dropped))))
         if running:
             found.append(self._notice("rewind.commands", count=str(running)))
         if state.queue:
@@ -428,9 +571,9 @@ class RewindKeys:
         params = {"title": title, "said": said, "id": state.session.session_id}
         return SessionForked(
             session=session,
-            standing=rewind.standing_at(past, state, rewind.laid_plans(past)),
-            stopped=rewind.stopped_turn(past, now),
-            carried=rewind.carried(past, state.messages),
+            standing=standing_at(past, state),
+            stopped=stopped_turn(past, now),
+            carried=carried(past, state.messages),
             draft=point.text if point is not None else draft,
             notices=(self._notice(key, _FORKED, Level.INFO, **params),),
             at=now,

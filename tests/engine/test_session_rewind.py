@@ -12,9 +12,9 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.past import RecordedPast
 from duckflow_tui.session.recording import Recording, record
 from duckflow_tui.session.resume import open_to_read
+from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.session.snapshots import capture
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
