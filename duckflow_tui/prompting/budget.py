@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -61,8 +61,10 @@ class Layer:
 
     def render(self) -> str:
         """The layer as text."""
-        lists = {name: "\n".join(cut.items) for name, cut in self.cuttable.items()}
-        return self.template.render({**self.values, **lists})
+        values = dict(self.values)
+        for name, cut in self.cuttable.items():
+            values[name] = "\n".join(cut.items)
+        return self.template.render(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,15 @@ def fit(layers: Sequence[Layer], count: Callable[[str], int], factor: float = 1.
     def tokens(layer: Layer, text: str) -> int:
         return math.ceil((count(text) + layer.fixed) * factor)
 
-    texts = [layer.render() for layer in layers]
-    sizes = [tokens(layer, text) for layer, text in zip(layers, texts, strict=True)]
-    spare = sum(max(0, layer.budget - size) for layer, size in zip(layers, sizes, strict=True))
+    whole: list[tuple[Layer, str, int]] = []
+    spare = 0
+    for layer in layers:
+        text = layer.render()
+        size = tokens(layer, text)
+        spare += max(0, layer.budget - size)
+        whole.append((layer, text, size))
     fitted: list[Fitted] = []
-    for layer, text, size in zip(layers, texts, sizes, strict=True):
+    for layer, text, size in whole:
         borrowed = min(spare, max(0, size - layer.budget))
         spare -= borrowed
         allowed = layer.budget + borrowed
@@ -153,38 +159,25 @@ _BLEND: Final = 0.5  # weight of the newest report in the learned factor
 _LOWEST, _HIGHEST = 0.5, 2.0  # a factor outside is a misreport, not a tokenizer
 
 
-class TokenCounter(Protocol):
-    """What measures texts. ``count`` is of the text alone; times ``factor`` it is the model's."""
-
-    def count(self, text: str) -> int:
-        """Tokens of ``text`` before the model's factor, ≥ 0; 0 only for an empty text."""
-        ...
-
-    def factor(self, model: str) -> float:
-        """What to multiply a count with for ``model``; 1.0 when nothing was learned."""
-        ...
-
-    def learn(self, model: str, estimated: int, actual: int) -> None:
-        """Take note that a request thought to be ``estimated`` tokens was ``actual`` tokens."""
-        ...
-
-
 class ScriptCounter:
-    """The estimate by script: some 10 ms for a megabyte; short texts are remembered (S4-81)."""
+    """Measures texts by their script: some 10 ms for a megabyte; short texts are remembered
+    (S4-81). ``count`` is of the text alone; times ``factor`` it is the model's.
+    """
 
     def __init__(self) -> None:
         self._factors: dict[str, float] = {}
 
     def count(self, text: str) -> int:
-        """See ``TokenCounter.count``."""
+        """Tokens of ``text`` before the model's factor, ≥ 0; 0 only for an empty text."""
         return _cached(text) if len(text) <= _CACHED_CHARS else _estimate(text)
 
     def factor(self, model: str) -> float:
-        """See ``TokenCounter.factor``."""
+        """What to multiply a count with for ``model``; 1.0 when nothing was learned."""
         return self._factors.get(model, 1.0)
 
     def learn(self, model: str, estimated: int, actual: int) -> None:
-        """Move the model's factor half way to what the report says, within 0.5 to 2.0.
+        """Move the model's factor half way to what a report says: a request that was thought to be
+        ``estimated`` tokens was ``actual`` tokens. It stays within 0.5 to 2.0.
 
         ``estimated`` is with the factor of now; counts below 1 say nothing and are ignored.
         """
@@ -205,7 +198,9 @@ def _estimate(text: str) -> int:
     # Translating and counting bytes runs in C, unlike any loop over characters.
     classes = text.encode("utf-8", "surrogatepass").translate(_TABLE)
     used = _CLASSES[:_ASCII_CLASSES] if text.isascii() else _CLASSES
-    total = sum(classes.count(number) * weight for number, (_, weight) in enumerate(used))
+    total = 0.0
+    for number, (_, weight) in enumerate(used):
+        total += classes.count(number) * weight
     return max(1, math.ceil(total))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.budget import Budgets, Layer, TokenCounter, fit
+from duckflow_tui.prompting.budget import Budgets, Layer, ScriptCounter, fit
 from duckflow_tui.prompting.layers import (
     LongMemory,
     ModeChoice,
@@ -21,8 +22,14 @@ from duckflow_tui.prompting.layers import (
     session_values,
     step_values,
 )
-from duckflow_tui.prompting.lines import framed, inside
-from duckflow_tui.prompting.operations import argument_lines, operation_lines, schema_text, spoken
+from duckflow_tui.prompting.lines import (
+    argument_lines,
+    framed,
+    inside,
+    operation_lines,
+    schema_text,
+    spoken,
+)
 from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Tally, Threads, find_thread, full_share
 from duckflow_tui.prompting.window import KEPT, Cut, View, parts_of
@@ -40,7 +47,6 @@ from duckflow_tui.state.memory import (
 )
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
-from duckflow_tui.state.plan import Plan, Step
 from duckflow_tui.state.prompt import LayerUse, Prompt
 
 ASSUMED_CONTEXT: Final = 32_768  # tokens of a window that no setting names
@@ -77,13 +83,14 @@ class _Stable(Frozen):
     sections: tuple[str, ...]
     formats: dict[str, str]
     uses: tuple[LayerUse, ...]  # before the model's factor
+    tokens: int  # of all of it, before the model's factor
 
 
 class PromptCompiler:
     """Writes the requests of one session; keeps where their histories begin, and nothing else."""
 
     def __init__(
-        self, folder: Path, language: str, budgets: Budgets, counter: TokenCounter
+        self, folder: Path, language: str, budgets: Budgets, counter: ScriptCounter
     ) -> None:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
         self.texts = PromptTexts.load(folder, language)
@@ -133,29 +140,36 @@ class PromptCompiler:
         factor = self._counter.factor(state.session.model)
         room = self._history_room(state, stable, factor, window)
         view = self._threads.view(state, thread, aside, room, answers)
+        both = self.budgets.main + self.budgets.specialized
         layers = [self._session(state, view, long_memory)]
         if found := find_thread(state, thread):
-            layers.append(self._step(state, *found, stable.operations, view))
+            values = step_values(state, *found, stable.operations, view.digests, self._nothing)
+            layers.append(Layer("main", both, self.texts.step, *values))
         elif aside:
-            layers.append(self._aside(state, stable.operations, view, answers))
+            values = aside_values(state, stable.operations, view.digests, answers)
+            layers.append(Layer("main", both, self.texts.aside, *values))
         else:
-            layers.append(self._main(state, stable.operations, view, execution_mode))
+            values = main_values(state, view.digests, stable.operations, execution_mode)
+            layers.append(Layer("main", self.budgets.main, self.texts.main, *values))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
                 layers.extend(self._specialized(state, stable.operations))
         session, *rest = fitted = fit(layers, self._counter.count, factor)
-        uses = [_scaled(use, factor) for use in stable.uses]
+        uses = [
+            use.model_copy(update={"tokens": math.ceil(use.tokens * factor)}) for use in stable.uses
+        ]
         history = LayerUse(
             layer="history",
             tokens=math.ceil(view.tokens * factor),
             budget=math.ceil(view.room * factor),
             trimmed=("conversation",) if view.digests else (),
         )
+        main, *specialized = rest
         return Prompt(
             system="\n\n".join(stable.sections),
             sections=stable.sections,
             formats=stable.formats,
             history=view.history,
-            tail="\n\n".join(part.text for part in (session, *rest[1:], rest[0])),
+            tail="\n\n".join(part.text for part in (session, *specialized, main)),
             operations=stable.operations,
             pattern=pattern,
             uses=(session.use, *uses, history, *(part.use for part in rest)),
@@ -183,7 +197,8 @@ class PromptCompiler:
         False when nothing is left that could be taken out of the history.
         """
         sent = estimated_tokens(prompt)
-        self._refused[_model(state)] = int(sent * AFTER_REFUSAL)
+        model = (state.session.endpoint, state.session.model)
+        self._refused[model] = int(sent * AFTER_REFUSAL)
         history = next(use.tokens for use in prompt.uses if use.layer == "history")
         return len(prompt.history) > 1 or history > sent * (1 - AFTER_REFUSAL)
 
@@ -238,11 +253,10 @@ class PromptCompiler:
 
     def _stable_part(self, operations: tuple[OperationSpec, ...], instructions: str) -> _Stable:
         for place, kept in enumerate(self._stable):
-            if (
-                len(kept.operations) == len(operations)
-                and all(a is b for a, b in zip(kept.operations, operations, strict=True))
-                and kept.instructions == instructions
-            ):
+            same = len(kept.operations) == len(operations) and all(
+                map(operator.is_, kept.operations, operations)
+            )
+            if same and kept.instructions == instructions:
                 self._stable.insert(0, self._stable.pop(place))
                 return kept
         texts, count = self.texts, self._counter.count
@@ -260,21 +274,23 @@ class PromptCompiler:
         largest = max(
             count(formats["json"]), count(formats["tools"]) + count(schema_text(operations))
         )
+        project_tokens, listing_tokens = count(project), count(listing)
         made = _Stable(
             operations=operations,
             instructions=instructions,
             sections=(self._base, listing, project),
             formats=formats,
             uses=(
-                LayerUse(layer="operations", tokens=count(listing), budget=0),
+                LayerUse(layer="operations", tokens=listing_tokens, budget=0),
                 LayerUse(
                     layer="project",
-                    tokens=count(project),
+                    tokens=project_tokens,
                     budget=self.budgets.project,
                     trimmed=("project",) if cut else (),
                 ),
                 LayerUse(layer="format", tokens=largest, budget=0),
             ),
+            tokens=count(self._base) + listing_tokens + project_tokens + largest,
         )
         self._stable = [made, *self._stable[: _KEPT_STABLE - 1]]
         return made
@@ -297,14 +313,14 @@ class PromptCompiler:
     ) -> int:
         """Tokens for the conversation, before the factor."""
         context = self._context(state, window)
-        fixed = self._counter.count(self._base) + sum(use.tokens for use in stable.uses)
         tail = self.budgets.base + self.budgets.main + self.budgets.specialized
-        return max(int((context - tail) / factor) - fixed, SMALLEST_ROOM)
+        return max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)
 
     def _context(self, state: AgentState, window: int = 0) -> int:
         """Tokens of a whole request: what the window leaves, or what was not refused."""
         context = request_room(window or state.usage.context_window)
-        return min(context, self._refused.get(_model(state), context))
+        model = (state.session.endpoint, state.session.model)
+        return min(context, self._refused.get(model, context))
 
     def _left_out(self, characters: int, call_id: str) -> str:
         """The words for a cut in the result of a call, which can be read on."""
@@ -334,35 +350,6 @@ class PromptCompiler:
         fixed = self._counter.count(self._base)
         return Layer("base", self.budgets.base, self.texts.session, values, cut, fixed)
 
-    def _main(
-        self,
-        state: AgentState,
-        operations: tuple[OperationSpec, ...],
-        view: View,
-        execution_mode: ModeChoice,
-    ) -> Layer:
-        values, cut = main_values(state, view.digests, operations, execution_mode)
-        return Layer("main", self.budgets.main, self.texts.main, values, cut)
-
-    def _step(
-        self,
-        state: AgentState,
-        plan: Plan,
-        step: Step,
-        operations: tuple[OperationSpec, ...],
-        view: View,
-    ) -> Layer:
-        values, cut = step_values(state, plan, step, operations, view.digests, self._nothing)
-        budget = self.budgets.main + self.budgets.specialized
-        return Layer("main", budget, self.texts.step, values, cut)
-
-    def _aside(
-        self, state: AgentState, operations: tuple[OperationSpec, ...], view: View, answers: str
-    ) -> Layer:
-        values, cut = aside_values(state, operations, view.digests, answers)
-        budget = self.budgets.main + self.budgets.specialized
-        return Layer("main", budget, self.texts.aside, values, cut)
-
     def _specialized(self, state: AgentState, operations: tuple[OperationSpec, ...]) -> list[Layer]:
         match state.phase:
             case Phase.PLANNING:
@@ -386,11 +373,3 @@ def request_room(window: int) -> int:
 def estimated_tokens(prompt: Prompt) -> int:
     """What the request takes, as its parts were measured when it was compiled."""
     return sum(use.tokens for use in prompt.uses)
-
-
-def _model(state: AgentState) -> tuple[str, str]:
-    return state.session.endpoint, state.session.model
-
-
-def _scaled(use: LayerUse, factor: float) -> LayerUse:
-    return use.model_copy(update={"tokens": math.ceil(use.tokens * factor)})

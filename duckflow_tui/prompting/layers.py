@@ -16,8 +16,8 @@ from duckflow_tui.prompting.lines import (
     numbered,
     recent_exchanges,
     short,
+    spoken,
 )
-from duckflow_tui.prompting.operations import spoken
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -94,6 +94,7 @@ def main_values(
     """Where the work stands: phase, counters, the five fixed items and their companions."""
     memory, turn, plan = state.memory, state.turn, state.active_plan
     done, total = plan.progress if plan else (0, 0)
+    stands = plan is not None and (plan.status is PlanStatus.DRAFT or plan.status.may_run)
     first = turn is not None and turn.attempt == 1 and turn.loop <= 1
     guess = turn.request if turn is not None and first else ""
     before = state.earlier[-1] if guess == "guessed_new" and state.earlier else None
@@ -112,7 +113,7 @@ def main_values(
         "plan_done": str(done) if plan else "",
         "plan_total": str(total) if plan else "",
         "execution_mode": execution_mode,
-        "op_propose": "" if _stands(plan) else spoken(operations)["op_propose"],
+        "op_propose": "" if stands else spoken(operations)["op_propose"],
         "running": lines.running(state),
         "goal": memory.goal or UNSET,
         "why_now": memory.why_now,
@@ -195,11 +196,6 @@ def request(state: AgentState) -> str:
         (m for m in reversed(state.messages) if isinstance(m, UserMessage) and not m.aside), None
     )
     return one_line(last.text, LINE) if last else ""
-
-
-def _stands(plan: Plan | None) -> bool:
-    """Whether there is a plan that waits for its approval or goes on."""
-    return plan is not None and (plan.status is PlanStatus.DRAFT or plan.status.may_run)
 
 
 def _changes(state: AgentState) -> list[str]:

@@ -1,11 +1,12 @@
-"""How things of the state read on one line of a prompt, and on lists of such lines."""
+"""How things of the state and operations read on one line of a prompt, and on lists of lines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import UTC
-from typing import Any, Final
+from itertools import count
+from typing import Any, Final, cast
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, JsonObject, calendar, canonical_json, one_line
@@ -13,6 +14,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import RequirementItem
+from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.plan import Plan, ReportMessage, Step, StepReport, Task, WorkStatus
 
 LINE: Final = 200  # characters of a value on one line
@@ -42,12 +44,12 @@ def short(text: str, limit: int = LINE) -> str:
 
 def bullets(items: Sequence[str]) -> tuple[str, ...]:
     """Each item as an entry of a list."""
-    return tuple(f"- {item}" for item in items)
+    return tuple(map("- {}".format, items))
 
 
 def numbered(items: Sequence[str], first: int = 1) -> tuple[str, ...]:
     """Each item with its number."""
-    return tuple(f"{number}. {item}" for number, item in enumerate(items, start=first))
+    return tuple(map("{}. {}".format, count(first), items))
 
 
 def minute(at: float) -> str:
@@ -292,3 +294,119 @@ def inside(text: str, tag: str) -> str:
 def framed(tag: str, text: str) -> str:
     """The text in its frame, on lines of its own; empty for an empty text."""
     return f"<{tag}>\n{inside(text, tag)}\n</{tag}>" if text else ""
+
+
+_OPERATION_NAME: Final = 80
+
+_SUMMARY: Final = 300  # characters; a server's own words may be of any length
+
+_DESCRIPTION: Final = 160
+
+_DEPTH: Final = 4  # levels of nested objects that are spelled out
+
+
+#: Operations that a prompt file may speak of, by the field that names them there.
+SPOKEN: Final = {
+    "op_propose": "plan_tool.propose",
+    "op_revise": "plan_tool.revise",
+    "op_get": "plan_tool.get",
+    "op_tasks": "task_tool.generate_list",
+    "op_pause": "task_loop.pause",
+    "op_stop": "task_loop.stop",
+    "op_remember": "memory.remember",
+    "op_recall": "memory.recall",
+}
+
+_FIELD_OF: Final = {name: field for field, name in SPOKEN.items()}
+
+
+def spoken(operations: Sequence[OperationSpec]) -> dict[str, str]:
+    """The fields of ``SPOKEN``; one whose operation is not offered is empty, so that the line
+    of the file that speaks of it is left out.
+    """
+    found = dict.fromkeys(SPOKEN, "")
+    for spec in operations:
+        if spec.name in _FIELD_OF:
+            found[_FIELD_OF[spec.name]] = spec.name
+    return found
+
+
+def operation_lines(operations: Sequence[OperationSpec]) -> str:
+    """One line for each operation: name, arguments with types, effect, summary."""
+    return "\n".join(
+        f"- {one_line(spec.name, _OPERATION_NAME)}({_signature(spec.parameters)})"
+        f" [{spec.effect.value}] {one_line(spec.summary, _SUMMARY)}".rstrip()
+        for spec in operations
+    )
+
+
+def argument_lines(operations: Sequence[OperationSpec]) -> str:
+    """One line for each argument whose schema describes it."""
+    lines: list[str] = []
+    for spec in operations:
+        for name, schema in _properties(spec.parameters).items():
+            text = schema.get("description")
+            if isinstance(text, str) and text.strip():
+                what = f"{one_line(spec.name, _OPERATION_NAME)}.{one_line(name, _OPERATION_NAME)}"
+                lines.append(f"- {what}: {one_line(text, _DESCRIPTION)}")
+    return "\n".join(lines)
+
+
+def schema_text(operations: Sequence[OperationSpec]) -> str:
+    """What native calls send beside the messages, for estimates."""
+    return "".join(f"{s.name}{s.summary}{canonical_json(s.parameters)}" for s in operations)
+
+
+def _signature(schema: JsonObject) -> str:
+    return _members(schema, _definitions(schema), 0)
+
+
+def _members(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
+    needed: object = schema.get("required", ())
+    required = cast("list[object]", needed) if isinstance(needed, list) else []
+    return ", ".join(
+        f"{one_line(name, _OPERATION_NAME)}{'' if name in required else '?'}: "
+        f"{_shape(member, definitions, depth)}"
+        for name, member in _properties(schema).items()
+    )
+
+
+def _shape(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
+    """The type in the notation of TypeScript, which models read best."""
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        schema = _object(definitions.get(reference.rsplit("/", 1)[-1]))
+    choices: object = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(choices, list):
+        return "|".join(canonical_json(choice) for choice in cast("list[object]", choices))
+    for key in ("anyOf", "oneOf"):
+        options: object = schema.get(key)
+        if isinstance(options, list):
+            shapes = [
+                _shape(_object(option), definitions, depth)
+                for option in cast("list[object]", options)
+                if _object(option).get("type") != "null"
+            ]
+            return "|".join(dict.fromkeys(shapes))
+    kind: object = schema.get("type", "any")
+    if kind == "array":
+        return f"[{_shape(_object(schema.get('items')), definitions, depth)}]"
+    if kind == "object":
+        if depth >= _DEPTH or not _properties(schema):
+            return "object"
+        return "{" + _members(schema, definitions, depth + 1) + "}"
+    if isinstance(kind, list):
+        return "|".join(str(k) for k in cast("list[object]", kind) if k != "null")
+    return one_line(str(kind), _OPERATION_NAME)
+
+
+def _properties(schema: JsonObject) -> dict[str, JsonObject]:
+    return {name: _object(member) for name, member in _object(schema.get("properties")).items()}
+
+
+def _definitions(schema: JsonObject) -> JsonObject:
+    return _object(schema.get("$defs")) or _object(schema.get("definitions"))
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -14,15 +14,16 @@ from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.layers import request, step_results
 from duckflow_tui.prompting.lines import (
     LINE,
+    argument_lines,
     bullets,
     changed_lines,
     framed,
     inside,
     numbered,
+    operation_lines,
     recent_exchanges,
     short,
 )
-from duckflow_tui.prompting.operations import argument_lines, operation_lines
 from duckflow_tui.prompting.replies import (
     ContinuationReply,
     DigestReply,
@@ -115,10 +116,10 @@ class QuestionPrompts:
         """
         kind = question.kind
         template: Template = getattr(self._texts, f"ask_{kind.purpose}")
-        empty = {name: framed(name, self._nothing) for name in kind.frames}
         said = _list([short(problem, 2 * LINE) for problem in problems])
         values = {**question.values, "problems": said}
-        values |= {name: frame for name, frame in empty.items() if not values[name]}
+        for name in kind.frames:
+            values[name] = values[name] or framed(name, self._nothing)
         asked = (self._base, ChatMessage("user", template.render(values)))
         if not said or "problems" in template.fields:
             return asked
@@ -396,9 +397,11 @@ def _said_since(state: AgentState) -> str:
     """The user's later messages on the same request."""
     begun = state.objective.created_at if state.objective else 0.0
     found = [
-        m for m in state.messages if isinstance(m, UserMessage) and not m.aside and m.at > begun
+        _contained(short(m.text, 4 * LINE))
+        for m in state.messages
+        if isinstance(m, UserMessage) and not m.aside and m.at > begun
     ]
-    return _list([_contained(short(m.text, 4 * LINE)) for m in found[-_LIST:]])
+    return _list(found[-_LIST:])
 
 
 def _conversation(state: AgentState) -> str:
@@ -410,11 +413,9 @@ def _changes(log: Sequence[OperationMessage]) -> str:
     heads: list[str] = []
     diff: list[str] = []
     for message in log:
-        heads.extend(
-            f"- {change.kind} {short(change.target or change.path)} "
-            f"+{change.added} −{change.removed}"
-            for change in message.result.changes
-        )
+        for change in message.result.changes:
+            where = short(change.target or change.path)
+            heads.append(f"- {change.kind} {where} +{change.added} −{change.removed}")
         for path, marked in changed_lines(message):
             diff.extend([f"{short(path)}:", *map(short, marked)])
     if len(diff) > _DIFF:
@@ -424,8 +425,8 @@ def _changes(log: Sequence[OperationMessage]) -> str:
 
 def _review_log(log: Sequence[OperationMessage], operations: Sequence[OperationSpec]) -> str:
     """The calls that can show something, oldest first, the newest with more of their text."""
-    own = {spec.name for spec in operations if spec.effect is Effect.STATE}
-    entries = [message for message in log if message.operation not in own]
+    effects = {spec.name: spec.effect for spec in operations}
+    entries = [m for m in log if effects.get(m.operation) is not Effect.STATE]
     first = max(0, len(entries) - _REVIEW_LOG)
     shown: list[str] = []
     for at, message in enumerate(entries[first:], start=first):

@@ -66,13 +66,13 @@ class Template:
             raise TemplateError(f"{self.source}: no value for {{{min(absent)}}}")
         kept: list[tuple[bool, str]] = []  # whether it is the template's own heading, the text
         for pieces in self._lines:
-            names = pieces[1::2]
-            if names and not any(given[name] for name in names):
+            filled = list(pieces)
+            filled[1::2] = map(given.__getitem__, pieces[1::2])
+            if len(filled) > 1 and not any(filled[1::2]):
                 if kept and kept[-1][1].endswith((":", "：")):
                     kept.pop()
                 continue
-            text = "".join(given[part] if i % 2 else part for i, part in enumerate(pieces))
-            kept.append((pieces[0].startswith("#"), text))
+            kept.append((pieces[0].startswith("#"), "".join(filled)))
         return "\n".join(_without_empty_sections(kept)).strip("\n")
 
 

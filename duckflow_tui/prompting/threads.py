@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from duckflow_tui.prompting.budget import TokenCounter
+from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.window import FULL, Cut, Front, HistoryWindow, View, call_ids
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -20,6 +20,14 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import Plan, Step, WorkStatus
 
 
+def find_step(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
+    """The step of that id in the newest plan that has it."""
+    for plan in reversed(state.plans):
+        if (step := plan.step(step_id)) is not None:
+            return plan, step
+    return None
+
+
 def find_thread(state: AgentState, thread: str) -> tuple[Plan, Step] | None:
     """The step a thread belongs to; None for the conversation, whose thread is empty.
 
@@ -27,10 +35,9 @@ def find_thread(state: AgentState, thread: str) -> tuple[Plan, Step] | None:
     """
     if not thread:
         return None
-    for plan in reversed(state.plans):
-        if (step := plan.step(thread)) is not None:
-            return plan, step
-    raise ValueError(f"no plan has a step {thread!r}")
+    if (found := find_step(state, thread)) is None:
+        raise ValueError(f"no plan has a step {thread!r}")
+    return found
 
 
 @dataclass(slots=True)
@@ -91,7 +98,9 @@ class ThreadLog:
             case AssistantMessage():
                 if not message.aside:  # one after the other; asides may wait for each other's end
                     self._release([held for held in self._held if not held.aside])
-                waiting = _awaited(message)
+                waiting = call_ids(message)
+                if message.decision is not None and message.decision.refused_by_itself:
+                    waiting.clear()  # nothing of it runs
                 if waiting and not self._thread and (message.aside or self._aside):
                     self._held.append(_Held([message], waiting, message.aside))
                     return
@@ -122,12 +131,6 @@ class ThreadLog:
         for reply in list(held):
             self._held.remove(reply)
             self._log.extend(reply.items)
-
-
-def _awaited(message: AssistantMessage) -> set[str]:
-    """The calls of a reply that get a result."""
-    refused = message.decision is not None and message.decision.refused_by_itself
-    return set() if refused else call_ids(message)
 
 
 class Tally:
@@ -175,7 +178,7 @@ class _Thread:
 class Threads:
     """A log and a window for each thread that a request was made for, while it is needed."""
 
-    counter: TokenCounter
+    counter: ScriptCounter
     left_out: Callable[[int, str], str]
     opening: Callable[[Step], str]  # words that a step's history begins with
     front: Front  # what travels for what was compacted
@@ -244,15 +247,11 @@ class Threads:
 
     def _drop(self, state: AgentState, thread: str, aside: bool) -> None:
         """Forget steps that do not run, and asides once there is nothing to be beside."""
-        running = {
-            step.step_id
-            for plan in state.plans
-            for step in plan.steps
-            if step.status is WorkStatus.IN_PROGRESS
-        }
+        working = state.turn is not None or state.work is not None
         for key in list(self._kept):
             of, beside = key
-            working = state.turn is not None or state.work is not None
-            needed = working if beside else (not of or of in running)
+            found = find_step(state, of) if of else None
+            runs = found is not None and found[1].status is WorkStatus.IN_PROGRESS
+            needed = working if beside else (not of or runs)
             if not needed and key != (thread, aside):
                 del self._kept[key]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from duckflow_tui.prompting.budget import Fitted, Layer, TokenCounter
+from duckflow_tui.prompting.budget import Fitted, Layer, ScriptCounter
 from duckflow_tui.prompting.lines import exchange_digest, loop_digest
 from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.calls import OperationMessage
@@ -77,7 +77,7 @@ class HistoryWindow:
     """
 
     def __init__(
-        self, counter: TokenCounter, left_out: Callable[[int, str], str], front: Front
+        self, counter: ScriptCounter, left_out: Callable[[int, str], str], front: Front
     ) -> None:
         self._counter = counter
         self._left_out = left_out
@@ -119,15 +119,18 @@ class HistoryWindow:
         if self._total(current) > room:
             self._make_room(room, current)
         elif begins and self._size(self._start) > full * room:
-            self._move_to(self._boundary(self._up_to(current), KEPT * room))
-        places = [*self._pinned(current), *range(self._start, len(self._shown))]
-        front = (self._front_size,) if self._front else ()
+            self._start = max(self._start, self._boundary(self._up_to(current), KEPT * room))
+        history = [*self._front]
+        sizes = [self._front_size] if self._front else []
+        for place in (*self._pinned(current), *range(self._start, len(self._shown))):
+            history.append(self._shown[place])
+            sizes.append(self._size(place, place + 1))
         return View(
-            history=(*self._front, *(self._shown[i] for i in places)),
+            history=tuple(history),
             digests=self._digests(current),
             tokens=self._total(current),
             room=room,
-            sizes=(*front, *(self._size(i, i + 1) for i in places)),
+            sizes=tuple(sizes),
         )
 
     def cut(
@@ -184,7 +187,7 @@ class HistoryWindow:
             self._set_cap(max(room // RESULT_SHARE, SMALLEST_RESULT))
         self._follow(messages)
         self._compact(compaction)
-        self._move_to(self._fresh)
+        self._start = max(self._start, self._fresh)
         return begins
 
     def _compact(self, compaction: Compaction | None) -> None:
@@ -266,14 +269,13 @@ class HistoryWindow:
 
     def _pinned(self, current: int) -> list[int]:
         """Messages of the user that travel although what follows them does not."""
-        return sorted({i for i in (current, *self._users[-1:]) if i < self._start})
+        return [i for i in sorted({current, *self._users[-1:]}) if i < self._start]
 
     def _total(self, current: int) -> int:
-        pinned = sum(self._size(i, i + 1) for i in self._pinned(current))
-        return self._front_size + pinned + self._size(self._start)
-
-    def _move_to(self, start: int) -> None:
-        self._start = max(self._start, start)
+        total = self._front_size + self._size(self._start)
+        for place in self._pinned(current):
+            total += self._size(place, place + 1)
+        return total
 
     def _up_to(self, current: int) -> list[int]:
         return [i for i in self._exchanges if i <= current] or [0]
@@ -292,11 +294,11 @@ class HistoryWindow:
 
     def _make_room(self, room: int, current: int) -> None:
         """Whole exchanges go first, then decisions of this turn, then the middle of results."""
-        self._move_to(self._boundary(self._up_to(current), KEPT * room))
+        self._start = max(self._start, self._boundary(self._up_to(current), KEPT * room))
         if self._size(self._start) <= FULL * room:
             return
         decisions = [current, *(i for i in self._decisions if i > current)]
-        self._move_to(self._boundary(decisions, KEPT * room))
+        self._start = max(self._start, self._boundary(decisions, KEPT * room))
         while self._total(current) > room and self._cap > SMALLEST_RESULT:
             self._cap = max(self._cap // 2, SMALLEST_RESULT)
             self._show_again()
@@ -389,13 +391,20 @@ def parts_of(
     """The parts of a request; ``base`` and the sizes of ``view`` are before the factor."""
     sizes = {use.layer: use.tokens for use in uses}
     base = math.ceil(base * factor)
-    changing = sum(fit.use.tokens for fit in fitted) - base
-    pinned = min(math.ceil(sum(count(text) for text in _pinned(layers)) * factor), changing)
-    reads = {o.name for o in operations if o.effect is Effect.READ and o.name.startswith(_FILES)}
+    changing, kept = -base, 0
+    for layer, fit in zip(layers, fitted, strict=True):
+        changing += fit.use.tokens
+        for name in _PINNED:
+            cut = layer.cuttable.get(name)
+            for text in cut.items if cut else (layer.values.get(name, ""),):
+                kept += count(text)
+    pinned = min(math.ceil(kept * factor), changing)
+    effects = {operation.name: operation.effect for operation in operations}
     files = results = 0
     for message, size in zip(view.history, view.sizes, strict=True):
         if isinstance(message, OperationMessage):
-            if message.operation in reads:
+            name = message.operation
+            if effects.get(name) is Effect.READ and name.startswith(_FILES):
                 files += size
             else:
                 results += size
@@ -410,17 +419,6 @@ def parts_of(
         chat=max(math.ceil(view.tokens * factor) - files - results, 0),
         tail=max(changing - pinned, 0),
     )
-
-
-def _pinned(layers: Sequence[Layer]) -> list[str]:
-    found: list[str] = []
-    for layer in layers:
-        for name in _PINNED:
-            if name in layer.cuttable:
-                found.extend(layer.cuttable[name].items)
-            else:
-                found.append(layer.values.get(name, ""))
-    return [text for text in found if text]
 
 
 def turns_left(requests: Sequence[PromptFigures], room: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from duckflow_tui.prompting.operations import SPOKEN
+from duckflow_tui.prompting.lines import SPOKEN
 from duckflow_tui.tools.memory import Memory, memory_operations
 from duckflow_tui.tools.plan_operations import PlanDesk, plan_operations
 
