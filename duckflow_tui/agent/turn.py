@@ -251,10 +251,10 @@ class Turn(Thread):
         self._desk.put_aside = ""
         self.parts.machine.set_status(Status.IN_PROGRESS)
         decisions = decisions_of(self.store.state)
-        self._paced.take_up(self._message.text, turn.loop, len(decisions))
+        self._paced.resume(self._message.text, turn.loop, len(decisions))
         for first in decisions[:1]:
             self._request.hear(first)
-        self._reviewer.take_up(decisions)
+        self._reviewer.resume(decisions)
         said = (decision.reply for decision in reversed(decisions) if decision.reply.strip())
         self.asker.last_reply = next(said, "")
 

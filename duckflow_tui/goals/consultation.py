@@ -104,7 +104,7 @@ _TOLD: Final[dict[str, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Consulted:
+class ConsultationEnd:
     """How a consultation ends. ``wish``: what a step's conversation is told the user wants
     instead.
     """
@@ -151,7 +151,7 @@ class Consultation:
         self._plan_id = plan_id
         self._step_id = step_id
 
-    async def if_due(self) -> Consulted | None:
+    async def if_due(self) -> ConsultationEnd | None:
         """Ask when something is due; None when nothing is. Everything else goes on meanwhile.
 
         What the user was being asked when an earlier process ended is asked again first.
@@ -174,7 +174,7 @@ class Consultation:
             if none.reason == "nobody":
                 return self._nobody(situation)
             # Renewed: the user let it go on by another key.
-            return Consulted("goes_on" if none.reason == "renewed" else "waits")
+            return ConsultationEnd("goes_on" if none.reason == "renewed" else "waits")
         return await self._take(action, text, situation.pattern)
 
     async def _answer(self, situation: Situation) -> tuple[str, str]:
@@ -199,7 +199,7 @@ class Consultation:
             if text or not option.takes_text:
                 return answer.action, text
 
-    def _nobody(self, situation: Situation) -> Consulted:
+    def _nobody(self, situation: Situation) -> ConsultationEnd:
         at_limit = situation.pattern is Pattern.LIMIT
         if at_limit:
             loops = str(situation.limit)
@@ -207,26 +207,26 @@ class Consultation:
         else:
             key = f"consulting.nobody.{situation.pattern.value}"
             self._parts.notices.warn(key, step_id=self._step_id)
-        return Consulted("nobody", at_limit=at_limit)
+        return ConsultationEnd("nobody", at_limit=at_limit)
 
-    async def _take(self, action: str, text: str, pattern: Pattern) -> Consulted:
+    async def _take(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
         """Do what the user says."""
         match action:
             case "stop_work":
-                return Consulted("stopped")
+                return ConsultationEnd("stopped")
             case "accept_result":
-                return Consulted("accepted", met=self._accept_result())
+                return ConsultationEnd("accepted", met=self._accept_result())
             case "analyse":
                 await self._analyse()
-                return Consulted("waits")
+                return ConsultationEnd("waits")
             case "keep_going" | "keep_approach":
-                return Consulted()  # only the cool-down
+                return ConsultationEnd()  # only the cool-down
             case "more_loops":
                 self._keeper.extend(MORE_LOOPS)
-                return Consulted()
+                return ConsultationEnd()
             case "split" if self._step_id:  # by the turn's conversation, which changes the plan
                 wish = "the step split into smaller ones: change the plan with plan_tool.revise"
-                return Consulted("stopped", wish=wish)
+                return ConsultationEnd("stopped", wish=wish)
             case _:
                 pass
         self._keeper.forgive()
@@ -236,7 +236,7 @@ class Consultation:
             await self._store.commit(UserMessageAdded(message=message))
         return await self._go_on(action, text, pattern)
 
-    async def _go_on(self, action: str, text: str, pattern: Pattern) -> Consulted:
+    async def _go_on(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
         """The work goes on another way; ``text`` are the user's words, which the model has."""
         match action:
             case "other_approach" | "different_approach":
@@ -244,7 +244,7 @@ class Consultation:
             case "split":  # back to planning: small steps, approved one by one by the user
                 self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
                 self._tell(*_TOLD["split"])
-                return Consulted(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
+                return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
             case "other_source":
                 self._other_source()
             case "start_over":
@@ -263,7 +263,7 @@ class Consultation:
                 self._tell(*_TOLD[action])
             case _:
                 self._tell(*_TOLD[action])
-        return Consulted()
+        return ConsultationEnd()
 
     # --- what an answer does -----------------------------------------------------------------
 

@@ -127,7 +127,7 @@ class PaceKeeper:
         now = self._store.clock.now()
         self._move(vitals.fresh_stamina(self._store.state.vitals.stamina, at=now))
 
-    def take_up(self, text: str, loop: int, decisions: int = 0) -> None:
+    def resume(self, text: str, loop: int, decisions: int = 0) -> None:
         """Work on ``text`` goes on that an earlier process had brought to this loop, with so many
         decisions in all its attempts.
         """

@@ -107,7 +107,7 @@ class Reviewer:
         self._only_talk = True  # so far
         self.satisfaction: float | None = None  # of the newest review of this turn
 
-    def take_up(self, decisions: Sequence[TurnDecision]) -> None:
+    def resume(self, decisions: Sequence[TurnDecision]) -> None:
         """The turn goes on behind these decisions, which an earlier process took in."""
         self._only_talk = all(only_talk(decision) for decision in decisions)
         objective = self._store.state.objective

@@ -10,7 +10,7 @@ from duckflow_tui.agent.ask import Asker
 from duckflow_tui.agent.budget import BudgetEnd, TurnEnd
 from duckflow_tui.agent.rest import cut_task, interrupted_at, rest_of, step_log, task_results
 from duckflow_tui.agent.thread import Thread
-from duckflow_tui.goals.consultation import Consultation, Consulted
+from duckflow_tui.goals.consultation import Consultation, ConsultationEnd
 from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.plans.report import report_words, reported, result_line
@@ -179,7 +179,7 @@ class StepRun(Thread):
     async def _adaptive(self) -> None:
         rest = None
         if self._before is not None and self._before.work is not None:
-            self._paced.take_up(self._step.name, self._before.work.loop)
+            self._paced.resume(self._step.name, self._before.work.loop)
             rest = rest_of(self.store.state, self.step_id)
         self.steering.step_pace = self._paced
         try:
@@ -223,7 +223,7 @@ class StepRun(Thread):
     def stalled(self) -> Exception:
         return _because("idle", "The model neither acted nor ended the step, twice in a row.")
 
-    def _ends_with(self, consulted: Consulted) -> bool:
+    def _ends_with(self, consulted: ConsultationEnd) -> bool:
         """Whether the step ends with what there is; raises StepFailed where it cannot go on."""
         if consulted.end in ("goes_on", "accepted"):
             return consulted.end == "accepted"
