@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from duckflow_tui.commands import CHOICES, COMMANDS, Command
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui import outside_editor
-from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.commands import CHOICES, COMMANDS, Command, Takes
 from duckflow_tui.ui.panes.header import PaneName
 from duckflow_tui.ui.rewind_actions import RewindActions
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
@@ -34,11 +33,7 @@ class Actions(RewindActions, inherit_bindings=False):
         self.push_screen(KeysHelp(self.words))
 
     def action_command_palette(self) -> None:
-        by_action = {key.action: key.label for key in keys_of("anywhere")}
-        choices = [
-            Choice(c.name, f"/{c.name}", self.words(c.text), by_action.get(c.action, ""))
-            for c in COMMANDS
-        ]
+        choices = [Choice(c.name, f"/{c.name}", self.words(c.text), c.label) for c in COMMANDS]
         names = {command.name: command for command in COMMANDS}
 
         def run(name: str | None) -> None:
@@ -55,15 +50,13 @@ class Actions(RewindActions, inherit_bindings=False):
         if self.bench.get_selected_text():
             self.bench.clear_selection()
             return
-        if self.engine is None:
-            return
-        turn = self.engine.store.state.turn
+        turn = self.store.state.turn if self.store is not None else None
         if turn is None:
             self.stop_own_command()
-        elif turn.pause == "running":
-            self.engine.pause()
-        else:
-            self.engine.stop()
+            return
+        engine = self.acting()
+        if engine is not None:
+            engine.pause() if turn.pause == "running" else engine.stop()
 
     def action_interrupt(self) -> None:
         """Ctrl+C without a selection: one effect a press, and never a lost draft."""
@@ -72,9 +65,11 @@ class Actions(RewindActions, inherit_bindings=False):
             composer.put_away()
             self.say("shell.draft_kept")
             return
-        state = self.engine.store.state if self.engine is not None else None
-        if self.engine is not None and state is not None and state.turn is not None:
-            self.engine.stop()
+        state = self.store.state if self.store is not None else None
+        if state is not None and state.turn is not None:
+            engine = self.acting()
+            if engine is not None:
+                engine.stop()
             return
         if self.stop_own_command():
             return
@@ -146,46 +141,30 @@ class Actions(RewindActions, inherit_bindings=False):
     # the engine
 
     def action_cycle_mode(self) -> None:
-        if self.engine is None:
-            return
-        modes = list(ApprovalMode)
-        mode = modes[(modes.index(self.engine.store.state.mode) + 1) % len(modes)]
-        self.enter_mode(mode)
+        if self.store is not None:
+            modes = list(ApprovalMode)
+            self.enter_mode(modes[(modes.index(self.store.state.mode) + 1) % len(modes)])
 
     def enter_mode(self, mode: ApprovalMode) -> None:
         """Set the mode; trusted asks for a ``y`` first. An open gate stays as it is."""
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
-        if mode is not ApprovalMode.TRUSTED or self.engine.store.state.mode is mode:
-            self.engine.set_mode(mode)
+        if mode is not ApprovalMode.TRUSTED or engine.store.state.mode is mode:
+            engine.set_mode(mode)
             return
         screen = Confirm(self.words, self.clock, "trusted")
 
         def answered(answer: Answer | None) -> None:
-            if self.engine is not None and answer == "yes":
-                self.engine.set_mode(ApprovalMode.TRUSTED)
-            elif self.engine is not None and answer == "past":
-                self.engine.set_mode(ApprovalMode.PLAN)
+            engine = self.acting()
+            if engine is not None and answer == "yes":
+                engine.set_mode(ApprovalMode.TRUSTED)
+            elif engine is not None and answer == "past":
+                engine.set_mode(ApprovalMode.PLAN)
             if screen.typed:
                 self.bench.composer.insert(screen.typed)
 
         self.push_screen(screen, answered)
-
-    def action_pause(self) -> None:
-        if self.engine is not None:
-            self.engine.pause()
-
-    def action_stop(self) -> None:
-        if self.engine is not None:
-            self.engine.stop()
-
-    def action_retry(self) -> None:
-        if self.engine is not None:
-            self.spawn(self._retry(), "retry")
-
-    def action_undo(self) -> None:
-        if self.engine is not None:
-            self.spawn(self.engine.undo(), "undo")
 
     def action_copy(self) -> None:
         """The last reply, as it was written."""
@@ -199,41 +178,48 @@ class Actions(RewindActions, inherit_bindings=False):
     # commands
 
     def run_command(self, command: Command, argument: str = "") -> None:
-        """Run it; where it takes a choice and none was given, ask for one."""
-        if not command.takes or (command.alone and not argument):
-            self.call_next(self.run_action, command.action)
-            return
-        if command.takes == "text":
-            self.told(command.name, argument)
-            return
-        values = CHOICES[command.takes]
-        if argument.lower() in values:
-            self.choose(command.takes, argument.lower())
-        elif argument:
+        """Run it, where it is possible; where it takes a choice and none was given, ask for one."""
+        problem = command.when(self.store.state if self.store is not None else None)
+        values = CHOICES.get(command.takes, ())
+        if problem is not None:
+            if problem:
+                self.say(problem)
+        elif argument and values and argument.lower() not in values:
             self.say("shell.no_choice", given=argument, choices=", ".join(values))
-        else:
-            takes = command.takes
-            if takes == "profile":
+        elif values and not argument and (command.act or not command.with_choice):
+
+            def chosen(value: str | None) -> None:
+                if value is not None:
+                    self.run_command(command, value)
+
+            if command.takes == "profile":
                 choices = self.profile_choices()
             else:
-                choices = [Choice(v, v, self.words(f"choice.{takes}.{v}")) for v in values]
-            self.pick(takes, choices, lambda value: self.choose(takes, value))
+                said = f"choice.{command.takes}"
+                choices = [Choice(v, v, self.words(f"{said}.{v}")) for v in values]
+            self.pick(command.takes, choices, chosen)
+        elif command.act is not None and (argument or not command.action):
+            engine = self.acting()
+            if engine is not None:
+                work = command.act(engine, argument.lower() if values else argument, self.say)
+                if work is not None:
+                    self.spawn(work, command.name)
+        elif argument and command.takes:
+            given = argument.lower() if values else argument
+            action = command.with_choice or command.action
+            self.call_next(self.run_action, f"{action}({given!r})")
+        else:
+            self.call_next(self.run_action, command.action)
 
-    def choose(self, takes: Takes, value: str | None) -> None:
-        """Apply a choice; None leaves everything as it is."""
-        if value is None:
-            return
-        if takes == "language":
-            self.speak(value)
-        elif takes == "theme":
-            self.theme = value
-            self.bench.invalidate()
-        elif takes == "mode":
-            self.enter_mode(ApprovalMode(value))
-        elif takes == "vitals":
-            self.show_vitals(on=value == "on")
-        elif takes == "profile":
-            self.choose_profile(value)
+    def action_language(self, language: str) -> None:
+        self.speak(language)
+
+    def action_theme(self, theme: str) -> None:
+        self.theme = theme
+        self.bench.invalidate()
+
+    def action_mode(self, mode: str) -> None:
+        self.enter_mode(ApprovalMode(mode))
 
     def pick(
         self, what: str, choices: Sequence[Choice], then: Callable[[str | None], None]
@@ -241,7 +227,3 @@ class Actions(RewindActions, inherit_bindings=False):
         """Show a list to choose from."""
         title, hint = self.words(f"pick.{what}"), self.words("pick.hint")
         self.push_screen(PickList(title, hint, choices), then)
-
-    async def _retry(self) -> None:
-        if self.engine is not None and not await self.engine.retry():
-            self.say("shell.nothing_to_retry")

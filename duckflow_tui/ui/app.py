@@ -11,10 +11,10 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.filter import Monochrome, NoColor
 
+from duckflow_tui import commands
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import CardKind, GateAnswer
-from duckflow_tui.ui import commands
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.panes.composer import Composer
@@ -46,9 +46,6 @@ def _bindings() -> list[BindingType]:
             found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
     return found
 
-
-#: Actions of commands that need no session.
-_BEFORE_A_SESSION: Final = frozenset({"keys", "language", "theme", "quit_now"})
 
 #: Cards that ask for an approval; the others ask for an answer.
 _APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
@@ -141,7 +138,7 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
 
     def _must_wait(self, command: commands.Command) -> bool:
         """Whether it acts on a session that is still on its way."""
-        return self.opening and self.engine is None and command.action not in _BEFORE_A_SESSION
+        return self.opening and self.store is None and not command.early
 
     def run_typed(self, text: str) -> None:
         typed = commands.parse(text)
@@ -156,11 +153,11 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
             if not self.opening:
                 self.start_demo()
             return
-        state = self.engine.store.state
+        state, engine = self.engine.store.state, self.acting()
         if state.gates or state.cards:
             self.bench.focus_question()
-        elif (state.turn is not None and state.turn.pause != "running") or state.queue:
-            self.engine.resume()
+        elif engine and ((state.turn and state.turn.pause != "running") or state.queue):
+            engine.resume()
 
     async def on_gate_card_answered(self, event: GateCard.Answered) -> None:
         await self._answer(event.answer)
@@ -179,10 +176,11 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
             self.run_worker(self.open_demo(), group="opening", exit_on_error=False)
 
     async def _answer(self, answer: GateAnswer) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
         try:
-            await self.engine.answer_gate(answer)
+            await engine.answer_gate(answer)
         except StateError:
             # The gate closed or was renewed between the key and here: nothing was approved.
             self.say("shell.answer_refused")
@@ -214,7 +212,7 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
         self._write(notification_sequence("duckflow", body, os.environ))
 
     def _entitle(self, *, waiting: bool) -> None:
-        session = self.engine.store.state.session if self.engine is not None else None
+        session = self.store.state.session if self.store is not None else None
         name = session.title if session is not None else self.options.title
         mark = f"{self.words('shell.title_waiting')} " if waiting else ""
         self._write(title_sequence(f"{mark}duckflow {name}".strip()))

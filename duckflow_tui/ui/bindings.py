@@ -1,10 +1,12 @@
-"""One registry of keys: footer, F1, the palette, the README's table and tests read it."""
+"""The keys of every place on the screen: footer, F1, the README's table and tests read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from duckflow_tui.commands import USER_CAN
 
 Surface = Literal[
     "composer",
@@ -67,20 +69,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("composer", ("/",), "/", "commands", "keys.commands"),
     Key("composer", ("!",), "!", "own_command", "keys.own_command"),
     Key("composer", ("ctrl+g",), "Ctrl+G", "external_editor", "keys.external_editor"),
-    Key("anywhere", ("f1",), "F1", "keys", "keys.help"),
-    Key("anywhere", ("ctrl+p",), "Ctrl+P", "command_palette", "keys.palette"),
-    Key("anywhere", ("alt+1", "f2"), "Alt+1 · F2", "pane('chat')", "keys.pane_chat"),
-    Key("anywhere", ("alt+2", "f3"), "Alt+2 · F3", "pane('plan')", "keys.pane_plan"),
-    Key("anywhere", ("alt+3", "f4"), "Alt+3 · F4", "pane('diff')", "keys.pane_diff"),
-    Key("anywhere", ("alt+4", "f5"), "Alt+4 · F5", "pane('vitals')", "keys.pane_vitals"),
-    Key("anywhere", ("shift+tab",), "Shift+Tab", "cycle_mode", "keys.cycle_mode"),
-    Key("anywhere", ("ctrl+o",), "Ctrl+O", "fold", "keys.fold"),
-    Key("anywhere", ("alt+up",), "Alt+↑", "queue", "keys.open_queue"),
-    Key("anywhere", ("pageup", "pagedown"), "PgUp PgDn", "scroll_page", "keys.scroll_page"),
-    Key("anywhere", ("shift+up", "shift+down"), "Shift+↑ ↓", "scroll_line", "keys.scroll_line"),
-    Key("anywhere", ("ctrl+f",), "Ctrl+F", "search", "keys.search"),
-    Key("anywhere", ("escape",), "Esc", "escape", "keys.escape"),
-    Key("anywhere", ("ctrl+c",), "Ctrl+C", "interrupt", "keys.interrupt"),
+    *(Key("anywhere", can.keys, can.label, can.action, can.help) for can in USER_CAN if can.keys),
     Key("vitals", ("enter",), "Enter", "explain", "keys.explain"),
     Key("vitals", ("up", "down"), "↑ ↓", "walk", "keys.vitals_walk"),
     Key("vitals", ("r",), "r", "open_ledger", "keys.open_ledger"),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from duckflow_tui.commands import AUTO, CHOICES
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.goal import RequirementItem
-from duckflow_tui.ui.commands import AUTO, CHOICES
 from duckflow_tui.ui.panes.goal import LedgerPane
 from duckflow_tui.ui.panes.vitals import VitalsPane
 from duckflow_tui.ui.panes.vitals_words import profile_words
@@ -16,18 +14,16 @@ from duckflow_tui.ui.screens.pick_list import Choice
 from duckflow_tui.ui.screens.requirement_form import Draft, RequirementForm, WaiveForm
 from duckflow_tui.ui.session_actions import SessionActions
 
-MORE_LOOPS: Final = 5  # that one command allows
-
 
 class GoalActions(SessionActions, inherit_bindings=False):
     """A widget only says what the user wants; here it is handed to the engine."""
 
     # vitals
 
-    def show_vitals(self, *, on: bool) -> None:
+    def action_vitals(self, shown: str) -> None:
         """Show the gauges, or nowhere."""
-        self.bench.vitals_on = on
-        self.say("vitals.on" if on else "vitals.off")
+        self.bench.vitals_on = shown == "on"
+        self.say(f"vitals.{shown}")
 
     def on_vitals_pane_go_to(self, event: VitalsPane.GoTo) -> None:
         if not self.bench.go_to_first(tuple(reversed(event.refs))):
@@ -37,7 +33,7 @@ class GoalActions(SessionActions, inherit_bindings=False):
 
     def profile_choices(self) -> list[Choice]:
         """The kinds of request; the one in force is marked, with who chose it."""
-        state = self.engine.store.state if self.engine is not None else None
+        state = self.store.state if self.store is not None else None
         chosen = state.profile_choice if state is not None else None
         limit = state.pace.limit if state is not None and state.pace is not None else None
         found: list[Choice] = []
@@ -52,36 +48,11 @@ class GoalActions(SessionActions, inherit_bindings=False):
             found.append(Choice(value, name, mark))
         return found
 
-    def choose_profile(self, value: str) -> None:
-        """The user names the kind of request, or leaves it to the AI."""
-        if self.engine is None:
-            return
-        profile = None if value == AUTO else TaskProfile(value.upper())
-        self.engine.pace.choose_profile(profile)
-        if profile is None:
-            self.say("profile.said_auto")
-        else:
-            self.say("profile.said", profile=profile_words(profile, self.words))
-
-    def action_more(self) -> None:
-        """Let the attempt that runs go on for some loops more."""
-        state = self.engine.store.state if self.engine is not None else None
-        if self.engine is None or state is None or state.pace is None or state.turn is None:
-            self.say("pace.nothing_runs")
-            return
-        before = state.pace.limit.max_loops
-        self.engine.pace.extend(MORE_LOOPS)
-        limit = state.pace.limit.max_loops
-        if limit != before:
-            self.say("pace.extended", count=MORE_LOOPS, limit=limit)
-        else:  # a step of a plan has a limit of its own
-            self.say("pace.extended_step", count=MORE_LOOPS)
-
     # the requirements
 
     def action_requirements(self) -> None:
-        if self.engine is not None:
-            self.push_screen(LedgerBoard(self.words, self.engine.store))
+        if self.store is not None:
+            self.push_screen(LedgerBoard(self.words, self.store))
 
     def on_ledger_pane_opened(self, _event: LedgerPane.Opened) -> None:
         self.action_requirements()
@@ -90,20 +61,23 @@ class GoalActions(SessionActions, inherit_bindings=False):
         self.action_requirements()
 
     def on_ledger_board_form_wanted(self, event: LedgerBoard.FormWanted) -> None:
-        form = RequirementForm(self.words, event.item, event.part)
-        self.push_screen(form, lambda draft: self._written(event.item, draft))
+        if self.acting() is not None:
+            form = RequirementForm(self.words, event.item, event.part)
+            self.push_screen(form, lambda draft: self._written(event.item, draft))
 
     def on_ledger_board_priority_wanted(self, event: LedgerBoard.PriorityWanted) -> None:
-        if self.engine is not None:
+        engine = self.acting()
+        if engine is not None:
             item = event.item
-            self._tell(self.engine.ledger.edit(item.requirement_id, priority=event.priority))
+            self._tell(engine.ledger.edit(item.requirement_id, priority=event.priority))
 
     def on_ledger_board_waive_wanted(self, event: LedgerBoard.WaiveWanted) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
         item = event.item
         if not item.counts:
-            self._tell(self.engine.ledger.restore(item.requirement_id))
+            self._tell(engine.ledger.restore(item.requirement_id))
             return
         self.push_screen(
             WaiveForm(self.words, item), lambda because: self._waive(item.requirement_id, because)
@@ -119,9 +93,10 @@ class GoalActions(SessionActions, inherit_bindings=False):
             board.tell(self.words("ledger.no_place"))
 
     def _written(self, item: RequirementItem | None, draft: Draft | None) -> None:
-        if self.engine is None or draft is None:
+        engine = self.acting() if draft is not None else None
+        if engine is None or draft is None:
             return
-        ledger = self.engine.ledger
+        ledger = engine.ledger
         if item is None:
             self._tell(ledger.add(draft.requirement, draft.priority, draft.check))
             self._choose_newest()
@@ -134,14 +109,15 @@ class GoalActions(SessionActions, inherit_bindings=False):
 
     def _choose_newest(self) -> None:
         """The next key is meant for what was just added."""
-        board, engine = self._ledger_board, self.engine
-        objective = engine.store.state.objective if engine is not None else None
+        board = self._ledger_board
+        objective = self.store.state.objective if self.store is not None else None
         if board is not None and objective is not None and objective.extracted_requirements:
             board.choose(objective.extracted_requirements[-1].requirement_id)
 
     def _waive(self, requirement_id: str, because: str | None) -> None:
-        if self.engine is not None and because is not None:
-            self._tell(self.engine.ledger.waive(requirement_id, because))
+        engine = self.acting() if because is not None else None
+        if engine is not None and because is not None:
+            self._tell(engine.ledger.waive(requirement_id, because))
 
     def _tell(self, problem: Told | None) -> None:
         """On the board where it is open, since it covers the status line."""

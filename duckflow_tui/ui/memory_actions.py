@@ -43,45 +43,41 @@ class MemoryActions(GoalActions, inherit_bindings=False):
         return found
 
     def action_memory(self) -> None:
-        if self.engine is not None:
-            memory = self.engine.memory
-            board = MemoryBoard(self.words, self.engine.store, memory.path, memory.lines)
-            self.push_screen(board)
+        engine = self.acting()
+        if engine is not None:
+            memory = engine.memory
+            self.push_screen(MemoryBoard(self.words, engine.store, memory.path, memory.lines))
 
-    def told(self, command: str, argument: str) -> None:
-        if command == "remember":
-            self.remember(argument)
-        else:
-            super().told(command, argument)
-
-    def remember(self, text: str) -> None:
+    def action_remember(self, text: str = "") -> None:
         """The user's own line, a preference."""
         if not text.strip():
             self.say("memory.usage")
-        elif self.engine is None:
+        elif self.store is None:
             self.bench.composer.add(f"/remember {text}")  # there is no project to note it on yet
         else:
             self.spawn(self._note(text.strip()), "memory")
 
     async def _note(self, text: str) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
-        fault = await self.engine.memory.remember(text)
+        fault = await engine.memory.remember(text)
         if fault is None:
             self.say("memory.noted")
         else:
-            self.bench.status.show_message(fault_words(fault, self.engine.memory.path, self.words))
+            self.bench.status.show_message(fault_words(fault, engine.memory.path, self.words))
 
     def on_memory_board_forget_wanted(self, event: MemoryBoard.ForgetWanted) -> None:
         self.spawn(self._strike_out(event), "memory")
 
     async def _strike_out(self, event: MemoryBoard.ForgetWanted) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
-        fault = await self.engine.memory.forget(event.line)
+        fault = await engine.memory.forget(event.line)
         board = self._board()
         if board is not None:
-            problem = fault_words(fault, self.engine.memory.path, self.words) if fault else ""
+            problem = fault_words(fault, engine.memory.path, self.words) if fault else ""
             board.tell(problem)
             board.read_again()
 
@@ -90,9 +86,10 @@ class MemoryActions(GoalActions, inherit_bindings=False):
 
     async def _edit_memory(self) -> None:
         """The file itself is opened, so that what the editor leaves alone stays byte for byte."""
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
-        memory = self.engine.memory
+        memory = engine.memory
         fault = await memory.begin()
         # A file that the app cannot read or add to is what the user opens it for.
         if fault is None or fault.code != "disk":

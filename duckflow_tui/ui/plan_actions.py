@@ -33,9 +33,10 @@ class PlanActions(Actions, inherit_bindings=False):
         await self._edit_plan(event.edit)
 
     def on_plan_pane_asked(self, event: PlanPane.Asked) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
-        plan = self.engine.plan
+        plan = engine.plan
         match event.what:
             case "break":
                 problem = plan.set_break(event.step_id, event.on)
@@ -46,8 +47,9 @@ class PlanActions(Actions, inherit_bindings=False):
         self.bench.plan.problem = self.words.told(problem)
 
     def on_plan_pane_form_wanted(self, event: PlanPane.FormWanted) -> None:
-        form = StepForm(self.words, event.plan, event.step, new=event.new)
-        self.push_screen(form, self._take_form)
+        if self.acting() is not None:
+            form = StepForm(self.words, event.plan, event.step, new=event.new)
+            self.push_screen(form, self._take_form)
 
     def on_plan_pane_go_to(self, event: PlanPane.GoTo) -> None:
         self.bench.go_to(event.step_id, event.call_id)
@@ -57,15 +59,17 @@ class PlanActions(Actions, inherit_bindings=False):
             await self._edit_plan(edit)
 
     async def _edit_plan(self, edit: PlanEdit) -> None:
-        if self.engine is not None:
-            problem = await self.engine.plan.edit((edit,))
+        engine = self.acting()
+        if engine is not None:
+            problem = await engine.plan.edit((edit,))
             self.bench.plan.problem = self.words.told(problem)
 
     async def _answer_card(self, answer: CardAnswer) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
         try:
-            await self.engine.answer_card(answer)
+            await engine.answer_card(answer)
         except StateError:
             # The card closed or was renewed between the key and here: nothing was answered.
             self.say("shell.answer_refused")

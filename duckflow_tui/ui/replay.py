@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Final, cast
+import asyncio
+from importlib import import_module
 
 from textual import events
 
-from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.commands import Command
 from duckflow_tui.session.replay import Tape
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.store import Store
 from duckflow_tui.ui.actions import TWICE_WITHIN
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.commands import Command
 from duckflow_tui.ui.replay_bench import ReplayBench
-from duckflow_tui.ui.replay_engine import ReplayEngine, ReplaySource
 from duckflow_tui.ui.replay_player import Player
+from duckflow_tui.ui.screens.board import Board
 from duckflow_tui.ui.session_host import AppOptions
 from duckflow_tui.ui.workbench import BenchParts
-
-#: Commands that only look, or change how it looks.
-_LOOKS: Final = frozenset(
-    {"keys", "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp"}
-    | {"copy", "lang", "theme", "quit"}
-)
 
 
 class ReplayApp(DuckflowApp, inherit_bindings=True):
@@ -38,9 +32,7 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
         playing: bool = True,
     ) -> None:
         self.player = Player(tape, speed=speed, playing=playing)
-        source = ReplaySource(Catalog(Path()))
-        super().__init__(cast("Any", source), options, clock=self.player.clock)
-        source.engine = ReplayEngine(self.player, self.refuse)
+        super().__init__(None, options, clock=self.player.clock)
         self._escaped_at = float("-inf")
 
     def make_bench(self, parts: BenchParts) -> ReplayBench:
@@ -50,11 +42,25 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
         self.player.on_question = self.bridge.draw_now
         return self.stage
 
-    def refuse(self) -> str:
-        """Say that nothing can be done here."""
+    @property
+    def store(self) -> Store:
+        return self.player.store
+
+    def acting(self) -> None:
+        """What would act on the session is refused here, and only here."""
         said = self.words("replay.read_only")
+        if isinstance(self.screen, Board):  # it covers the status line
+            self.screen.tell(said)
         self.bench.status.show_message(said)
-        return said
+
+    async def open_session(self) -> None:
+        await self.bench.show_session(self.store)
+        self.bridge.attach(self.store)
+        self.spawn(self.player.run(), "chat")
+        # A leap to a place full of replies does not wait for their parser.
+        load = asyncio.to_thread(import_module, "duckflow_tui.ui.panes.markdown")
+        self.bench.call_after_refresh(self.run_worker, load, group="warm", exit_on_error=False)
+        self.opening = False
 
     # keys
 
@@ -64,16 +70,16 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
         if not fresh or self._held is not None or self.screen is not self.bench:
             await super().on_event(event)
         elif isinstance(event, events.Paste):
-            self.refuse()
+            self.acting()
         elif isinstance(event, events.Key) and self.stage.acts(event.key):
             self.bench.status.clear_message()
             action = self.stage.own_action(event.key)
             if not action:
-                self.refuse()
+                self.acting()
             elif not await self.run_action(action, self.stage):
                 await super().on_event(event)
         elif isinstance(event, events.Key) and self.stage.means_text(event):
-            self.refuse()
+            self.acting()
         else:
             await super().on_event(event)
 
@@ -100,20 +106,17 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
         self._escaped_at = now
         self.say(key)
 
-    def action_cycle_mode(self) -> None:
-        self.refuse()
-
     def action_external_editor(self) -> None:
-        self.refuse()
+        self.acting()
 
     def action_search_history(self) -> None:
-        self.refuse()
+        self.acting()
 
     def run_command(self, command: Command, argument: str = "") -> None:
-        if command.name in _LOOKS:
+        if command.reads:
             super().run_command(command, argument)
         else:
-            self.refuse()
+            self.acting()
 
     def _questions_changed(self, state: AgentState) -> None:
         """They were answered long ago: nobody is called."""

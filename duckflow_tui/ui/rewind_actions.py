@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from duckflow_tui.safety.safe_text import SafeText
     from duckflow_tui.ui.screens.rewind import RewindBoard, Way
 
-_UNDO = "undo"  # behind ``/rewind``
-
 
 class RewindActions(ContextActions, inherit_bindings=False):
     """The conversation is the engine's; the text that returns goes to the composer."""
@@ -27,18 +25,12 @@ class RewindActions(ContextActions, inherit_bindings=False):
     def _open_rewind(self, *, at_end: bool) -> None:
         from duckflow_tui.ui.screens.rewind import RewindBoard
 
-        if self.engine is None:
-            self.say("shell.no_endpoint")
-        else:
-            self.push_screen(RewindBoard(self.words, self.engine.store, at_end=at_end))
+        engine = self.acting()
+        if engine is not None:
+            self.push_screen(RewindBoard(self.words, engine.store, at_end=at_end))
 
-    def told(self, command: str, argument: str) -> None:
-        if command != "rewind":
-            super().told(command, argument)
-        elif argument.strip().lower() == _UNDO:
-            self.spawn(self._undo_rewind(), "rewind")
-        else:
-            self.say("shell.no_choice", given=argument, choices=_UNDO)
+    def action_undo_rewind(self, _undo: str) -> None:
+        self.spawn(self._undo_rewind(), "rewind")
 
     def on_rewind_board_wanted(self, event: RewindBoard.Wanted) -> None:
         if event.way == "fork":
@@ -47,7 +39,7 @@ class RewindActions(ContextActions, inherit_bindings=False):
             self.spawn(self._rewind(event.message_id, event.way), "rewind")
 
     async def _rewind(self, message_id: str, way: Way) -> None:
-        engine = self.engine
+        engine = self.acting()
         if engine is None:
             return
         problem = await engine.rewind.back(message_id, self.bench.composer.draft)
@@ -63,7 +55,7 @@ class RewindActions(ContextActions, inherit_bindings=False):
         self.say("rewind.how_to_undo")
 
     async def _undo_rewind(self) -> None:
-        engine = self.engine
+        engine = self.acting()
         if engine is None:
             return
         rewound = engine.store.state.rewound
@@ -76,7 +68,7 @@ class RewindActions(ContextActions, inherit_bindings=False):
         self.say("rewind.undone")
 
     async def _fork(self, message_id: str) -> None:
-        engine = self.engine
+        engine = self.acting()
         if engine is None:
             return
         if not self.own_key:  # nowhere, or in the demo's own folder
@@ -97,8 +89,7 @@ class RewindActions(ContextActions, inherit_bindings=False):
 
     def _command(self, session_id: str) -> str:
         """What takes that session up from where the user's shell is."""
-        engine = self.engine
-        workspace = engine.store.state.session.workspace if engine is not None else ""
+        workspace = self.store.state.session.workspace if self.store is not None else ""
         named = workspace and os.path.realpath(os.getcwd()) != workspace
         folder = f" --dir {shlex.quote(workspace)}" if named else ""
         return f"duckflow-tui --resume {session_id}{folder}"

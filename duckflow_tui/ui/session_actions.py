@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duckflow_tui.commands import rename
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.rename import RenameForm
@@ -34,7 +35,7 @@ class SessionActions(WorkActions, inherit_bindings=False):
 
     async def go_to_session(self, facts: SessionFacts) -> None:
         """Open another session of this workspace in place of the one that is open."""
-        turn = self.engine.store.state.turn if self.engine is not None else None
+        turn = self.store.state.turn if self.store is not None else None
         if turn is not None and turn.pause != "paused":
             self.say("sessions.busy")
         elif self.engine is None:
@@ -61,10 +62,10 @@ class SessionActions(WorkActions, inherit_bindings=False):
                 ),
             )
         elif event.what == "export":
-            path = self._sessions.catalog.path_of(facts)
+            path = self.sessions.catalog.path_of(facts)
             self._act_later(self._export(path, facts.session_id, ""))
         elif event.what == "watch":
-            self._act_later(self._watch(self._sessions.catalog.path_of(facts)))
+            self._act_later(self._watch(self.sessions.catalog.path_of(facts)))
         else:
             self._act_later(self._change_session(facts, event.what, True))
 
@@ -74,14 +75,14 @@ class SessionActions(WorkActions, inherit_bindings=False):
         if self.engine is not None and facts.key == self.own_key:
             self.engine.title.rename(name)
         else:
-            await self._tried(lambda: self._sessions.catalog.rename(facts, name))
+            await self._tried(lambda: self.sessions.catalog.rename(facts, name))
         await self._reload_page()
 
     async def _change_session(self, facts: SessionFacts, what: str, wanted: bool) -> None:
         """Pin, delete or fetch back."""
         if not wanted:
             return
-        catalog, own = self._sessions.catalog, facts.key == self.own_key
+        catalog, own = self.sessions.catalog, facts.key == self.own_key
         if what == "pin" and own and self.engine is not None:
             self.engine.title.pin(not facts.pinned)
         elif what == "pin":
@@ -121,34 +122,24 @@ class SessionActions(WorkActions, inherit_bindings=False):
     async def _reload_page(self) -> None:
         page = self._session_page
         if page is not None:
-            await asyncio.to_thread(self._sessions.catalog.refresh)
+            await asyncio.to_thread(self.sessions.catalog.refresh)
             await page.reload()
 
     # the session that is open
 
-    def told(self, command: str, argument: str) -> None:
-        """A command with what was written behind it."""
-        if command == "rename":
-            self._rename_own(argument)
-        elif command == "export":
-            self._export_own(argument)
-
-    def _rename_own(self, name: str) -> None:
-        if self.engine is None:
-            return
-        if name:
-            self._named(name)
-        else:
-            form = RenameForm(self.words, self.engine.store.state.session.name)
+    def action_rename(self) -> None:
+        engine = self.acting()
+        if engine is not None:
+            form = RenameForm(self.words, engine.store.state.session.name)
             self.push_screen(form, self._named)
 
     def _named(self, name: str | None) -> None:
-        if self.engine is not None and name is not None:
-            name = self.engine.title.rename(name)
-            self.say("sessions.renamed" if name else "sessions.unnamed", name=name)
+        engine = self.acting() if name is not None else None
+        if engine is not None and name is not None:
+            rename(engine, name, self.say)
 
-    def _export_own(self, target: str) -> None:
-        folder = self._sessions.folder
+    def action_export(self, target: str = "") -> None:
+        folder = self.sessions.folder
         if self.engine is None or folder is None:
             self.say("sessions.not_kept")
         else:
@@ -171,14 +162,13 @@ class SessionActions(WorkActions, inherit_bindings=False):
                 await self._write_export(folder, path, kind, replace=True)
 
     def _in_workspace(self, name: str) -> Path:
-        state = self.engine.store.state if self.engine is not None else None
-        workspace = state.session.workspace if state is not None else self.options.workspace
+        workspace = self.store.state.session.workspace if self.store else self.options.workspace
         return Path(os.path.abspath(os.path.join(workspace, os.path.expanduser(name))))
 
     async def _write_export(self, folder: Path, path: Path, kind: Format, *, replace: bool) -> None:
         from duckflow_tui.session.export import export_lines, write_file
 
-        words, redact = self.words, self._sessions.catalog.redact or str
+        words, redact = self.words, self.sessions.catalog.redact or str
 
         def write() -> None:
             write_file(path, export_lines(folder, kind, words, redact), replace=replace)
@@ -204,7 +194,7 @@ class SessionActions(WorkActions, inherit_bindings=False):
 
         return next((s for s in self.screen_stack if isinstance(s, SessionScreen)), None)
 
-    def _say_done(self, key: str, **params: object) -> None:
+    def _say_done(self, key: str, **params: Any) -> None:
         page = self._session_page
         if page is not None:
             page.tell(self.words(key, **params))

@@ -19,12 +19,13 @@ from textual.timer import Timer
 from textual.widgets import TextArea
 from textual.worker import Worker, WorkerState
 
+from duckflow_tui.commands import starting_with
 from duckflow_tui.places import asset_folder
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.state.base import Clock, SystemClock
+from duckflow_tui.state.base import Clock, SystemClock, Told
+from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
-from duckflow_tui.ui.commands import starting_with
 from duckflow_tui.ui.driver import driver_for
 from duckflow_tui.ui.file_names import FileNames
 from duckflow_tui.ui.first_frame import FirstFrame
@@ -86,7 +87,7 @@ class SessionHost(App[int], inherit_bindings=False):
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: Sessions | None,
         options: AppOptions | None = None,
         *,
         frame: FirstFrame | None = None,
@@ -137,18 +138,33 @@ class SessionHost(App[int], inherit_bindings=False):
 
     # sessions
 
+    @property
+    def sessions(self) -> Sessions:
+        """Where sessions come from; a replay has none, and nothing there asks."""
+        assert self._sessions is not None
+        return self._sessions
+
+    @property
+    def store(self) -> Store | None:
+        """What is true of the session that is shown; None while there is none."""
+        return self.engine.store if self.engine is not None else None
+
+    def acting(self) -> Engine | None:
+        """What keys and commands act on; None where there is nothing to act on."""
+        return self.engine
+
     async def open_session(self) -> None:
         """Ask for the session of the workspace; with none, show how to get one."""
-        if self._sessions.unconfirmed_origin and not await self._confirm_origin():
+        if self.sessions.unconfirmed_origin and not await self._confirm_origin():
             self.opening = False
             await self.bench.show_welcome()
             self._give_back_unsent()
             return
         if self.options.choose:
             facts = await self.choose_session(choosing=True)
-            self._sessions.resume(facts.session_id if facts is not None else "")
+            self.sessions.resume(facts.session_id if facts is not None else "")
         try:
-            engine = await self._sessions.open(self.spawn)
+            engine = await self.sessions.open(self.spawn)
         except SessionFault as fault:  # which the command line puts into words
             log.info("no session: %s", fault)
             self.exit(REFUSED, REFUSED)
@@ -172,18 +188,18 @@ class SessionHost(App[int], inherit_bindings=False):
     async def open_demo(self) -> None:
         """Start the session with scripted replies."""
         self.opening = True
-        await self.attach(await self._sessions.open_demo(self.spawn))
+        await self.attach(await self.sessions.open_demo(self.spawn))
 
     async def choose_session(self, *, choosing: bool = False) -> SessionFacts | None:
         """The session that the user picks from all there are; ``choosing``: before any is open."""
         from duckflow_tui.ui.screens.sessions import SessionScreen
 
-        state = self.engine.store.state if self.engine is not None else None
-        workspace = state.session.workspace if state is not None else self.options.workspace
+        store = self.store
+        workspace = store.state.session.workspace if store else self.options.workspace
         page = SessionScreen(
             self.words,
             self.clock,
-            self._sessions.catalog,
+            self.sessions.catalog,
             workspace=workspace,
             own=self.own_key,
             choosing=choosing,
@@ -195,7 +211,7 @@ class SessionHost(App[int], inherit_bindings=False):
         if self.engine is not None:
             self._keep_draft()
         try:
-            engine = await self._sessions.open_resumed(session_id, self.spawn)
+            engine = await self.sessions.open_resumed(session_id, self.spawn)
         except SessionFault as fault:
             reason = fault_words(fault, self.words)
             self.say("sessions.not_opened", reason=reason)
@@ -208,17 +224,17 @@ class SessionHost(App[int], inherit_bindings=False):
     @property
     def own_key(self) -> str:
         """The open session's key in the catalog, empty where it has none."""
-        folder, root = self._sessions.folder, self._sessions.catalog.state_dir
+        folder, root = self.sessions.folder, self.sessions.catalog.state_dir
         inside = folder is not None and folder.is_relative_to(root)
         return str(folder.relative_to(root)) if folder is not None and inside else ""
 
     async def _confirm_origin(self) -> bool:
         """Plain http to a private address is confirmed once (R11)."""
-        origin = self._sessions.unconfirmed_origin
+        origin = self.sessions.unconfirmed_origin
         question = Confirm(self.words, self.clock, "origin", origin=origin)
         if await self.push_screen_wait(question) != "yes":
             return False
-        self._sessions.confirm_origin()
+        self.sessions.confirm_origin()
         return True
 
     async def attach(self, engine: Engine) -> None:
@@ -227,7 +243,7 @@ class SessionHost(App[int], inherit_bindings=False):
         self._names = None
         session = engine.store.state.session
         keeps = None if session.demo else self.options.data_dir
-        self.bench.composer.past = MessageHistory(keeps, session.workspace, self._sessions.redact)
+        self.bench.composer.past = MessageHistory(keeps, session.workspace, self.sessions.redact)
         await self.bench.show_session(engine.store)
         self.bridge.attach(engine.store)
         self.spawn(engine.chat_loop(), "chat")
@@ -251,12 +267,13 @@ class SessionHost(App[int], inherit_bindings=False):
         """Hand a message to the engine, or a command of the user's ``own`` behind its ``!``;
         before there is an engine it is kept.
         """
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             self.unsent.append(Unsent(text, own))
         elif own:
-            await self.engine.run_command(text.removeprefix("!").strip())
+            await engine.run_command(text.removeprefix("!").strip())
         else:
-            await self.engine.send(text, when="next" if later else "now")
+            await engine.send(text, when="next" if later else "now")
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
         """Run beside the screen; what it raises is shown, and does not end the app."""
@@ -312,13 +329,15 @@ class SessionHost(App[int], inherit_bindings=False):
 
     # words
 
-    def say(self, key: str, **params: object) -> None:
-        """A word of the app on the status line, until a key or a moment has passed."""
-        self.bench.status.show_message(self.words(key, **params))
-
-    def say_lasting(self, key: str, **params: object) -> None:
-        """Why something that took its time was not done: it stays until a key."""
-        self.bench.status.show_message(self.words(key, **params), stays=True)
+    def say(self, key: str, *, stays: bool = False, **params: object) -> None:
+        """A word of the app on the status line until a key or a moment has passed, one that
+        ``stays`` until a key; an empty one takes the last away. A param may be words too.
+        """
+        if not key:
+            self.bench.status.clear_message()
+            return
+        told = {n: self.words.told(v) if isinstance(v, Told) else v for n, v in params.items()}
+        self.bench.status.show_message(self.words(key, **told), stays=stays)
 
     def speak(self, language: str) -> None:
         """Switch the language of everything on the screen."""
@@ -348,14 +367,16 @@ class SessionHost(App[int], inherit_bindings=False):
         """
         if self.engine is not None:
             self._keep_draft()
-        self._sessions.freeze()
+        if self._sessions is not None:
+            self._sessions.freeze()
         super().exit(result, return_code, message)
 
     async def on_unmount(self) -> None:
         self.bridge.detach()
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
-                await self._sessions.close()
+                if self._sessions is not None:
+                    await self._sessions.close()
         except TimeoutError:
             log.warning("connections were still open at the end")
 
@@ -370,7 +391,8 @@ class SessionHost(App[int], inherit_bindings=False):
         return self.return_code or 0
 
     def _fatal_error(self) -> None:
-        self._sessions.freeze()
+        if self._sessions is not None:
+            self._sessions.freeze()
         # Textual's own report prints the values of local variables, keys and file contents too.
         self._exit_renderables.append(Text(visible(traceback.format_exc())))
         self._close_messages_no_wait()

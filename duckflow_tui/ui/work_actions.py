@@ -15,16 +15,15 @@ class WorkActions(SessionHost, inherit_bindings=False):
     # the queue
 
     def action_queue(self) -> None:
-        if self.engine is None or not self.engine.store.state.queue:
+        if self.store is None or not self.store.state.queue:
             self.say("shell.queue_empty")
             return
-        self.push_screen(WaitingBoard(self.words, self.engine.store))
+        self.push_screen(WaitingBoard(self.words, self.store))
 
     def take_back(self, message_id: str) -> None:
         """A waiting message comes back into the composer."""
-        if self.engine is None:
-            return
-        text = self.engine.take_back(message_id)
+        engine = self.acting()
+        text = engine.take_back(message_id) if engine is not None else None
         if text is not None:
             self.bench.composer.add(text)
 
@@ -37,19 +36,21 @@ class WorkActions(SessionHost, inherit_bindings=False):
         self.push_screen(screen, lambda text: self._changed(message, text))
 
     def on_waiting_board_swapped(self, event: WaitingBoard.Swapped) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
-        waiting = {message.message_id for message in self.engine.store.state.queue}
+        waiting = {message.message_id for message in engine.store.state.queue}
         if {event.one.message_id, event.other.message_id} <= waiting:
-            self.engine.change_queued(event.one.message_id, event.other.text)
-            self.engine.change_queued(event.other.message_id, event.one.text)
+            engine.change_queued(event.one.message_id, event.other.text)
+            engine.change_queued(event.other.message_id, event.one.text)
 
     def _changed(self, message: QueuedMessage, text: str | None) -> None:
-        if self.engine is None or text is None or text == message.text:
+        engine = self.acting() if text is not None and text != message.text else None
+        if engine is None or text is None:
             return
         if not text.strip():
-            self.engine.take_back(message.message_id)
-        elif not self.engine.change_queued(message.message_id, text.strip()):
+            engine.take_back(message.message_id)
+        elif not engine.change_queued(message.message_id, text.strip()):
             self.bench.composer.add(text)
             self.say("waiting.gone")
 
@@ -57,40 +58,45 @@ class WorkActions(SessionHost, inherit_bindings=False):
 
     def stop_own_command(self) -> bool:
         """End what the user runs with ``!``; False when nothing of theirs runs."""
-        engine = self.engine
-        if engine is None or not any(r.by_user for r in engine.store.state.running):
+        if self.store is None or not any(r.by_user for r in self.store.state.running):
             return False
-        engine.stop()
+        engine = self.acting()
+        if engine is not None:
+            engine.stop()
         return True
 
     def action_processes(self) -> None:
-        if self.engine is not None:
-            self.push_screen(ProcessBoard(self.words, self.engine.store))
+        if self.store is not None:
+            self.push_screen(ProcessBoard(self.words, self.store))
 
     def on_process_board_end_wanted(self, event: ProcessBoard.EndWanted) -> None:
         self.spawn(self._end_process(event.process_id), "process")
 
     async def _end_process(self, process_id: str) -> None:
-        if self.engine is not None and not await self.engine.end_process(process_id):
+        engine = self.acting()
+        if engine is not None and not await engine.end_process(process_id):
             self.say("ps.over")
 
     # servers of tools
 
     def action_servers(self) -> None:
-        engine = self.engine
-        if engine is not None:
-            self.push_screen(ServerBoard(self.words, engine.store, engine.server_log))
+        if self.store is not None:
+            self.push_screen(ServerBoard(self.words, self.store, self._server_log))
+
+    async def _server_log(self, name: str) -> str:
+        return await self.engine.server_log(name) if self.engine is not None else ""
 
     def on_server_board_wanted(self, event: ServerBoard.Wanted) -> None:
         self.spawn(self._to_server(event.name, event.wish), "server")
 
     async def _to_server(self, name: str, wish: Wish) -> None:
-        if self.engine is None:
+        engine = self.acting()
+        if engine is None:
             return
         match wish:
             case "start":
-                await self.engine.start_server(name)
+                await engine.start_server(name)
             case "stop":
-                await self.engine.stop_server(name)
+                await engine.stop_server(name)
             case "restart":
-                await self.engine.restart_server(name)
+                await engine.restart_server(name)

@@ -14,8 +14,8 @@ from support.screens import shown
 from textual import events as keys
 from textual.pilot import Pilot
 
+from duckflow_tui.commands import COMMANDS
 from duckflow_tui.state.conversation import AssistantMessage
-from duckflow_tui.ui.commands import COMMANDS
 from duckflow_tui.ui.replay import ReplayApp
 
 READ_ONLY = "This is a replay"

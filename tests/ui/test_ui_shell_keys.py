@@ -8,12 +8,12 @@ from support.gates import gate
 from support.pinned import ManualClock
 from textual import events
 
+from duckflow_tui.commands import COMMANDS
 from duckflow_tui.state.conversation import MessageQueued, QueuedMessage
 from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.bindings import KEYS
-from duckflow_tui.ui.commands import COMMANDS
 from duckflow_tui.ui.panes.key_guard import SETTLE
 
 
@@ -270,5 +270,6 @@ def test_every_key_and_command_has_an_action_and_words() -> None:
             assert hasattr(app, f"action_{key.action.partition('(')[0]}"), key
     for command in COMMANDS:
         assert words.has(command.text), command
-        if not command.takes:
-            assert hasattr(app, f"action_{command.action.partition('(')[0]}"), command
+        assert command.act or command.action, command
+        for action in filter(None, (command.action, command.with_choice)):
+            assert hasattr(app, f"action_{action.partition('(')[0]}"), command

@@ -8,8 +8,8 @@ from support.readme_tables import README, with_tables
 
 from duckflow_tui import cli, replay_cli, sessions_cli
 from duckflow_tui.cli import USAGE_ERROR
+from duckflow_tui.commands import COMMANDS
 from duckflow_tui.headless import EXIT_STATUS
-from duckflow_tui.ui.commands import COMMANDS
 from duckflow_tui.words.catalogue import Catalogue
 
 TEXT = README.read_text(encoding="utf-8")

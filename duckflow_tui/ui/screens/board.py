@@ -101,6 +101,11 @@ class Board(ModalScreen[None]):
         """Whether it shows a time that goes on."""
         return False
 
+    def tell(self, problem: str) -> None:
+        """What was in the way of the last key, empty for nothing; a board that has a line for it
+        shows it.
+        """
+
     # --- the choice --------------------------------------------------------------------------
 
     @property

@@ -1,0 +1,274 @@
+"""What a user can do: one table for the composer, the palette, the keys, the help and a replay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from duckflow_tui.state.base import Told
+from duckflow_tui.state.decision import TaskProfile
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
+    from duckflow_tui.state.agent import AgentState
+
+    #: Says a key of the words with its params, empty for no more of it; ``stays=True``: until the
+    #: next key.
+    Say = Callable[..., None]
+    #: Does something to a session, with what was written behind the command.
+    Act = Callable[[Engine, str, Say], Coroutine[Any, Any, None] | None]
+    #: What is in the way: None for nothing, else a key of the words, empty where nothing is said.
+    #: The state is None while no session is open.
+    When = Callable[[AgentState | None], str | None]
+
+Takes = Literal["", "language", "theme", "mode", "vitals", "profile", "undo", "text"]
+
+AUTO: Final = "auto"  # of a choice: the AI's
+UNDO: Final = "undo"
+MORE_LOOPS: Final = 5  # that one command allows
+
+CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
+    "language": ("en", "ja"),
+    "theme": ("duck-dark", "duck-light", "duck-contrast"),
+    "mode": ("plan", "strict", "standard", "trusted"),
+    "vitals": ("on", "off"),
+    "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
+    "undo": (UNDO,),
+}
+
+# --- when it is possible ------------------------------------------------------------------------
+
+
+def always(_state: AgentState | None) -> str | None:
+    """With a session and without."""
+    return None
+
+
+def in_session(state: AgentState | None) -> str | None:
+    """Nothing is said without a session: the screen says how to get one."""
+    return None if state is not None else ""
+
+
+def with_endpoint(state: AgentState | None) -> str | None:
+    """It asks a model, or leads to a request."""
+    return None if state is not None else "shell.no_endpoint"
+
+
+def while_messages_wait(state: AgentState | None) -> str | None:
+    """There is something in the queue."""
+    return None if state is not None and state.queue else "shell.queue_empty"
+
+
+def while_working(state: AgentState | None) -> str | None:
+    """An attempt runs."""
+    runs = state is not None and state.pace is not None and state.turn is not None
+    return None if runs else "pace.nothing_runs"
+
+
+# --- what is done to a session ------------------------------------------------------------------
+
+
+def _pause(session: Engine, _argument: str, _say: Say) -> None:
+    session.pause()
+
+
+def _stop(session: Engine, _argument: str, _say: Say) -> None:
+    session.stop()
+
+
+async def _retry(session: Engine, _argument: str, say: Say) -> None:
+    if not await session.retry():
+        say("shell.nothing_to_retry")
+
+
+async def _undo(session: Engine, _argument: str, _say: Say) -> None:
+    await session.undo()
+
+
+def _more(session: Engine, _argument: str, say: Say) -> None:
+    """Let the attempt that runs go on for some loops more."""
+    state = session.store.state
+    before = state.pace.limit.max_loops if state.pace is not None else 0
+    session.pace.extend(MORE_LOOPS)
+    limit = state.pace.limit.max_loops if state.pace is not None else 0
+    if limit != before:
+        say("pace.extended", count=MORE_LOOPS, limit=limit)
+    else:  # a step of a plan has a limit of its own
+        say("pace.extended_step", count=MORE_LOOPS)
+
+
+def _profile(session: Engine, argument: str, say: Say) -> None:
+    """Name the kind of request, or leave it to the AI."""
+    if argument == AUTO:
+        session.pace.choose_profile(None)
+        say("profile.said_auto")
+    else:
+        session.pace.choose_profile(TaskProfile(argument.upper()))
+        say("profile.said", profile=Told(key=f"choice.profile.{argument}"))
+
+
+async def _compact(session: Engine, argument: str, say: Say) -> None:
+    """Shorten the conversation, with a hint of what matters; ``undo`` takes it back."""
+    if argument.strip().lower() == UNDO:
+        await undo_compaction(session, "", say)
+        return
+    say("compaction.runs")
+    problem = await session.context.compact(argument.strip())
+    if problem:
+        say(f"compaction.not.{problem}", stays=True)
+    else:
+        say("")
+
+
+async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None:
+    """Take the newest compaction back; only where it is the one that is meant, if one is."""
+    problem, figures = await session.context.undo(compaction_id)
+    if problem:
+        say(f"compaction.no_undo.{problem}", stays=True, **figures)
+    else:
+        say("compaction.undone")
+
+
+def rename(session: Engine, argument: str, say: Say) -> None:
+    """Name the session; an empty name is none."""
+    name = session.title.rename(argument)
+    say("sessions.renamed" if name else "sessions.unnamed", name=name)
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that a user can do. ``name`` is what stands behind the slash, empty for what has
+    a key only.
+
+    Without an argument, ``action`` of the screen is run, else ``act`` on the session. With one,
+    ``act`` where there is one, else ``action`` with the argument.
+    """
+
+    name: str
+    action: str = ""
+    act: Act | None = None
+    takes: Takes = ""  # what its argument chooses from, or any text
+    with_choice: str = ""  # the action that an argument has, where it is another one
+    when: When = in_session
+    early: bool = False  # also while the session is on its way
+    reads: bool = False  # changes nothing of the session: a replay allows it
+    keys: tuple[str, ...] = ()  # Textual's names, wherever the focus is
+    label: str = ""  # the keys as they are printed
+    help: str = ""  # key of the words that say what the keys do
+
+    @property
+    def text(self) -> str:
+        """Key of the words that say what the command does."""
+        return f"commands.{self.name}"
+
+
+def _key(action: str, label: str, help: str, *keys: str) -> Command:
+    return Command("", action, when=always, reads=True, keys=keys, label=label, help=help)
+
+
+def _pane(name: str, label: str, *keys: str, takes: Takes = "", with_choice: str = "") -> Command:
+    return Command(
+        name,
+        f"pane('{name}')",
+        takes=takes,
+        with_choice=with_choice,
+        when=always,
+        reads=True,
+        keys=keys,
+        label=label,
+        help=f"keys.pane_{name}",
+    )
+
+
+USER_CAN: Final[tuple[Command, ...]] = (
+    Command(
+        "keys",
+        "keys",
+        when=always,
+        early=True,
+        reads=True,
+        keys=("f1",),
+        label="F1",
+        help="keys.help",
+    ),
+    _key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
+    _pane("chat", "Alt+1 · F2", "alt+1", "f2"),
+    _pane("plan", "Alt+2 · F3", "alt+2", "f3"),
+    _pane("diff", "Alt+3 · F4", "alt+3", "f4"),
+    _pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
+    Command("requirements", "requirements", reads=True),
+    Command("profile", act=_profile, takes="profile"),
+    Command("more", act=_more, when=while_working),
+    Command("memory", "memory"),
+    Command("remember", "remember", takes="text", when=always),
+    Command("mode", "mode", takes="mode"),
+    _key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
+    _key("fold", "Ctrl+O", "keys.fold", "ctrl+o"),
+    Command("pause", act=_pause),
+    Command("stop", act=_stop),
+    Command("retry", act=_retry),
+    Command(
+        "queue",
+        "queue",
+        when=while_messages_wait,
+        reads=True,
+        keys=("alt+up",),
+        label="Alt+↑",
+        help="keys.open_queue",
+    ),
+    Command("ps", "processes", reads=True),
+    Command("mcp", "servers", reads=True),
+    Command("undo", act=_undo),
+    Command("rewind", "rewind", takes="undo", with_choice="undo_rewind", when=with_endpoint),
+    Command("fork", "fork", when=with_endpoint),
+    Command("copy", "copy", when=always, reads=True),
+    Command("context", "context"),
+    Command("compact", act=_compact, takes="text", when=with_endpoint),
+    Command("sessions", "sessions", when=always),
+    Command("rename", "rename", rename, takes="text"),
+    Command("export", "export", takes="text", when=always),
+    Command("lang", "language", takes="language", when=always, early=True, reads=True),
+    Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
+    Command("quit", "quit_now", when=always, early=True, reads=True),
+    _key("scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
+    _key("scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
+    _key("search", "Ctrl+F", "keys.search", "ctrl+f"),
+    _key("escape", "Esc", "keys.escape", "escape"),
+    _key("interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
+)
+
+#: Those that can be typed, in the order of the palette.
+COMMANDS: Final = tuple(command for command in USER_CAN if command.name)
+
+_BY_NAME: Final = {command.name: command for command in COMMANDS}
+
+#: A message that begins so is a command; ``/etc/hosts is wrong`` is a message.
+_TYPED: Final = re.compile(r"/([A-Za-z]+)(?:[ \t]+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A typed command; ``command`` is None where the name is none of ours."""
+
+    name: str
+    command: Command | None
+    argument: str
+
+
+def parse(text: str) -> Invocation | None:
+    """Read a composer's text as a command; None when it is a message."""
+    match = _TYPED.fullmatch(text.strip())
+    if match is None:
+        return None
+    name = match.group(1)
+    return Invocation(name, _BY_NAME.get(name.lower()), (match.group(2) or "").strip())
+
+
+def starting_with(prefix: str) -> tuple[Command, ...]:
+    """Commands whose name begins so, in the table's order."""
+    return tuple(command for command in COMMANDS if command.name.startswith(prefix.lower()))
