@@ -42,8 +42,7 @@ from duckflow_tui.tools.commands import CommandLimits, CommandRunner
 from duckflow_tui.tools.listing import iter_files
 from duckflow_tui.tools.mcp.servers import McpServers
 from duckflow_tui.tools.memory import MemoryKind
-from duckflow_tui.tools.operation import AnyOperation, Arguments
-from duckflow_tui.tools.registry import default_registry
+from duckflow_tui.tools.operation import AnyOperation, Arguments, default_registry
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.watch import FileWatcher

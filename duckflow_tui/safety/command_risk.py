@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -441,7 +442,7 @@ class NamedRules:
 
     def names_operation(self, operation: str) -> bool:
         """Whether an operation was named; a glob speaks about servers' tools only."""
-        return any(fnmatchcase(operation, glob) for glob in self.operations)
+        return any(map(partial(fnmatchcase, operation), self.operations))
 
     def why_not(self, line: CommandLine, inside: Callable[[str], bool]) -> str:
         """Empty when every part of the line was named; else a code (R04, R06).

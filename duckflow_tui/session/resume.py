@@ -52,8 +52,8 @@ from duckflow_tui.state.session import (
 )
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import on_the_way
+from duckflow_tui.tools.calls import refusal
 from duckflow_tui.tools.changes import told
-from duckflow_tui.tools.consent import refusal
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.results import figures, known
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
-from duckflow_tui.state.gates import FilePreview, Hunk
+from duckflow_tui.state.gates import FilePreview, GateAnswer, Hunk
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.tools.diffs import FileDiff, NotText, TextFile, compare, decode, size_words
 
@@ -57,6 +57,12 @@ class PlannedChange:
 
     def preview(self) -> FilePreview:
         """What the gate and the diff pane show."""
+        notes = list(self.diff.facts)
+        if self.place.resolved != self.place.shown:
+            notes.insert(0, f"→ {self.place.resolved}")
+        data = self.after if self.after is not None else self.before
+        if data is not None and "binary" in notes:
+            notes.append(size_words(len(data)))
         return FilePreview(
             path=self.place.shown,
             kind=self.kind,
@@ -66,7 +72,7 @@ class PlannedChange:
             hunks=self.diff.hunks,
             added=self.diff.added,
             removed=self.diff.removed,
-            note=self._note(),
+            note=", ".join(notes),
             language=_LANGUAGES.get(PurePath(self.place.shown).suffix.lower(), ""),
         )
 
@@ -121,7 +127,7 @@ class PlannedChange:
     async def becoming(self, after: bytes | None) -> PlannedChange:
         """The same change with another result."""
         diff = await difference(self.before, after)
-        return replace(self, diff=diff, after_hash=_sha(after))
+        return replace(self, diff=diff, after_hash="" if after is None else digest(after))
 
     def edited(self, text: str) -> bytes:
         """Bytes for a text the user wrote: encoding, mark and endings stay; raises NotText."""
@@ -135,22 +141,15 @@ class PlannedChange:
                 break
         return shape.encode(shape.with_endings(text))
 
-    def _note(self) -> str:
-        facts = list(self.diff.facts)
-        if self.place.resolved != self.place.shown:
-            facts.insert(0, f"→ {self.place.resolved}")
-        data = self.after if self.after is not None else self.before
-        if data is not None and "binary" in facts:
-            facts.append(size_words(len(data)))
-        return ", ".join(facts)
-
 
 async def plan_change(
     kind: ChangeKind, place: Place, before: bytes | None, after: bytes | None
 ) -> PlannedChange:
     """A change of content, its diff computed off the loop where it may take long."""
     diff = await difference(before, after)
-    return PlannedChange(kind, place, diff, _sha(before), _sha(after))
+    before_hash = "" if before is None else digest(before)
+    after_hash = "" if after is None else digest(after)
+    return PlannedChange(kind, place, diff, before_hash, after_hash)
 
 
 def plan_move(source: Place, target: Place, sha: str) -> PlannedChange:
@@ -177,6 +176,11 @@ def in_words(hunks: Iterable[Hunk]) -> str:
     return "\n".join(lines)
 
 
+def left_out(answer: GateAnswer, file: int) -> tuple[int, ...]:
+    """The hunks of one file that the user did not take."""
+    return tuple(hunk for index, hunk in answer.left_out if index == file)
+
+
 def told(change: FileChange) -> str:
     """One line for the model: what was done to which file."""
     in_lines = change.added or change.removed
@@ -201,10 +205,6 @@ def sizes(change: FileChange) -> str:
             return size_words(change.before_size)
         case _:
             return f"{size_words(change.before_size)} → {size_words(change.after_size)}"
-
-
-def _sha(data: bytes | None) -> str:
-    return "" if data is None else digest(data)
 
 
 #: Lexers for highlighting, by extension.

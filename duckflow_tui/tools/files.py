@@ -6,7 +6,6 @@ import asyncio
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import Field
@@ -106,9 +105,11 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
             f"{place.said} cannot be edited as text: {error} ({size_words(len(before))})."
         ) from error
     known = context.state_of(place, digest(before))
-    edits = [Replacement(edit.old, edit.new, edit.all) for edit in args.edits]
     try:
-        text = await _edited(shape, edits)
+        if len(shape.text) < _IN_A_THREAD:
+            text = apply_edits(shape.text, args.edits, crlf=shape.crlf)
+        else:
+            text = await asyncio.to_thread(apply_edits, shape.text, args.edits, crlf=shape.crlf)
     except EditRefused as error:
         raise ToolFault(_refusal(place, error, known)) from error
     after = _encoded(shape, text, place)
@@ -146,12 +147,6 @@ async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolCont
     before = await context.workspace.read_bytes(place)
     change = await plan_change("delete", place, before, None)
     return Edits((change,), context.state_of(place, change.before_hash))
-
-
-async def _edited(shape: TextFile, edits: list[Replacement]) -> str:
-    if len(shape.text) < _IN_A_THREAD:
-        return apply_edits(shape.text, edits, crlf=shape.crlf)
-    return await asyncio.to_thread(apply_edits, shape.text, edits, crlf=shape.crlf)
 
 
 def _file(place: Place) -> Place:
@@ -262,16 +257,7 @@ class EditRefused(ValueError):
         self.quote = quote
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """Replace ``old`` by ``new``: the one occurrence there is, or every one."""
-
-    old: str
-    new: str
-    all: bool = False
-
-
-def apply_edits(text: str, edits: Sequence[Replacement], *, crlf: bool) -> str:
+def apply_edits(text: str, edits: Sequence[Edit], *, crlf: bool) -> str:
     """The text after the edits, one after the other; raises EditRefused and changes nothing.
 
     A line break matches LF and CR LF. A replacement takes the endings of the lines it replaces,
@@ -283,7 +269,7 @@ def apply_edits(text: str, edits: Sequence[Replacement], *, crlf: bool) -> str:
     return text
 
 
-def _apply(text: str, edit: Replacement, label: str, crlf: bool) -> str:
+def _apply(text: str, edit: Edit, label: str, crlf: bool) -> str:
     old = edit.old.replace("\r\n", "\n")
     new = edit.new.replace("\r\n", "\n")
     if not old:

@@ -10,8 +10,7 @@ from duckflow_tui.state.base import brief
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import FileChange, Outcome
-from duckflow_tui.tools.changes import PlannedChange, difference, in_words, sizes, told
-from duckflow_tui.tools.consent import left_out
+from duckflow_tui.tools.changes import PlannedChange, difference, in_words, left_out, sizes, told
 from duckflow_tui.tools.operation import Blobs, ToolFault
 
 MAX_RESULT: Final = 256 * 1024  # bytes; R18

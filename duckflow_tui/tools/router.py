@@ -47,22 +47,20 @@ from duckflow_tui.tools.calls import (
     Call,
     Coalesced,
     EditedByUser,
+    GateKeeper,
     JudgedAnew,
+    Question,
+    Renewed,
     as_edited,
     check_refused,
     faulty,
     halted,
+    hash_of,
     no_facts,
+    refusal,
     taken,
 )
 from duckflow_tui.tools.changes import PlannedChange, told
-from duckflow_tui.tools.consent import (
-    GateKeeper,
-    Question,
-    Renewed,
-    hash_of,
-    refusal,
-)
 from duckflow_tui.tools.operation import (
     AnyOperation,
     Arguments,
@@ -70,6 +68,7 @@ from duckflow_tui.tools.operation import (
     Edits,
     Output,
     Proposal,
+    Registry,
     ToolContext,
     ToolFault,
     Work,
@@ -77,7 +76,6 @@ from duckflow_tui.tools.operation import (
     references,
 )
 from duckflow_tui.tools.reading import own_result
-from duckflow_tui.tools.registry import Registry
 from duckflow_tui.tools.results import bounded, by_the_user, earlier_result, figures, known
 from duckflow_tui.tools.undo import UndoReport, undo_last
 from duckflow_tui.tools.watch import OwnWrites
@@ -197,7 +195,7 @@ class ToolRouter:
                     call.proposed = edited.proposed
             except (Renewed, ContentChanged) as changed:
                 call.renewed = True
-                if call.asked.gate is None:
+                if call.gate is None:
                     unasked += 1
                 if call.made or unasked > _UNASKED_TRIES:
                     raise ToolFault(f"{changed} Read it again.") from changed
@@ -281,9 +279,9 @@ class ToolRouter:
                 needs_word=self._word(operation),
                 for_requirement=call.for_requirement,
             )
-            answer = await self._keeper.ask(question, call.asked)
-            assert call.asked.gate is not None
-            if (no := refusal(answer, call.asked.gate)) is not None:
+            answer = await self._keeper.ask(question, call)
+            assert call.gate is not None
+            if (no := refusal(answer, call.gate)) is not None:
                 raise no
             if answer.choice is GateChoice.EDIT:
                 raise EditedByUser(answer.edited or "", changes)
@@ -411,7 +409,7 @@ class ToolRouter:
                 with self.own_writes.writing(change.leaves):
                     call.made.append(await change.make(self.workspace, self.blobs))
                 lines.append(f"{told(call.made[-1])}.")
-        lines.extend(await by_the_user(proposal.changes, changes, call.asked.answer, call.proposed))
+        lines.extend(await by_the_user(proposal.changes, changes, call.answer, call.proposed))
         if proposal.note:
             lines.append(proposal.note)
         return Output("\n".join(lines), figures(call.made), known(call.made), tuple(call.made))
@@ -428,10 +426,10 @@ class ToolRouter:
             args=call.args,
             reasoning=call.action.reasoning,
             intent=call.action.intent,
-            gate=call.asked.gate,
-            answer=call.asked.answer,
-            previews=() if call.asked.gate is not None else call.previews,
-            allowed="" if call.asked.gate is not None else call.allowed,
+            gate=call.gate,
+            answer=call.answer,
+            previews=() if call.gate is not None else call.previews,
+            allowed="" if call.gate is not None else call.allowed,
             result=OperationResult(
                 outcome=outcome,
                 text=text,

@@ -17,8 +17,7 @@ from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome, Risk, Zone
 from duckflow_tui.state.session import ModeChanged
-from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, Work
-from duckflow_tui.tools.registry import Registry
+from duckflow_tui.tools.operation import Arguments, Operation, Output, Registry, ToolContext, Work
 
 READ = "file_ops.read_file"
 WRITE = "file_ops.write_file"

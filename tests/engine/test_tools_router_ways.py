@@ -12,8 +12,15 @@ from duckflow_tui.state.base import StateError
 from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
-from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
-from duckflow_tui.tools.registry import Registry
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Operation,
+    Output,
+    Registry,
+    ToolContext,
+    ToolFault,
+    Work,
+)
 
 WRITE = "file_ops.write_file"
 

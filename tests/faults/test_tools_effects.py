@@ -16,8 +16,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
-from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, Work
-from duckflow_tui.tools.registry import Registry
+from duckflow_tui.tools.operation import Arguments, Operation, Output, Registry, ToolContext, Work
 
 WRITE = "file_ops.write_file"
 OLD = b"old\n"

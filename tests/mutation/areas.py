@@ -25,7 +25,7 @@ AREAS: Final = (
         (
             "duckflow_tui/safety/desk.py",
             "duckflow_tui/state/gates.py",
-            "duckflow_tui/tools/consent.py",
+            "duckflow_tui/tools/calls.py",
         ),
         (
             "tests/unit/test_state_*.py",

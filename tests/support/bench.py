@@ -22,8 +22,7 @@ from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.tools.operation import Blobs
-from duckflow_tui.tools.registry import Registry, default_registry
+from duckflow_tui.tools.operation import Blobs, Registry, default_registry
 from duckflow_tui.tools.router import ToolRouter
 
 T = TypeVar("T")

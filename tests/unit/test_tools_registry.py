@@ -11,15 +11,17 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.tools.operation import (
     Arguments,
+    DuplicateOperation,
     Operation,
     Output,
+    Registry,
     ToolContext,
     Work,
     argument_problems,
+    default_registry,
     model_schema,
     references,
 )
-from duckflow_tui.tools.registry import DuplicateOperation, Registry, default_registry
 
 
 class Part(Arguments):

@@ -24,8 +24,7 @@ from duckflow_tui.tools.mcp.schemas import (
     within_limits,
 )
 from duckflow_tui.tools.mcp.server import Server, ServerParts
-from duckflow_tui.tools.operation import Output, ToolContext, ToolFault, Work
-from duckflow_tui.tools.registry import Registry
+from duckflow_tui.tools.operation import Output, Registry, ToolContext, ToolFault, Work
 from duckflow_tui.tools.watchdog import Watchdog
 
 PREFIX: Final = "mcp."
