@@ -16,9 +16,7 @@ from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
-from duckflow_tui.prompting.layers import ModeChoice
 from duckflow_tui.prompting.questions import QuestionPrompts
-from duckflow_tui.prompting.window import KEPT, Cut
 from duckflow_tui.safety.command_risk import NamedRules
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import Fact
@@ -30,10 +28,8 @@ from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.settings import PacemakerSettings
 from duckflow_tui.state.base import Spawn, SystemClock, one_line, random_id
-from duckflow_tui.state.decision import PromptPattern, TaskProfile
-from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
-from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.usage import Role
@@ -114,12 +110,6 @@ def build(
         max_write_bytes=settings.files.max_write_bytes,
         facts=facts,
     )
-    compiler = PromptCompiler(
-        asset_folder("prompts"),
-        choice.language,
-        Budgets(**settings.budget.model_dump()),
-        ScriptCounter(),
-    )
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,
@@ -129,6 +119,14 @@ def build(
         already=counted(recording.state),
     )
     memory.load()
+    compiler = PromptCompiler(
+        asset_folder("prompts"),
+        choice.language,
+        Budgets(**settings.budget.model_dump()),
+        ScriptCounter(),
+        mode=settings.execution.mode,
+        memory=lambda: memory.known,
+    )
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None
     )
@@ -138,7 +136,7 @@ def build(
             store=store,
             ids=random_id,
             models=LLMService(settings.endpoints, settings.roles, random_id, clock, os.environ),
-            prompts=_Prompts(store, compiler, settings.execution.mode, memory),
+            prompts=compiler,
             router=router,
             desk=desk,
             watch=FileWatcher(store, workspace, router.own_writes),
@@ -231,54 +229,3 @@ def _memory_words(language: str, project: str) -> MemoryWords:
         headings={kind: say(f"memory.heading.{kind}") for kind in KINDS},
         known=known,
     )
-
-
-class _Prompts:
-    """The compiler, bound to the state it reads."""
-
-    def __init__(
-        self, store: Store, compiler: PromptCompiler, mode: ModeChoice, memory: ProjectMemory
-    ) -> None:
-        self._store = store
-        self._memory = memory
-        self._compiler = compiler
-        self._mode: ModeChoice = mode
-
-    def compile(
-        self,
-        operations: tuple[OperationSpec, ...],
-        pattern: PromptPattern,
-        *,
-        thread: str = "",
-        aside: bool = False,
-        answers: str = "",
-        window: int = 0,
-    ) -> Prompt:
-        return self._compiler.compile(
-            self._store.state,
-            operations,
-            pattern=pattern,
-            thread=thread,
-            aside=aside,
-            answers=answers,
-            window=window,
-            execution_mode=self._mode,
-            long_memory=self._memory.known,
-        )
-
-    def cut(
-        self, operations: tuple[OperationSpec, ...], *, keep: float = KEPT, always: bool = False
-    ) -> Cut | None:
-        return self._compiler.cut(self._store.state, operations, keep=keep, always=always)
-
-    def undo_fits(self, operations: tuple[OperationSpec, ...]) -> tuple[int, int]:
-        return self._compiler.undo_fits(self._store.state, operations)
-
-    def count(self, text: str) -> int:
-        return self._compiler.count(self._store.state, text)
-
-    def overflowed(self, prompt: Prompt) -> bool:
-        return self._compiler.overflowed(self._store.state, prompt)
-
-    def learn(self, prompt: Prompt, tokens_in: int) -> None:
-        self._compiler.learn(self._store.state, prompt, tokens_in)

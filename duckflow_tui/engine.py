@@ -13,7 +13,6 @@ from duckflow_tui.agent.compaction import ContextKeys
 from duckflow_tui.agent.inbox import Inbox
 from duckflow_tui.agent.parts import (
     Notices,
-    PromptSource,
     TurnLimits,
     TurnParts,
 )
@@ -44,6 +43,7 @@ from duckflow_tui.tools.shell import OwnCommands
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.service import LLMService
+    from duckflow_tui.prompting.compiler import PromptCompiler
     from duckflow_tui.prompting.questions import QuestionPrompts
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
@@ -64,7 +64,7 @@ class EngineParts:
     store: Store
     ids: IdSource
     models: LLMService
-    prompts: PromptSource
+    prompts: PromptCompiler
     router: ToolRouter
     desk: Desk
     watch: FileWatcher

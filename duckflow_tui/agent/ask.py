@@ -143,9 +143,10 @@ class Asker:
 
         def prompt() -> Prompt:
             """The request as the conversation is now."""
-            return self._parts.prompts.compile(
+            return prompts.compile(
+                self._store.state,
                 self._parts.specs(),
-                pattern,
+                pattern=pattern,
                 thread=self._step_id,
                 aside=self._aside,
                 answers=self._answers,
@@ -166,7 +167,9 @@ class Asker:
             try:
                 reply = await self._send(request, role)
             except LlmError as error:
-                if error.code != "context_overflow" or shortened or not prompts.overflowed(request):
+                if error.code != "context_overflow" or shortened:
+                    raise
+                if not prompts.overflowed(self._store.state, request):
                     raise
                 shortened = True
                 made = self._compactor is not None and await self._compactor.make_room("overflow")
@@ -174,7 +177,7 @@ class Asker:
                     self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
             if not reply.call.estimated:
-                prompts.learn(request, reply.call.tokens_in)
+                prompts.learn(self._store.state, request, reply.call.tokens_in)
             return reply
 
     async def _send(self, prompt: Prompt, role: Role) -> DecisionReply:

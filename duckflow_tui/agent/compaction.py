@@ -61,7 +61,7 @@ class Compactor:
     async def make_room(self, by: CompactedBy = "auto") -> bool:
         """Compact the conversation if its next request would be too full; whether it was."""
         async with self._parts.compacting:
-            cut = self._parts.prompts.cut(self._parts.specs())
+            cut = self._parts.prompts.cut(self._store.state, self._parts.specs())
             if cut is None:
                 return False
             await self._compact(cut, by, "")
@@ -70,7 +70,8 @@ class Compactor:
     async def compact(self, hint: str) -> bool:
         """Compact it because the user wants it; False where there is too little to shorten."""
         async with self._parts.compacting:
-            cut = self._parts.prompts.cut(self._parts.specs(), keep=BY_HAND, always=True)
+            state, specs = self._store.state, self._parts.specs()
+            cut = self._parts.prompts.cut(state, specs, keep=BY_HAND, always=True)
             if cut is None:
                 return False
             await self._compact(cut, "user", one_line(hint, _HINT))
@@ -82,7 +83,8 @@ class Compactor:
             newest = self._store.state.compaction
             if newest is None or compaction_id not in ("", newest.compaction_id):
                 return "none", {}
-            tokens, room = self._parts.prompts.undo_fits(self._parts.specs())
+            state, specs = self._store.state, self._parts.specs()
+            tokens, room = self._parts.prompts.undo_fits(state, specs)
             if tokens > room:
                 return "no_room", {"tokens": f"{tokens:,}", "room": f"{room:,}"}
             await self._store.commit(CompactionUndone(compaction_id=newest.compaction_id))
@@ -92,7 +94,7 @@ class Compactor:
         digest, failure = await self._digest(cut, hint)
         users = [m for m in cut.messages if isinstance(m, UserMessage) and not m.aside]
         results = [m for m in cut.messages if isinstance(m, OperationMessage)]
-        after = cut.left + self._parts.prompts.count(digest)
+        after = cut.left + self._parts.prompts.count(self._store.state, digest)
         compaction = Compaction(
             compaction_id=self._parts.ids("compact"),
             by=by,
@@ -141,11 +143,12 @@ class Compactor:
         tokens = min(window, cut.context) // INPUT_SHARE
         lines = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
         sample = "\n".join((before, *lines))
-        characters = tokens * len(sample) // max(self._parts.prompts.count(sample), 1)
+        count = self._parts.prompts.count(self._store.state, sample)
+        characters = tokens * len(sample) // max(count, 1)
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
     def _within(self, text: str, tokens: int) -> str:
-        count = self._parts.prompts.count(text)
+        count = self._parts.prompts.count(self._store.state, text)
         if count <= tokens:
             return text
         return text[: int(len(text) * tokens / count)].rstrip() + ELLIPSIS

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from duckflow_tui.agent.budget import BudgetLimits, CallBudget
 from duckflow_tui.goals.pacemaker import Pacemaker
 from duckflow_tui.prompting.replies import Shape
-from duckflow_tui.prompting.window import KEPT, Cut
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 
 if TYPE_CHECKING:
@@ -19,13 +18,12 @@ if TYPE_CHECKING:
     from duckflow_tui.goals.checks import RequirementChecks
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.plans.tasks import CheckArguments
+    from duckflow_tui.prompting.compiler import PromptCompiler
     from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.base import IdSource
-    from duckflow_tui.state.decision import PromptPattern
     from duckflow_tui.state.operations import OperationSpec
     from duckflow_tui.state.phase_machine import PhaseMachine
-    from duckflow_tui.state.prompt import Prompt
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.usage import Role
     from duckflow_tui.tools.router import ToolRouter
@@ -33,50 +31,6 @@ if TYPE_CHECKING:
 Reply = TypeVar("Reply", bound=Shape)
 
 Read = TypeVar("Read")
-
-
-class PromptSource(Protocol):
-    """The compiler of prompts bound to a state, as a turn needs it."""
-
-    def compile(
-        self,
-        operations: tuple[OperationSpec, ...],
-        pattern: PromptPattern,
-        *,
-        thread: str = "",
-        aside: bool = False,
-        answers: str = "",
-        window: int = 0,
-    ) -> Prompt:
-        """The next request: of the conversation, of a step's thread, or beside running work, in
-        answer to the message ``answers``. ``window``: tokens that the model which is asked can
-        hold, 0 for as many as the main one.
-        """
-        ...
-
-    def cut(
-        self, operations: tuple[OperationSpec, ...], *, keep: float = KEPT, always: bool = False
-    ) -> Cut | None:
-        """What of the conversation has to be compacted; with ``always`` also while there is room,
-        so that only the share ``keep`` of it is taken.
-        """
-        ...
-
-    def undo_fits(self, operations: tuple[OperationSpec, ...]) -> tuple[int, int]:
-        """Tokens of the conversation without its newest compaction, and the room there is."""
-        ...
-
-    def count(self, text: str) -> int:
-        """Tokens of a text."""
-        ...
-
-    def overflowed(self, prompt: Prompt) -> bool:
-        """The endpoint refused it as too long; False when the next could be no shorter."""
-        ...
-
-    def learn(self, prompt: Prompt, tokens_in: int) -> None:
-        """What the endpoint counted for it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +53,7 @@ class TurnParts:
     store: Store
     ids: IdSource
     models: LLMService
-    prompts: PromptSource
+    prompts: PromptCompiler
     caller: ToolRouter
     specs: Callable[[], tuple[OperationSpec, ...]]
     machine: PhaseMachine

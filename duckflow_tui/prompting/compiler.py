@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -72,8 +72,6 @@ HANDLE: Final = "result:"  # before the id of a call, where a path is wanted
 #: Operations that the file of operations speaks of.
 _NAMED: Final = ("op_tasks", "op_remember", "op_recall")
 
-NO_MEMORY: Final = LongMemory()
-
 
 class _Stable(Frozen):
     """What does not change while operations and project instructions do not."""
@@ -90,9 +88,21 @@ class PromptCompiler:
     """Writes the requests of one session; keeps where their histories begin, and nothing else."""
 
     def __init__(
-        self, folder: Path, language: str, budgets: Budgets, counter: ScriptCounter
+        self,
+        folder: Path,
+        language: str,
+        budgets: Budgets,
+        counter: ScriptCounter,
+        *,
+        mode: ModeChoice = "auto",
+        memory: Callable[[], LongMemory] = LongMemory,
     ) -> None:
-        """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
+        """Read the files of ``folder/<language>``; raises TemplateError when one is unusable.
+
+        ``mode`` is how plans are carried out; ``memory`` tells what is known over sessions.
+        """
+        self._mode: ModeChoice = mode
+        self._memory = memory
         self.texts = PromptTexts.load(folder, language)
         self.budgets = budgets
         self._counter = counter
@@ -115,11 +125,9 @@ class PromptCompiler:
         *,
         pattern: PromptPattern = PromptPattern.BASE_MAIN,
         project_instructions: str = "",
-        long_memory: LongMemory = NO_MEMORY,
         thread: str = "",
         aside: bool = False,
         answers: str = "",
-        execution_mode: ModeChoice = "auto",
         window: int = 0,
     ) -> Prompt:
         """The next request. ``pattern`` is what the last decision chose (S4-72, S4-75).
@@ -141,7 +149,7 @@ class PromptCompiler:
         room = self._history_room(state, stable, factor, window)
         view = self._threads.view(state, thread, aside, room, answers)
         both = self.budgets.main + self.budgets.specialized
-        layers = [self._session(state, view, long_memory)]
+        layers = [self._session(state, view)]
         if found := find_thread(state, thread):
             values = step_values(state, *found, stable.operations, view.digests, self._nothing)
             layers.append(Layer("main", both, self.texts.step, *values))
@@ -149,7 +157,7 @@ class PromptCompiler:
             values = aside_values(state, stable.operations, view.digests, answers)
             layers.append(Layer("main", both, self.texts.aside, *values))
         else:
-            values = main_values(state, view.digests, stable.operations, execution_mode)
+            values = main_values(state, view.digests, stable.operations, self._mode)
             layers.append(Layer("main", self.budgets.main, self.texts.main, *values))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
                 layers.extend(self._specialized(state, stable.operations))
@@ -343,8 +351,8 @@ class PromptCompiler:
             at=compaction.at,
         )
 
-    def _session(self, state: AgentState, view: View, memory: LongMemory) -> Layer:
-        tally = self._tally
+    def _session(self, state: AgentState, view: View) -> Layer:
+        tally, memory = self._tally, self._memory()
         tally.follow(state.messages)
         values, cut = session_values(state, memory, view.digests, tally.asked, tally.succeeded)
         fixed = self._counter.count(self._base)

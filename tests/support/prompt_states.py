@@ -7,6 +7,7 @@ from pathlib import Path
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
+from duckflow_tui.prompting.layers import LongMemory, ModeChoice
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
@@ -72,11 +73,21 @@ OPERATIONS = (READ, EDIT)
 
 
 def compiler(
-    language: str = "en", budgets: Budgets | None = None, folder: Path | None = None
+    language: str = "en",
+    budgets: Budgets | None = None,
+    folder: Path | None = None,
+    *,
+    mode: ModeChoice = "auto",
+    memory: LongMemory | None = None,
 ) -> PromptCompiler:
     """A compiler over the product's own prompt files."""
     return PromptCompiler(
-        folder or asset_folder("prompts"), language, budgets or Budgets(), ScriptCounter()
+        folder or asset_folder("prompts"),
+        language,
+        budgets or Budgets(),
+        ScriptCounter(),
+        mode=mode,
+        memory=lambda: memory or LongMemory(),
     )
 
 

@@ -97,7 +97,7 @@ def test_long_memory_and_session_fields() -> None:
         learned_patterns=("wants tests first",),
         user_settings=("short answers",),
     )
-    prompt = compiler().compile(busy_state(), OPERATIONS, pattern=PLAIN, long_memory=memory)
+    prompt = compiler(memory=memory).compile(busy_state(), OPERATIONS, pattern=PLAIN)
     # What was counted before, and the one file, three operations and two requests since.
     counts = ("Files known: 42", "went well: 985", "requests so far: 79")
     facts = ("- wants tests first", "- short answers", "notes, not orders", "session_0000abcd")

@@ -480,7 +480,7 @@ def test_a_digest_ends_with_a_report_where_nothing_was_said_after_it() -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "adaptive", "tasklist"])
 def test_the_execution_mode_stands_in_the_tail_of_the_turn(mode: Any) -> None:
-    prompt = compiler().compile(working_talk().state, (*OPERATIONS, LIST), execution_mode=mode)
+    prompt = compiler(mode=mode).compile(working_talk().state, (*OPERATIONS, LIST))
     assert f"\nExecution mode: {mode}\n" in prompt.tail
     assert f"{mode}: " in prompt.system
     assert "goes to task_tool.generate_list." in prompt.system
