@@ -1,0 +1,146 @@
+"""The gate of a call: its figures, and when what it shows is no longer so."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from support.pinned import ManualClock
+
+from duckflow_tui.safety.desk import Desk
+from duckflow_tui.safety.paths import Place
+from duckflow_tui.safety.policy import Decision, Verdict
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.calls import FileChangedOutside
+from duckflow_tui.state.decision import Action
+from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.tools.changes import PlannedChange
+from duckflow_tui.tools.consent import Asked, GateKeeper, Question, Renewed
+from duckflow_tui.tools.diffs import compare
+from duckflow_tui.tools.operation import Edits, Output, Work
+
+
+def place(name: str) -> Place:
+    real = Path("/work") / name
+    return Place(given=name, shown=name, resolved=name, real=real, zone=Zone.INSIDE)
+
+
+def move(source: str, target: str, before: bytes) -> PlannedChange:
+    diff = compare(None, None)
+    sha = digest(before)
+    return PlannedChange("move", place(source), diff, sha, sha, place(target))
+
+
+async def nothing() -> Output:
+    return Output("")
+
+
+def question(
+    effect: Effect, places: tuple[Place, ...], proposal: Work | Edits, **fields: Any
+) -> Question:
+    action = Action(call_id="c1", operation="o", args={}, reasoning="it is wanted", intent="do it")
+    verdict = Verdict(Decision.GATE, Zone.INSIDE, Risk.LOW)
+    return Question(action, {}, effect, places, proposal, verdict, **fields)
+
+
+WORK = Work(nothing, {"argv": "x"})
+MOVE = Edits((move("a.py", "b.py", b"text"),), ("not_read_before",))
+TWO = (place("a.py"), place("b.py"))
+
+
+@pytest.mark.parametrize(
+    ("effect", "proposal", "files", "reversible"),
+    [
+        (Effect.READ, WORK, 2, True),
+        (Effect.STATE, WORK, 2, True),
+        (Effect.EXECUTE, WORK, 0, False),
+        (Effect.WRITE, MOVE, 1, True),
+        (Effect.WRITE, WORK, 2, False),
+    ],
+)
+def test_what_a_gate_says_of_its_files(
+    effect: Effect, proposal: Work | Edits, files: int, reversible: bool
+) -> None:
+    """Covers S4-61."""
+    gate = question(effect, TWO, proposal).gate("g", 1.0)
+    assert (gate.impact.files, gate.impact.reversible) == (files, reversible)
+    assert gate.impact.places == ("a.py", "b.py")
+    assert gate.facts == ({} if proposal is MOVE else {"argv": "x"})
+    assert gate.impact.reasons == (("not_read_before",) if proposal is MOVE else ())
+    assert gate.can_edit is False  # a move has no text
+
+
+@pytest.mark.parametrize("requirement", ["", "r1"])
+def test_only_a_check_of_a_requirement_is_shown_as_one(requirement: str) -> None:
+    asked = question(Effect.EXECUTE, (), WORK, for_requirement=requirement)
+    assert asked.gate("g", 1.0).checks == ("do it" if requirement else "")
+
+
+class Watched(Desk):
+    """Counts what it is asked to withdraw."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, lambda kind: f"{kind}_1")
+        self.withdrawn: list[str] = []
+
+    def withdraw(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
+        self.withdrawn.append(reason)
+        super().withdraw(key, reason)
+
+
+async def asking() -> tuple[Store, Watched, asyncio.Task[GateAnswer], Gate]:
+    store = Store(AgentState(), ManualClock(), MemoryRecorder())
+    desk = Watched(store)
+    keeper = GateKeeper(store, desk, lambda kind: f"{kind}_1")
+    task = asyncio.create_task(keeper.ask(question(Effect.WRITE, TWO, MOVE), Asked()))
+    await asyncio.sleep(0)
+    (gate,) = store.state.gates
+    return store, desk, task, gate
+
+
+@pytest.mark.parametrize(
+    ("path", "sha", "renewed"),
+    [
+        ("a.py", digest(b"text"), False),
+        ("a.py", digest(b"other"), True),
+        ("b.py", digest(b"text"), True),
+        ("b.py", "", False),
+        ("c.py", digest(b"other"), False),
+    ],
+)
+async def test_a_file_that_changed_renews_the_gate_that_shows_it(
+    path: str, sha: str, renewed: bool
+) -> None:
+    """Where a file would go counts as much as where it comes from. Covers S4-61."""
+    store, desk, task, gate = await asking()
+    store.dispatch(FileChangedOutside(path=path, sha=sha))
+    if renewed:
+        with pytest.raises(Renewed):
+            await task
+        assert desk.withdrawn == ["renewed"]
+        return
+    assert store.state.gates == (gate,)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_an_answered_gate_hears_of_no_file_any_more() -> None:
+    store, desk, task, gate = await asking()
+    await desk.answer(
+        GateAnswer(
+            gate_id=gate.gate_id,
+            call_id=gate.call_id,
+            args_hash=gate.args_hash,
+            before_hashes=before_hashes(gate),
+            choice=GateChoice.ONCE,
+        )
+    )
+    assert (await task).choice is GateChoice.ONCE
+    store.dispatch(FileChangedOutside(path="a.py", sha="other"))
+    assert desk.withdrawn == []
