@@ -18,13 +18,20 @@ from support.plan_talk import (
 from support.session import action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import PlanEdit, PlanStatus, RunMode, WorkStatus
-from duckflow_tui.state.plan_events import PlanAnswered, PlanProposed, ReportAdded, StepChanged
+from duckflow_tui.state.plan_events import (
+    PlanAnswered,
+    PlanProposed,
+    ReportAdded,
+    StepChanged,
+    WorkFinished,
+)
 from duckflow_tui.state.turn import TurnFinished
 
 
@@ -181,6 +188,7 @@ async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
         await answer(running, "stop")
         end = await running.ended()
         assert end.outcome == "partial"
+        assert [e.outcome for e in running.events(WorkFinished)] == ["waiting"]
         assert statuses(running.state) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
 
 
@@ -529,6 +537,82 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
         assert not plan.steps[0].break_before  # passed once, it is off
 
 
+async def test_a_no_at_a_breakpoint_ends_the_work_and_leaves_it_set(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("As you like.")),
+            "plan": (plan_reply("first note"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await card(running)
+        plan = running.state.active_plan
+        assert plan is not None
+        assert running.engine.plan.set_break(plan.steps[0].step_id, True) is None
+        await answer(running, "run_all")
+        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
+        await answer(running, "stop")
+        await running.ended()
+        assert (running.state.cards, running.state.work) == ((), None)
+        assert len(running.events(CardOpened)) == 2
+        assert [e.outcome for e in running.events(WorkFinished)] == ["waiting"]
+        assert statuses(running.state) == [WorkStatus.PENDING]
+        assert running.state.active_plan is not None
+        assert running.state.active_plan.steps[0].break_before
+
+
+@pytest.mark.parametrize(("way", "outcome"), [("stop", "failed"), ("tell", "waiting")])
+async def test_work_that_failed_waits_only_where_the_user_wants_something_else(
+    tmp_path: Path, way: str, outcome: str
+) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("As you like.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": tuple(decision("thinking") for _ in range(2)),
+            "report": (report_reply("failed"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await answer(running, way, "write a letter instead" if way == "tell" else "")
+        await running.ended()
+        assert [e.outcome for e in running.events(WorkFinished)] == [outcome]
+
+
+async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None:
+    def key(told: Told | None) -> str:
+        return told.key.removeprefix("plan.problem.") if told else ""
+
+    replies = Script(
+        replies={"main": (PROPOSE, done("No.")), "plan": (plan_reply("first note", "second note"),)}
+    )
+    async with session(tmp_path, replies) as running:
+        keys = running.engine.plan
+        assert key(keys.set_break("x", True)) == "no_plan"
+        assert key(keys.run()) == "no_plan"
+        assert key(keys.retry("x")) == "not_over"
+        assert key(keys.skip("x")) == "not_open"
+        assert key(await keys.edit(())) == "no_plan"
+        await running.engine.send("notes please")
+        await card(running)
+        plan = running.state.active_plan
+        assert plan is not None
+        first, second = (step.step_id for step in plan.steps)
+        assert key(keys.run()) == "not_approved"
+        assert key(keys.set_break("nowhere", True)) == "not_now"
+        assert key(keys.retry(first)) == "not_over"
+        assert key(await keys.edit((PlanEdit(op="drop", step_id=first),))) == "is_needed"
+        for step_id in (first, second):
+            assert key(keys.skip(step_id)) == ""
+        assert statuses(running.state) == [WorkStatus.SKIPPED] * 2
+        await answer(running, "reject")
+        await running.ended()
+
+
 async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -> None:
     """The report's card: retry runs it again; what failed is not gone past by itself."""
     idle = tuple(decision("thinking") for _ in range(2))
@@ -797,6 +881,41 @@ async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path
         await running.ended()
         asked = [r for r in running.server.requests if r.purpose == "task"]
         assert "call it b" in asked[1].new_text
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
+
+
+async def test_what_the_user_says_to_a_paused_list_is_told_to_who_lists_the_rest(
+    tmp_path: Path,
+) -> None:
+    """It is no failure of the list: three more may fail."""
+    read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "tasks": (
+                tasks_reply(write("a.txt"), write("never.txt")),
+                *(tasks_reply(read) for _ in range(2)),
+                tasks_reply(write("b.txt")),
+            ),
+            "report": (report_reply(),),
+        }
+    )
+    environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
+    async with session(tmp_path, replies, environ=environ) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        running.engine.pause()
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
+        await running.engine.send("call it b", when="now")
+        await running.answer(GateChoice.ONCE)
+        await running.ended()
+        asked = running.server.of("tasks")
+        assert "The user said meanwhile: call it b" in asked[1].text
+        assert len(asked) == 4
+        assert not (running.workspace / "never.txt").exists()
         assert statuses(running.state) == [WorkStatus.COMPLETED]
 
 
