@@ -29,6 +29,7 @@ AREAS: Final = (
         ),
         (
             "tests/unit/test_state_*.py",
+            "tests/unit/test_tools_calls.py",
             "tests/engine/test_safety_gates.py",
             "tests/engine/test_tools_*.py",
             "tests/engine/test_loops_*.py",

@@ -19,8 +19,8 @@ from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.tools.calls import Call, GateKeeper, Question, Renewed
 from duckflow_tui.tools.changes import PlannedChange
-from duckflow_tui.tools.consent import Asked, GateKeeper, Question, Renewed
 from duckflow_tui.tools.diffs import compare
 from duckflow_tui.tools.operation import Edits, Output, Work
 
@@ -97,7 +97,8 @@ async def asking() -> tuple[Store, Watched, asyncio.Task[GateAnswer], Gate]:
     store = Store(AgentState(), ManualClock(), MemoryRecorder())
     desk = Watched(store)
     keeper = GateKeeper(store, desk, lambda kind: f"{kind}_1")
-    task = asyncio.create_task(keeper.ask(question(Effect.WRITE, TWO, MOVE), Asked()))
+    asked = question(Effect.WRITE, TWO, MOVE)
+    task = asyncio.create_task(keeper.ask(asked, Call.of(asked.action)))
     await asyncio.sleep(0)
     (gate,) = store.state.gates
     return store, desk, task, gate
