@@ -108,7 +108,7 @@ class Engine:
             models=parts.models,
             prompts=parts.prompts,
             caller=parts.router,
-            specs=parts.router.specs,
+            specs=parts.router.registry.specs,
             machine=parts.machine,
             notices=self.notices,
             limits=parts.limits,
@@ -192,7 +192,7 @@ class Engine:
 
     def operation_effect(self, operation: str) -> Effect | None:
         """What an operation does to the world; None for one there is not."""
-        specs = self._parts.router.specs()
+        specs = self._parts.router.registry.specs()
         return next((spec.effect for spec in specs if spec.name == operation), None)
 
     def keep_draft(self, text: str) -> None:

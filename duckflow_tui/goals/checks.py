@@ -99,7 +99,7 @@ class RequirementChecks:
 
     def changed_something(self, log: Sequence[OperationMessage]) -> bool:
         """Whether any of these calls changed a file, or may have changed something else."""
-        effects = {spec.name: spec.effect for spec in self._router.specs()}
+        effects = {spec.name: spec.effect for spec in self._router.registry.specs()}
         return any(self._may_have_changed(message, effects) for message in log)
 
     # --- commands ----------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class RequirementChecks:
         state = self._store.state
         if state.changed_outside:
             return None
-        effects = {spec.name: spec.effect for spec in self._router.specs()}
+        effects = {spec.name: spec.effect for spec in self._router.registry.specs()}
         for message in reversed(state.messages):
             if _is_run(message, command) and message.result.outcome not in (
                 Outcome.INVALID,

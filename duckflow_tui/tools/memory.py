@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,9 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
+
+if TYPE_CHECKING:
+    from duckflow_tui.session.memory import ProjectMemory
 
 MemoryKind = Literal["worked", "failed", "preference"]
 FaultCode = Literal[
@@ -53,31 +56,6 @@ class MemoryFault(Exception):
         super().__init__(code)
         self.code: FaultCode = code
         self.detail = detail
-
-
-class Memory(Protocol):
-    """The notes of a project. Each method raises MemoryFault."""
-
-    @property
-    def path(self) -> str:
-        """Where they are kept."""
-        ...
-
-    async def lines(self) -> tuple[MemoryLine, ...]:
-        """All of them, in the order of the file."""
-        ...
-
-    def redacted(self, text: str) -> str:
-        """The text without known secrets: what a model may be told of it. Raises nothing."""
-        ...
-
-    async def check(self, text: str) -> None:
-        """Raise what would keep this line from being noted."""
-        ...
-
-    async def remember(self, text: str, kind: MemoryKind) -> None:
-        """Note a line under today's date."""
-        ...
 
 
 class Remember(Arguments):
@@ -158,7 +136,7 @@ _SENTENCES: Final[dict[FaultCode, str]] = {
 _FAULTY: Final = frozenset({"full", "not_text", "gone", "disk"})
 
 
-def memory_operations(memory: Memory) -> tuple[AnyOperation, ...]:
+def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
     """The operations on the notes."""
 
     async def remember(args: Remember, places: tuple[Place, ...], context: ToolContext) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,9 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
+
+if TYPE_CHECKING:
+    from duckflow_tui.plans.desk import PlanDesk
 
 MAX_TASKS: Final = 50  # tasks of one list
 
@@ -121,42 +124,6 @@ class Nothing(Arguments):
     """No arguments."""
 
 
-class PlanDesk(Protocol):
-    """Carries these operations out. Each raises ToolFault with words for the model."""
-
-    async def propose(self, goal: str) -> Output:
-        """Have a plan made, show it, wait for the user's answer."""
-        ...
-
-    async def revise(self, plan_id: str, changes: list[StepEdit]) -> Output:
-        """Change a draft, or propose a change of an approved plan and wait for the answer."""
-        ...
-
-    async def update_step(self, step_id: str, status: str, note: str) -> Output:
-        """Move a step that no work holds."""
-        ...
-
-    async def get(self, plan_id: str) -> Output:
-        """The plan in words."""
-        ...
-
-    async def generate_list(self, step_id: str) -> Output:
-        """Have the tasks of a step listed."""
-        ...
-
-    async def run(self, step_id: str, task_list: list[ListedTask]) -> Output:
-        """Work until the step, the plan or the list is through, or cannot go on."""
-        ...
-
-    async def pause(self) -> Output:
-        """Halt the work at its next safe point."""
-        ...
-
-    async def stop(self) -> Output:
-        """End the work now."""
-        ...
-
-
 #: What may be called beside running work: reading the plan, proposing a change, steering.
 BESIDE_WORK: Final = frozenset(
     {"plan_tool.get", "plan_tool.revise", "task_loop.pause", "task_loop.stop"}
@@ -164,7 +131,7 @@ BESIDE_WORK: Final = frozenset(
 
 
 def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
-    """The operations of plans and work, carried out by ``desk``."""
+    """The operations of plans and work; ``desk`` carries them out, or raises ToolFault."""
     return (
         _operation(
             "plan_tool.propose",

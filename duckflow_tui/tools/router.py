@@ -38,7 +38,6 @@ from duckflow_tui.state.operations import (
     Effect,
     FileChange,
     OperationResult,
-    OperationSpec,
     Outcome,
 )
 from duckflow_tui.state.store import Store
@@ -120,10 +119,6 @@ class ToolRouter:
 
     def __post_init__(self) -> None:
         self._keeper = GateKeeper(self.store, self.desk, self.ids)
-
-    def specs(self) -> tuple[OperationSpec, ...]:
-        """The operations, as the prompt and native calls name them."""
-        return self.registry.specs()
 
     def proposed_text(self, gate_id: str) -> str | None:
         """The whole new content behind an open gate; what an edit of it starts from."""

@@ -76,10 +76,10 @@ async def test_the_list_of_operations_changes_between_turns_only(tmp_path: Path)
     async with served(tmp_path, hostile()) as s:
         turn = TurnInfo(turn_id="t", message_id="m", max_attempts=1, limit=9, started_at=0.0)
         s.bench.store.dispatch(TurnStarted(turn=turn))
-        before = s.bench.router.specs()
+        before = s.bench.router.registry.specs()
         await s.run("mcp.hostile.grow")
         await s.bench.until(lambda _: any(t.name == "grown" for t in s.server().tools))
-        assert s.bench.router.specs() == before
+        assert s.bench.router.registry.specs() == before
         await s.servers.ready()  # as the next turn does
         assert "mcp.hostile.grown" in s.specs()
 
@@ -230,11 +230,11 @@ async def test_a_server_that_dies_is_reported_and_started_for_the_next_call(
         assert "status 7" in server.error
         notice = s.notices()[-1]
         assert (notice.key, notice.level) == ("mcp.ended", Level.WARNING)
-        before = s.bench.router.specs()
+        before = s.bench.router.registry.specs()
         again = await s.run(ECHO, text="a")
         assert again.result.outcome is Outcome.OK
         assert s.server().status == "ready"
-        assert s.bench.router.specs() == before
+        assert s.bench.router.registry.specs() == before
 
 
 async def test_a_server_that_cannot_start_again_is_an_error_of_the_call(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class Served:
 
     def specs(self) -> dict[str, OperationSpec]:
         """The servers' tools as a model is told."""
-        found = self.bench.router.specs()
+        found = self.bench.router.registry.specs()
         return {spec.name: spec for spec in found if spec.name.startswith("mcp.")}
 
     def notices(self) -> list[NoticeMessage]:

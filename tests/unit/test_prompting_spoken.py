@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import cast
 
+from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.prompting.lines import SPOKEN
-from duckflow_tui.tools.memory import Memory, memory_operations
-from duckflow_tui.tools.plan_operations import PlanDesk, plan_operations
+from duckflow_tui.session.memory import ProjectMemory
+from duckflow_tui.tools.memory import memory_operations
+from duckflow_tui.tools.plan_operations import plan_operations
 
 
 def test_every_operation_that_a_prompt_speaks_of_is_registered() -> None:
     """Covers S2-25."""
     plans = plan_operations(cast("PlanDesk", None))
-    notes = memory_operations(cast("Memory", None))
+    notes = memory_operations(cast("ProjectMemory", None))
     names = {operation.name for operation in (*plans, *notes)}
     assert set(SPOKEN.values()) <= names
