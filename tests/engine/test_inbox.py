@@ -1,0 +1,92 @@
+"""The inbox between two states: what a key does in the moment in which a turn begins or is left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+from support.session import done, script, session
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.store import Record
+from duckflow_tui.state.turn import TurnStarted
+
+
+@pytest.mark.parametrize("key", ["retry", "resume"])
+async def test_a_key_while_a_message_is_written_begins_no_second_turn(
+    tmp_path: Path, key: str
+) -> None:
+    async with session(tmp_path, script(done("One.", step="PLANNING"))) as s:
+        answers: list[asyncio.Task[bool]] = []
+
+        async def press() -> bool:
+            if key == "resume":
+                s.engine.resume()
+                return False
+            return await s.engine.retry()
+
+        def hear(state: AgentState, record: Record) -> None:
+            if isinstance(record.event, UserMessageAdded):  # and not on the disk yet
+                answers.append(asyncio.create_task(press()))
+
+        forget = s.store.watch(hear)
+        end = await s.turn("hi")
+        forget()
+        assert [await answer for answer in answers] == [False]
+        assert end.outcome == "done"
+        assert len(s.events(TurnStarted)) == 1
+        assert s.state.turn is None
+
+
+async def test_a_stop_while_a_message_is_written_stops_its_turn(tmp_path: Path) -> None:
+    async with session(tmp_path, script(done("One.", step="PLANNING"))) as s:
+
+        def hear(state: AgentState, record: Record) -> None:
+            if isinstance(record.event, UserMessageAdded):
+                asyncio.get_running_loop().call_soon(s.engine.stop)
+
+        forget = s.store.watch(hear)
+        end = await s.turn("hi")
+        forget()
+        assert end.outcome == "stopped"
+        assert s.state.turn is None
+        assert await s.engine.retry()
+        assert (await s.ended(2)).outcome == "done"
+
+
+async def test_a_paused_session_that_is_left_keeps_nothing_alive(tmp_path: Path) -> None:
+    left: list[weakref.ref[AgentState]] = []
+    replies = script(done("One.", step="PLANNING"))
+    async with session(tmp_path, replies) as s:
+
+        def hear(state: AgentState, record: Record) -> None:
+            if isinstance(record.event, TurnStarted):
+                s.engine.pause()
+
+        s.store.watch(hear)
+        await s.engine.send("hi")
+        await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        left.append(weakref.ref(s.state))
+        await s.engine.close()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        waiting = [t for t in asyncio.all_tasks() if "_guarded" in repr(t.get_coro())]
+        assert waiting == []
+        assert s.state.turn is not None  # nobody said that it was stopped
+        del hear
+    del s
+    gc.collect()
+    assert left[0]() is None
+
+
+async def test_a_call_that_was_never_sent_holds_nothing_back(tmp_path: Path) -> None:
+    async with session(tmp_path, script(), roles={"main": "gone/model"}) as s:
+        end = await s.turn("hi")
+        assert (end.outcome, end.llm_calls) == ("failed", 0)
+        assert s.state.live == {}
+        asked = next(m for m in s.state.messages if isinstance(m, UserMessage))
+        assert await s.engine.rewind.back(asked.message_id) == ""
