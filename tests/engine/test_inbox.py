@@ -62,12 +62,8 @@ async def test_a_paused_session_that_is_left_keeps_nothing_alive(tmp_path: Path)
     left: list[weakref.ref[AgentState]] = []
     replies = script(done("One.", step="PLANNING"))
     async with session(tmp_path, replies) as s:
-
-        def hear(state: AgentState, record: Record) -> None:
-            if isinstance(record.event, TurnStarted):
-                s.engine.pause()
-
-        s.store.watch(hear)
+        pause = s.engine.pause
+        s.store.watch(lambda _, record: pause() if isinstance(record.event, TurnStarted) else None)
         await s.engine.send("hi")
         await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
         left.append(weakref.ref(s.state))
@@ -77,16 +73,19 @@ async def test_a_paused_session_that_is_left_keeps_nothing_alive(tmp_path: Path)
         waiting = [t for t in asyncio.all_tasks() if "_guarded" in repr(t.get_coro())]
         assert waiting == []
         assert s.state.turn is not None  # nobody said that it was stopped
-        del hear
-    del s
+    del s, pause
     gc.collect()
     assert left[0]() is None
 
 
 async def test_a_call_that_was_never_sent_holds_nothing_back(tmp_path: Path) -> None:
-    async with session(tmp_path, script(), roles={"main": "gone/model"}) as s:
-        end = await s.turn("hi")
-        assert (end.outcome, end.llm_calls) == ("failed", 0)
+    turns = [done(f"Answer {n}: " + "word " * 400, step="PLANNING") for n in range(6)]
+    async with session(tmp_path, script(*turns), roles={"fast": "gone/model"}) as s:
+        for n in range(6):
+            await s.turn(f"question {n}")
+        before = s.state.usage.calls
+        await s.engine.context.compact()
+        assert s.state.usage.calls == before
         assert s.state.live == {}
         asked = next(m for m in s.state.messages if isinstance(m, UserMessage))
         assert await s.engine.rewind.back(asked.message_id) == ""
