@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,12 +60,16 @@ async def test_a_stop_while_a_message_is_written_stops_its_turn(tmp_path: Path) 
         assert (await s.ended(2)).outcome == "done"
 
 
+def _pause_at_start(pause: Callable[[], None], _: AgentState, record: Record) -> None:
+    if isinstance(record.event, TurnStarted):
+        pause()
+
+
 async def test_a_paused_session_that_is_left_keeps_nothing_alive(tmp_path: Path) -> None:
     left: list[weakref.ref[AgentState]] = []
     replies = script(done("One.", step="PLANNING"))
     async with session(tmp_path, replies) as s:
-        pause = s.engine.pause
-        s.store.watch(lambda _, record: pause() if isinstance(record.event, TurnStarted) else None)
+        s.store.watch(partial(_pause_at_start, s.engine.pause))
         await s.engine.send("hi")
         await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
         left.append(weakref.ref(s.state))
@@ -73,7 +79,7 @@ async def test_a_paused_session_that_is_left_keeps_nothing_alive(tmp_path: Path)
         waiting = [t for t in asyncio.all_tasks() if "_guarded" in repr(t.get_coro())]
         assert waiting == []
         assert s.state.turn is not None  # nobody said that it was stopped
-    del s, pause
+    del s
     gc.collect()
     assert left[0]() is None
 
