@@ -28,9 +28,8 @@ from duckflow_tui.llm.endpoints import (
     resolve_key,
     setting_of,
 )
-from duckflow_tui.places import Places
+from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.session.drafts import ConfirmedOrigins
 from duckflow_tui.settings import Loaded, McpSettings, SettingProblem, Settings, fault_of, load
 from duckflow_tui.state.base import Spawn, one_line
 from duckflow_tui.state.operations import ApprovalMode

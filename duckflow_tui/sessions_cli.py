@@ -22,7 +22,7 @@ from duckflow_tui.session.export import FORMATS, export_lines, exported_name, fo
 from duckflow_tui.session.facts import SessionFacts
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder, SessionPlace, find, places, segment_name
-from duckflow_tui.session.payload import Redact
+from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.session_words import (

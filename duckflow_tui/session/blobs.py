@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.drafts import Draft, draft_in
-from duckflow_tui.session.folders import places
+from duckflow_tui.session.folders import Draft, draft_in, places
 from duckflow_tui.state.base import digest
 
 BLOBS: Final = "blobs"  # in the session's folder

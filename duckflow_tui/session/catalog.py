@@ -24,7 +24,7 @@ from duckflow_tui.session.facts import (
 from duckflow_tui.session.faults import NotASession, SessionFault, SessionUnreadable
 from duckflow_tui.session.folders import SessionPlace, find, is_written, places, size_of
 from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
-from duckflow_tui.session.payload import Redact
+from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.base import Clock, Event, SystemClock, one_line
 from duckflow_tui.state.session import MAX_NAME, SessionPinned, SessionTitled

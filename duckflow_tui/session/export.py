@@ -8,26 +8,26 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from pydantic import ValidationError
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.session.drafts import draft_in
 from duckflow_tui.session.facts import SessionFacts, facts_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
-from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.framing import JournalHeader, header_of
-from duckflow_tui.session.payload import (
+from duckflow_tui.session.folders import SessionFolder, draft_in
+from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
+from duckflow_tui.session.records import (
     SCHEMA,
+    JournalHeader,
     Migrations,
     Redact,
     Unreadable,
     as_bytes,
+    header_of,
     without_secrets,
 )
-from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, calendar, event_from_json, moment, one_line
@@ -45,6 +45,7 @@ from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
 from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.words.catalogue import Catalogue
 
 Format = Literal["markdown", "json"]
 
@@ -79,15 +80,7 @@ _STEP: Final = {
 }
 
 
-class Words(Protocol):
-    """The catalogue of the user's language."""
-
-    def __call__(self, key: str, /, **params: object) -> str:
-        """The entry with its params filled in."""
-        ...
-
-
-def export_lines(path: Path, kind: Format, words: Words, redact: Redact) -> Iterator[str]:
+def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> Iterator[str]:
     """The session in this folder as the lines of a file; raises SessionFault."""
     if kind == "json":
         yield from json_lines(path, redact)
@@ -107,7 +100,7 @@ def format_of(name: str) -> Format:
     return "json" if name.lower().endswith(".json") else "markdown"
 
 
-def markdown(state: AgentState, facts: SessionFacts, words: Words, redact: Redact) -> str:
+def markdown(state: AgentState, facts: SessionFacts, words: Catalogue, redact: Redact) -> str:
     """The whole document, without secrets and without a character that could act."""
     paper = _Paper(words)
     paper.begin(facts)
@@ -128,7 +121,7 @@ def markdown(state: AgentState, facts: SessionFacts, words: Words, redact: Redac
 
 
 class _Paper:
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Catalogue) -> None:
         self.blocks: list[str] = []  # each a paragraph, a list, a table or a fenced text
         self._words = words
 
@@ -275,7 +268,7 @@ def _changed(change: FileChange) -> str:
     return f"{change.kind} {_code(change.path)}{target} +{change.added} −{change.removed}"
 
 
-def _cut(text: str, words: Words) -> str:
+def _cut(text: str, words: Catalogue) -> str:
     """Its first and last lines, with the count of those between."""
     lines = [
         line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS for line in text.splitlines()

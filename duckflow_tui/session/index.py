@@ -27,7 +27,7 @@ from duckflow_tui import __version__
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionUnreadable
 from duckflow_tui.session.folders import FOLDER, TRASH, SessionFolder, SessionLock, SessionPlace
-from duckflow_tui.session.payload import SCHEMA, as_bytes
+from duckflow_tui.session.records import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
 

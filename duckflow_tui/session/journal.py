@@ -15,11 +15,17 @@ from typing import Any, Final, Literal
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
-from duckflow_tui.session.drafts import sweep
 from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, reason
-from duckflow_tui.session.folders import SessionFolder, SessionLock
-from duckflow_tui.session.framing import JournalHeader, Segments, encode
-from duckflow_tui.session.payload import Redact, body_of, shelved, unwritable
+from duckflow_tui.session.folders import SessionFolder, SessionLock, sweep
+from duckflow_tui.session.records import (
+    JournalHeader,
+    Redact,
+    Segments,
+    body_of,
+    encode,
+    shelved,
+    unwritable,
+)
 from duckflow_tui.session.snapshots import Image, Place, capture, write_steps
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import Record, Store, Unsubscribe

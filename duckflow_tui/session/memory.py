@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.drafts import draft_in
+from duckflow_tui.session.folders import draft_in
 from duckflow_tui.state.base import Clock, digest
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
 

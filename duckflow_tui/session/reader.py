@@ -13,17 +13,20 @@ from typing import Any, Final
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, opening
 from duckflow_tui.session.folders import SessionFolder, segment_name
-from duckflow_tui.session.framing import (
+from duckflow_tui.session.records import (
     HEADER_SEQ,
     Damage,
     Frame,
     JournalHeader,
+    Migrations,
+    Unreadable,
     encode,
+    event_fields,
     header_of,
     of_later_program,
+    parsed,
     scan,
 )
-from duckflow_tui.session.payload import BlobShelf, Migrations, Unreadable, event_fields, parsed
 from duckflow_tui.session.snapshots import Place
 from duckflow_tui.state.base import moment
 
@@ -87,17 +90,13 @@ def read_session(
     *,
     after: Place | None = None,
     migrations: Migrations | None = None,
-    blobs: BlobShelf | None = None,
 ) -> SessionRead:
     """Read the journal in this folder, or what follows the record at ``after``.
 
     Raises NotASession when nothing in it is a record, NewerSession when a later program wrote in
     it, SessionUnreadable when the system refuses, and KeyError when ``after`` is not there.
     """
-    reading = _Reading(
-        folder, after, migrations or Migrations(), blobs or FileBlobs(folder.path / BLOBS)
-    )
-    return reading.all()
+    return _Reading(folder, after, migrations or Migrations()).all()
 
 
 class _Reading:
@@ -106,12 +105,11 @@ class _Reading:
         folder: SessionFolder,
         after: Place | None,
         migrations: Migrations,
-        blobs: BlobShelf,
     ) -> None:
         self._folder = folder
         self._after = after
         self._migrations = migrations
-        self._blobs = blobs
+        self._blobs = FileBlobs(folder.path / BLOBS)
         self._frames: list[tuple[Frame, int, int]] = []  # record, segment, version
         self._version = 0  # of the records that come now; 0 while no header was read
         self._empty = True

@@ -13,9 +13,8 @@ from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import FileBlobs, MemoryBlobs, session_blobs
 from duckflow_tui.session.faults import JournalHealth
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.framing import JournalHeader
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
-from duckflow_tui.session.payload import Redact
+from duckflow_tui.session.records import JournalHeader, Redact
 from duckflow_tui.session.resume import Restored, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import random_id

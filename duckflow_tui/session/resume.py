@@ -32,10 +32,9 @@ from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder, SessionLock
-from duckflow_tui.session.framing import JournalHeader
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
-from duckflow_tui.session.payload import BlobShelf, Migrations, Redact
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, read_session
+from duckflow_tui.session.records import JournalHeader, Migrations, Redact
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError, event_from_json
@@ -180,7 +179,6 @@ def restore(
     folder: SessionFolder,
     *,
     migrations: Migrations | None = None,
-    blobs: BlobShelf | None = None,
     snapshots: bool = True,
 ) -> Restored:
     """Read and apply; raises what ``read_session`` raises. ``snapshots``: may be used."""
@@ -189,11 +187,11 @@ def restore(
         if found is None:
             continue
         try:
-            read = read_session(folder, after=found.place, migrations=migrations, blobs=blobs)
+            read = read_session(folder, after=found.place, migrations=migrations)
         except KeyError:  # made of another journal
             continue
         return Restored(found.state, read, apply_all(found.state, read.entries), seq)
-    read = read_session(folder, migrations=migrations, blobs=blobs)
+    read = read_session(folder, migrations=migrations)
     state = AgentState()
     return Restored(state, read, apply_all(state, read.entries))
 

@@ -16,9 +16,9 @@ from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.session.blobs import named_in, session_blobs
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder, session_path
-from duckflow_tui.session.payload import Redact, as_bytes
 from duckflow_tui.session.reader import Entry, read_session
 from duckflow_tui.session.recording import Recording, start_journal
+from duckflow_tui.session.records import Redact, as_bytes
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, Event, StateError, event_from_json, one_line, put

@@ -17,16 +17,18 @@ from typing import Any, Final, cast
 
 from duckflow_tui import __version__
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.drafts import draft_in
 from duckflow_tui.session.faults import NotASession
-from duckflow_tui.session.folders import SessionFolder, snapshot_name
-from duckflow_tui.session.framing import Frame, Position, encode, scan
-from duckflow_tui.session.payload import (
+from duckflow_tui.session.folders import SessionFolder, draft_in, snapshot_name
+from duckflow_tui.session.records import (
     SCHEMA,
+    Frame,
+    Position,
     Redact,
     Unreadable,
     as_bytes,
+    encode,
     parsed,
+    scan,
     without_secrets,
 )
 from duckflow_tui.state.agent import AgentState

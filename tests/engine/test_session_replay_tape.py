@@ -12,8 +12,8 @@ from support.journal_events import answered, begun, finished, opened, requested,
 
 from duckflow_tui.session.export import json_lines, write_file
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.session.framing import JournalHeader, encode
 from duckflow_tui.session.reader import Entry
+from duckflow_tui.session.records import JournalHeader, encode
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.agent import AgentState

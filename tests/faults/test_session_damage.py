@@ -14,9 +14,8 @@ from support.whole import some_of
 
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault
 from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.framing import JournalHeader, encode
-from duckflow_tui.session.payload import Migrations, as_bytes
 from duckflow_tui.session.reader import read_session
+from duckflow_tui.session.records import JournalHeader, Migrations, as_bytes, encode
 from duckflow_tui.session.resume import Restored, restore, resume_journal
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.gates import GateChoice

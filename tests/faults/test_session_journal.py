@@ -19,8 +19,8 @@ from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.export import json_lines
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.framing import encode
 from duckflow_tui.session.recording import start_journal
+from duckflow_tui.session.records import encode
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event

@@ -20,8 +20,7 @@ from support.journal_events import answered
 from support.whole import rounds
 
 from duckflow_tui.session.folders import SessionFolder, segment_name, session_path
-from duckflow_tui.session.framing import encode
-from duckflow_tui.session.payload import as_bytes
+from duckflow_tui.session.records import as_bytes, encode
 from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.gates import GateChoice
 

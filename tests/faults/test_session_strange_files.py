@@ -22,7 +22,7 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.export import export_lines, json_lines, read_export, write_file
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.framing import encode
+from duckflow_tui.session.records import encode
 from duckflow_tui.session.replay import load_tape
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.sessions_cli import session_named, several

@@ -14,8 +14,8 @@ from support.pinned import ManualClock
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.faults import JournalHealth
 from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.framing import JournalHeader
 from duckflow_tui.session.journal import Journal, JournalDisk
+from duckflow_tui.session.records import JournalHeader
 from duckflow_tui.session.resume import Restored, restore
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event

@@ -14,8 +14,8 @@ from support.gates import gate
 from support.pinned import ManualClock
 
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.framing import JournalHeader, encode
 from duckflow_tui.session.recording import start_journal
+from duckflow_tui.session.records import JournalHeader, encode
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested

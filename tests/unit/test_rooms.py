@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "goals": {"state", "llm", "prompting", "safety", "tools", "agent"},
     "plans": {"state", "llm", "prompting", "safety", "tools", "goals", "agent"},
     "agent": {"state", "llm", "prompting", "safety", "tools", "goals", "plans"},
-    "session": {"state", "llm", "prompting", "safety", "tools", "goals", "plans", "agent"},
+    "session": {"state", "llm", "prompting", "safety", "words", "tools", "goals", "plans", "agent"},
     "demo": {"state", "llm"},
     "ui": {
         "state",

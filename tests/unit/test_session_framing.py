@@ -10,8 +10,15 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from duckflow_tui.session.framing import Damage, Frame, encode, of_later_program, scan
-from duckflow_tui.session.payload import as_bytes, parsed
+from duckflow_tui.session.records import (
+    Damage,
+    Frame,
+    as_bytes,
+    encode,
+    of_later_program,
+    parsed,
+    scan,
+)
 
 TEXT = st.text(st.characters())  # control characters and halves of surrogate pairs too
 JSON = st.recursive(

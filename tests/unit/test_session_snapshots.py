@@ -13,8 +13,7 @@ from support.journal_disks import drive, read, seqs, until
 from support.journal_events import said, started, turn
 from support.pinned import ManualClock
 
-from duckflow_tui.session.framing import Frame, encode, scan
-from duckflow_tui.session.payload import as_bytes
+from duckflow_tui.session.records import Frame, as_bytes, encode, scan
 from duckflow_tui.session.resume import resume_journal
 from duckflow_tui.session.snapshots import IN_FLIGHT, NotAnImage, capture, pieces, restored
 from duckflow_tui.state.agent import AgentState

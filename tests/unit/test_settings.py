@@ -263,7 +263,7 @@ def test_a_private_address_over_plain_http_waits_for_the_user(
     places: Places, tmp_path: Path
 ) -> None:
     """R11: confirmed once."""
-    from duckflow_tui.session.drafts import ConfirmedOrigins
+    from duckflow_tui.places import ConfirmedOrigins
 
     flags = Flags(workspace=tmp_path, base_url="http://192.168.0.9:8000/v1", model="m")
     choice = choose(flags, places, "en", {})
