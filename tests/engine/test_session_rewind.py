@@ -354,7 +354,8 @@ async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouch
         await s.turn(large)
         at = dict(image(s.state))
         await s.turn("third words")
-        path = path_of(s)
+        path, [recording] = path_of(s), s.ending.recordings
+        await recording.flushed(recording.newest)
         before = {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
         forked = await s.engine.rewind.fork(id_of(s, "third words"))
         assert (forked.problem, s.session_id) == ("", path.name)
