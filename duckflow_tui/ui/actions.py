@@ -9,8 +9,8 @@ from duckflow_tui.commands import CHOICES, COMMANDS, Command
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui import outside_editor
+from duckflow_tui.ui.page_actions import PageActions
 from duckflow_tui.ui.panes.header import PaneName
-from duckflow_tui.ui.rewind_actions import RewindActions
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript
 from duckflow_tui.ui.screens.keys_help import KeysHelp
@@ -19,7 +19,7 @@ from duckflow_tui.ui.screens.pick_list import Choice, PickList
 TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit
 
 
-class Actions(RewindActions, inherit_bindings=False):
+class Actions(PageActions, inherit_bindings=False):
     """The actions named in ``bindings.KEYS`` and ``commands.COMMANDS``."""
 
     _interrupted_at: float = float("-inf")

@@ -12,9 +12,9 @@ from duckflow_tui.commands import rename
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.rename import RenameForm
+from duckflow_tui.ui.session_host import SessionHost
 from duckflow_tui.ui.session_words import fault_words, size_text
 from duckflow_tui.ui.watching import watch_again
-from duckflow_tui.ui.work_actions import WorkActions
 
 if TYPE_CHECKING:
     from duckflow_tui.session.export import Format
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.screens.sessions import SessionScreen
 
 
-class SessionActions(WorkActions, inherit_bindings=False):
+class SessionActions(SessionHost, inherit_bindings=False):
     """The page is told what came of a key; without it the status line is."""
 
     def action_sessions(self) -> None:

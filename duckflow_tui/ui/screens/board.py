@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -23,6 +23,9 @@ from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, rows_of
 from duckflow_tui.words.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.app import DuckflowApp
 
 FRAME: Final = 1 / 12  # seconds between two drawings at most
 COUNT: Final = 1.0  # seconds between two times that are shown
@@ -70,6 +73,11 @@ class Board(ModalScreen[None]):
         self._later: Timer | None = None
         self._ticker: Timer | None = None
         self._page = Page(self._paint)
+
+    @property
+    def host(self) -> DuckflowApp:
+        """The app: what keys act on, and the composer under the board."""
+        return cast("DuckflowApp", self.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
 
     # --- what a board says -------------------------------------------------------------------
 

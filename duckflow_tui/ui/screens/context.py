@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
-from textual.message import Message
 
 from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT, request_room
 from duckflow_tui.prompting.threads import full_share
@@ -37,8 +36,6 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.agent.requests import SentPart
 
-    Sent = Callable[[str], tuple[SentPart, ...] | None]
-
 
 class ContextBoard(Board):
     """The requests, the newest at the top; the parts of the chosen one in its window."""
@@ -46,24 +43,14 @@ class ContextBoard(Board):
     SURFACE: ClassVar[Surface] = "context"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("context")
 
-    class Opened(Message):
-        """The user wants to read what was sent."""
-
-        def __init__(self, title: str, parts: tuple[SentPart, ...]) -> None:
-            super().__init__()
-            self.title = title
-            self.parts = parts
-
-    def __init__(self, words: Catalogue, store: Store, sent: Sent) -> None:
-        super().__init__(words, store)
-        self._sent = sent
-        self._told = ""  # the request whose text is not there any more, as the user was told
+    _told = ""  # the request whose text is not there any more, as the user was told
 
     def action_open(self) -> None:
         request = self._request(self.chosen)
-        parts = self._sent(self.chosen) if request is not None else None
-        if request is None:
+        engine = self.host.acting() if request is not None else None
+        if request is None or engine is None:
             return
+        parts = engine.context.sent(self.chosen)
         if parts is None:
             self._told = self.chosen
             self.invalidate()
@@ -71,7 +58,7 @@ class ContextBoard(Board):
         parts = _as_counted(parts, request)
         size = tokens_text(request.tokens, request)
         title = self.words("context.sent_title", purpose=self._purpose(request), tokens=size)
-        self.post_message(self.Opened(title, parts))
+        self.host.push_screen(SentBoard(self.words, engine.store, title, parts))
 
     def heading(self) -> str:
         state, words = self.state, self.words

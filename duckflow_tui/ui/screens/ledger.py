@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
-from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.goal import (
     Evidence,
     RequirementItem,
@@ -27,6 +27,10 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure
 from duckflow_tui.ui.screens.board import Board, board_bindings
 
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
+    from duckflow_tui.ui.screens.requirement_form import Draft
+
 Part = Literal["words", "check"]
 
 
@@ -38,36 +42,6 @@ class LedgerBoard(Board):
 
     SURFACE: ClassVar[Surface] = "ledger"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("ledger")
-
-    class FormWanted(Message):
-        """The user would write a requirement; without an item a new one."""
-
-        def __init__(self, item: RequirementItem | None, part: Part) -> None:
-            super().__init__()
-            self.item = item
-            self.part: Part = part
-
-    class PriorityWanted(Message):
-        """The user wants this one to count otherwise."""
-
-        def __init__(self, item: RequirementItem, priority: int) -> None:
-            super().__init__()
-            self.item = item
-            self.priority = priority
-
-    class WaiveWanted(Message):
-        """The user does not want this one any more, or wants it back."""
-
-        def __init__(self, item: RequirementItem) -> None:
-            super().__init__()
-            self.item = item
-
-    class GoTo(Message):
-        """The user wants to see what showed something: the call, else the review that looked."""
-
-        def __init__(self, refs: tuple[str, ...]) -> None:
-            super().__init__()
-            self.refs = refs
 
     _problem = ""
 
@@ -87,30 +61,75 @@ class LedgerBoard(Board):
     def action_edit(self, part: Part) -> None:
         item = self._own()
         if item is not None:
-            self.post_message(self.FormWanted(item, part))
+            self._open_form(item, part)
 
     def action_add(self) -> None:
         self.tell("")
-        self.post_message(self.FormWanted(None, "words"))
+        self._open_form(None, "words")
 
     def action_next_priority(self) -> None:
         item = self._own()
-        if item is not None:
-            self.post_message(self.PriorityWanted(item, item.priority % 3 + 1))
+        engine = self.host.acting() if item is not None else None
+        if item is not None and engine is not None:
+            priority = item.priority % 3 + 1
+            self._told(engine.ledger.edit(item.requirement_id, priority=priority))
 
     def action_waive(self) -> None:
+        from duckflow_tui.ui.screens.requirement_form import WaiveForm
+
         item = self._own()
-        if item is not None:
-            self.post_message(self.WaiveWanted(item))
+        engine = self.host.acting() if item is not None else None
+        if item is None or engine is None:
+            return
+        if not item.counts:
+            self._told(engine.ledger.restore(item.requirement_id))
+            return
+
+        def waive(because: str | None) -> None:
+            if because is not None:
+                self._told(engine.ledger.waive(item.requirement_id, because))
+
+        self.host.push_screen(WaiveForm(self.words, item), waive)
+
+    def _open_form(self, item: RequirementItem | None, part: Part) -> None:
+        """Write a requirement; without an item a new one."""
+        from duckflow_tui.ui.screens.requirement_form import RequirementForm
+
+        engine = self.host.acting()
+        if engine is None:
+            return
+
+        def written(draft: Draft | None) -> None:
+            if draft is not None and item is None:
+                self._told(engine.ledger.add(draft.requirement, draft.priority, draft.check))
+                if self._items:  # the next key is meant for what was just added
+                    self.choose(self._items[-1].requirement_id)
+            elif draft is not None and item is not None:
+                self._change(engine, item, draft)
+
+        self.host.push_screen(RequirementForm(self.words, item, part), written)
+
+    def _change(self, engine: Engine, item: RequirementItem, draft: Draft) -> None:
+        """What was not touched stays as it is."""
+        text = draft.requirement if draft.requirement != item.requirement else None
+        priority = draft.priority if draft.priority != item.priority else None
+        check = draft.check if draft.check != item.check else None
+        if (text, priority, check) != (None, None, None):
+            problem = engine.ledger.edit(
+                item.requirement_id, text=text, priority=priority, check=check
+            )
+            self._told(problem)
+
+    def _told(self, problem: Told | None) -> None:
+        self.tell(self.words.told(problem))
 
     def action_to_evidence(self, number: int) -> None:
         item = self._item(self.chosen)
         evidence = item.evidence if item else ()
         if number > len(evidence):
             return
-        refs = self._refs(evidence[number - 1])
-        if refs:
-            self.post_message(self.GoTo(refs))
+        if self.host.bench.go_to_first(self._refs(evidence[number - 1])):
+            self.dismiss(None)
         else:
             self.tell(self.words("ledger.no_place"))
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
-from textual.message import Message
 
 from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
-from duckflow_tui.state.store import Store
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
+from duckflow_tui.ui import outside_editor
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
@@ -20,7 +20,8 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 from duckflow_tui.words.catalogue import Catalogue
 
-ReadLines = Callable[[], Coroutine[Any, Any, tuple[MemoryLine, ...]]]
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 
 def fault_words(fault: MemoryFault, path: str, words: Catalogue) -> SafeText:
@@ -34,20 +35,10 @@ class MemoryBoard(Board):
     SURFACE: ClassVar[Surface] = "memory"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("memory")
 
-    class ForgetWanted(Message):
-        """The user deletes this line."""
-
-        def __init__(self, line: MemoryLine) -> None:
-            super().__init__()
-            self.line = line
-
-    class EditWanted(Message):
-        """The user wants the file in their editor."""
-
-    def __init__(self, words: Catalogue, store: Store, path: str, read: ReadLines) -> None:
-        super().__init__(words, store)
-        self._path = path
-        self._read_lines = read
+    def __init__(self, words: Catalogue, engine: Engine) -> None:
+        super().__init__(words, engine.store)
+        self._memory = engine.memory
+        self._path = engine.memory.path
         self._lines: tuple[MemoryLine, ...] = ()
         self._problem = ""
         self._doomed = ""  # the line that a second key deletes
@@ -67,7 +58,7 @@ class MemoryBoard(Board):
 
     async def _read(self) -> None:
         try:
-            self._lines = await self._read_lines()
+            self._lines = await self._memory.lines()
         except MemoryFault as fault:
             self._lines = ()
             self._problem = fault_words(fault, self._path, self.words)
@@ -93,11 +84,30 @@ class MemoryBoard(Board):
             self.tell("")
             return
         self._doomed = ""
-        self.post_message(self.ForgetWanted(line))
+        self.host.spawn(self._forget(line), "memory")
+
+    async def _forget(self, line: MemoryLine) -> None:
+        self._tell_fault(await self._memory.forget(line))
 
     def action_open_file(self) -> None:
         self._doomed = ""
-        self.post_message(self.EditWanted())
+        self.host.spawn(self._edit(), "editor")
+
+    async def _edit(self) -> None:
+        """The file itself is opened, so that what the editor leaves alone stays byte for byte."""
+        fault = await self._memory.begin()
+        # A file that the app cannot read or add to is what the user opens it for.
+        if fault is None or fault.code != "disk":
+            fault = None
+            path = Path(self._path)
+            await self.host.in_editor(lambda command: outside_editor.edit_file(command, path))
+            await self._memory.reread()
+        self._tell_fault(fault)
+
+    def _tell_fault(self, fault: MemoryFault | None) -> None:
+        if self.is_mounted:
+            self.tell(fault_words(fault, self._path, self.words) if fault else "")
+            self.read_again()
 
     # --- what it says -----------------------------------------------------------------------
 

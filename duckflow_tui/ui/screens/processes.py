@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
-from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.processes import BackgroundProcess
@@ -18,6 +17,9 @@ from duckflow_tui.ui.panes.live_blocks import silence, tail_rows
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 KEPT_LINES: Final = 400  # of the newest output that can be scrolled through
 _COMMAND_ROWS: Final = 4  # of a long command
@@ -32,17 +34,15 @@ class ProcessBoard(Board):
     NEWEST_LAST: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("processes")
 
-    class EndWanted(Message):
-        """The user wants this one to end."""
-
-        def __init__(self, process_id: str) -> None:
-            super().__init__()
-            self.process_id = process_id
-
     def action_end(self) -> None:
         process = self._process(self.chosen)
-        if process is not None and process.runs:
-            self.post_message(self.EndWanted(process.process_id))
+        engine = self.host.acting() if process is not None and process.runs else None
+        if engine is not None:
+            self.host.spawn(self._end(engine, self.chosen), "process")
+
+    async def _end(self, engine: Engine, process_id: str) -> None:
+        if not await engine.end_process(process_id):
+            self.host.say("ps.over")
 
     def heading(self) -> str:
         return self.words("ps.title")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
-from textual.message import Message
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
 from duckflow_tui.session.rewind import Point, points
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import FileChange
@@ -21,6 +22,9 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
 from duckflow_tui.ui.screens.board import Board, board_bindings
 from duckflow_tui.ui.session_words import when
 from duckflow_tui.words.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 NOW: Final = "now"  # the row of the conversation as it is
 Way = Literal["back", "files", "fork"]  # files: back, and what came of them is undone
@@ -34,14 +38,6 @@ class RewindBoard(Board):
 
     SURFACE: ClassVar[Surface] = "rewind"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("rewind")
-
-    class Wanted(Message):
-        """The user goes back to before a message, or forks there; empty: at the end."""
-
-        def __init__(self, way: Way, message_id: str) -> None:
-            super().__init__()
-            self.way: Way = way
-            self.message_id = message_id
 
     def __init__(self, words: Catalogue, store: Store, *, at_end: bool = False) -> None:
         """``at_end``: the cursor is where the conversation stands, not at the last message."""
@@ -83,7 +79,54 @@ class RewindBoard(Board):
         if self.chosen == NOW and way != "fork":
             self.tell(self.words("rewind.here"))
         else:
-            self.post_message(self.Wanted(way, "" if self.chosen == NOW else self.chosen))
+            engine = self.host.acting()
+            message_id = "" if self.chosen == NOW else self.chosen
+            if engine is not None and way == "fork":
+                self.host.spawn(self._fork(engine, message_id), "rewind")
+            elif engine is not None:
+                self.host.spawn(self._go_back(engine, message_id, way), "rewind")
+
+    async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
+        composer = self.host.bench.composer
+        problem = await engine.rewind.back(message_id, composer.draft)
+        if problem:
+            self._refused(self.words(f"rewind.not.{problem}"))
+            return
+        self._close()
+        rewound = engine.store.state.rewound
+        if rewound is not None:  # the draft of the state may be what was written before, kept late
+            composer.write(rewound.draft)
+        if way == "files":
+            await engine.rewind.put_files_back()
+        self.host.say("rewind.how_to_undo")
+
+    async def _fork(self, engine: Engine, message_id: str) -> None:
+        host = self.host
+        if not host.own_key:  # nowhere, or in the demo's own folder
+            self._refused(self.words("rewind.not.not_kept"))
+            return
+        forked = await engine.rewind.fork(message_id, host.bench.composer.draft)
+        if forked.problem:
+            self._refused(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
+            return
+        self._close()
+        state = engine.store.state
+        if state.turn is None and engine is host.engine:
+            await host.take_up(forked.session_id)
+        else:
+            command = _resuming(forked.session_id, state.session.workspace)
+            host.say("rewind.fork_waits", command=command)
+
+    def _refused(self, why: SafeText) -> None:
+        """On the board while it is open, since it covers the status line."""
+        if self.is_mounted:
+            self.tell(why)
+        else:
+            self.host.bench.status.show_message(why)
+
+    def _close(self) -> None:
+        if self.is_mounted:
+            self.dismiss(None)
 
     # --- what it says -----------------------------------------------------------------------
 
@@ -167,6 +210,13 @@ class RewindBoard(Board):
             ),
         ]
         return two_sided(left, [Segment(figures, ink(palette.quiet))], width)
+
+
+def _resuming(session_id: str, workspace: str) -> str:
+    """What takes that session up from where the user's shell is."""
+    named = workspace and os.path.realpath(os.getcwd()) != workspace
+    folder = f" --dir {shlex.quote(workspace)}" if named else ""
+    return f"duckflow-tui --resume {session_id}{folder}"
 
 
 def _by_file(point: Point) -> list[tuple[str, list[FileChange]]]:

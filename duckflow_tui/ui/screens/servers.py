@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Final, Literal
 
 from rich.segment import Segment
 from textual.binding import BindingType
-from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.processes import McpServer, McpTool
-from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.live_blocks import tail_rows
@@ -24,7 +22,6 @@ LOG_LINES: Final = 12  # newest lines of a log
 _SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗", "stopped": "■"}
 
 Wish = Literal["start", "stop", "restart"]
-ReadLog = Callable[[str], Coroutine[Any, Any, str]]
 
 
 class ServerBoard(Board):
@@ -33,22 +30,18 @@ class ServerBoard(Board):
     SURFACE: ClassVar[Surface] = "servers"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("servers")
 
-    class Wanted(Message):
-        """The user wants something of this server."""
-
-        def __init__(self, name: str, wish: Wish) -> None:
-            super().__init__()
-            self.name = name
-            self.wish: Wish = wish
-
-    def __init__(self, words: Catalogue, store: Store, read_log: ReadLog) -> None:
-        super().__init__(words, store)
-        self._read_log = read_log
-        self._log: tuple[str, list[str]] = ("", [])  # of which server, its newest lines
-        self._read_for: tuple[object, ...] = ()
+    _log: tuple[str, list[str]] = ("", [])  # of which server, its newest lines
+    _read_for: tuple[object, ...] = ()
 
     def action_want(self, wish: Wish) -> None:
-        self.post_message(self.Wanted(self.chosen, wish))
+        engine = self.host.acting()
+        if engine is not None:
+            wishes = {
+                "start": engine.start_server,
+                "stop": engine.stop_server,
+                "restart": engine.restart_server,
+            }
+            self.host.spawn(wishes[wish](self.chosen), "server")
 
     def invalidate(self) -> None:
         super().invalidate()
@@ -133,7 +126,8 @@ class ServerBoard(Board):
         return [*rows, [Segment(words("servers.log_empty"), ink(palette.faint))]]
 
     async def _read(self, name: str) -> None:
-        text = await self._read_log(name)
+        engine = self.host.engine  # a replay has none: the log is another one by now
+        text = await engine.server_log(name) if engine is not None else ""
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
         if (name, lines) != self._log:
             self._log = (name, lines)

@@ -9,7 +9,6 @@ from rich.segment import Segment
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
@@ -29,45 +28,37 @@ class WaitingBoard(Board):
     SURFACE: ClassVar[Surface] = "waiting"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("waiting")
 
-    class EditWanted(Message):
-        """The user wants to change this one."""
-
-        def __init__(self, number: int, message: QueuedMessage) -> None:
-            super().__init__()
-            self.number = number
-            self.message = message
-
-    class Swapped(Message):
-        """The user wants these two to change places."""
-
-        def __init__(self, one: QueuedMessage, other: QueuedMessage) -> None:
-            super().__init__()
-            self.one = one
-            self.other = other
-
-    class TakeBack(Message):
-        """The user wants this one back in the composer."""
-
-        def __init__(self, message_id: str) -> None:
-            super().__init__()
-            self.message_id = message_id
-
     def action_edit(self) -> None:
-        queue = self.state.queue
         at = self._place(self.chosen)
-        self.post_message(self.EditWanted(at + 1, queue[at]))
+        message = self.state.queue[at]
+        screen = EditMessage(self.words, at + 1, message.text)
+        self.host.push_screen(screen, lambda text: self._rewrite(message, text))
+
+    def _rewrite(self, message: QueuedMessage, text: str | None) -> None:
+        engine = self.host.acting() if text is not None and text != message.text else None
+        if engine is None or text is None:
+            return
+        if not text.strip():
+            engine.take_back(message.message_id)
+        elif not engine.change_queued(message.message_id, text.strip()):
+            self.host.bench.composer.add(text)
+            self.host.say("waiting.gone")
 
     def action_move(self, by: int) -> None:
         queue = self.state.queue
         at = self._place(self.chosen)
         to = at + by
-        if 0 <= to < len(queue):
-            self.post_message(self.Swapped(queue[at], queue[to]))
-            self.choose(queue[to].message_id)  # places keep their ids, texts move
+        engine = self.host.acting() if 0 <= to < len(queue) else None
+        if engine is not None:  # places keep their ids, texts move
+            one, other = queue[at], queue[to]
+            engine.change_queued(one.message_id, other.text)
+            engine.change_queued(other.message_id, one.text)
+            self.choose(other.message_id)
 
     def action_take_back(self) -> None:
-        self.post_message(self.TakeBack(self.chosen))
-        if len(self.state.queue) <= 1:
+        last = len(self.state.queue) <= 1
+        self.host.take_back(self.chosen)
+        if last:
             self.dismiss(None)
 
     def heading(self) -> str:
