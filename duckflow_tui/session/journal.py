@@ -358,7 +358,9 @@ class Journal:
                     pass
         if "stop" in batch:
             return False
-        if not batch or self._awaited() or self._backlog.is_large:
+        with self._guard:
+            awaited = bool(self._waiters)
+        if not batch or awaited or self._backlog.is_large:
             self._sync()
         if self._drawing is not None:
             least, most = AT_ONCE
@@ -507,10 +509,6 @@ class Journal:
 
     def _settled(self, seq: int) -> bool:
         return self._health.mode != "disk" or self._health.durable >= seq
-
-    def _awaited(self) -> bool:
-        with self._guard:
-            return bool(self._waiters)
 
     def _wake(self) -> None:
         """Let go who waits for what is settled now."""

@@ -247,7 +247,7 @@ class SmallFiles:
         except FileNotFoundError:
             return None
         try:
-            return self._read(folder, name, limit)
+            return self.read_within(folder, name, limit)
         finally:
             os.close(folder)
 
@@ -273,9 +273,6 @@ class SmallFiles:
 
     def read_within(self, folder: int, name: str, limit: int) -> bytes | None:
         """``read`` while the folder is held by ``changing``."""
-        return self._read(folder, name, limit)
-
-    def _read(self, folder: int, name: str, limit: int) -> bytes | None:
         try:
             file = os.open(name, _FILE, dir_fd=folder)
         except FileNotFoundError:
