@@ -113,8 +113,9 @@ class Engine:
             notices=self.notices,
             limits=parts.limits,
             cards=parts.desk,
-            questions=parts.questions,
-            questioner=Questioner(parts.store, parts.ids, parts.models, budget, requests),
+            questioner=Questioner(
+                parts.store, parts.ids, parts.models, budget, requests, parts.questions
+            ),
             requests=requests,
             window=parts.models.window,
             budget=budget,

@@ -13,6 +13,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import estimated_tokens
+from duckflow_tui.prompting.replies import Shape
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.usage import (
@@ -31,7 +32,8 @@ from duckflow_tui.state.usage import (
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.requests import RequestLog
-    from duckflow_tui.llm.service import AskReply, DecisionReply, LLMService, ReplyShape
+    from duckflow_tui.llm.service import AskReply, DecisionReply, LLMService
+    from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.decision import PromptPattern, TurnDecision
     from duckflow_tui.state.prompt import ChatMessage, Prompt
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 REPAIRS: Final = 2  # calls that ask for a well-formed reply (C8)
 
 Read = TypeVar("Read")
+ReplyForm = TypeVar("ReplyForm", bound=Shape)
 Reply = TypeVar("Reply", bound="AskReply[Any] | DecisionReply")
 
 
@@ -266,31 +269,27 @@ class Questioner:
         models: LLMService,
         budget: CallBudget,
         requests: RequestLog,
+        questions: QuestionPrompts,
     ) -> None:
         self._store = store
         self._ids = ids
         self._models = models
         self._budget = budget
         self._requests = requests
+        self._questions = questions
 
     async def ask(
-        self,
-        purpose: Purpose,
-        role: Role,
-        words: Callable[[tuple[str, ...]], Sequence[ChatMessage]],
-        shape: type[ReplyShape],
-        read: Callable[[ReplyShape], Read],
-        *,
-        step_id: str = "",
+        self, question: Question[ReplyForm], read: Callable[[ReplyForm], Read], *, step_id: str = ""
     ) -> Read:
-        """What ``read`` makes of the reply. ``words`` are given the problems of the last one.
+        """What ``read`` makes of the reply to a question that is no decision.
 
         ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
         repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
         """
+        purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
         problems: tuple[str, ...] = ()
         for _ in range(REPAIRS + 1):
-            asked = words(problems)
+            asked = self._questions.messages(question, problems)
             await self._budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self._ids("llm")
             started = LlmCallStarted(
@@ -299,7 +298,7 @@ class Questioner:
 
             async def send(
                 llm_id: str = llm_id, asked: Sequence[ChatMessage] = asked
-            ) -> AskReply[ReplyShape]:
+            ) -> AskReply[ReplyForm]:
                 self._requests.question(asked, llm_id, purpose, role, step_id=step_id)
                 return await self._models.ask(purpose, role, asked, shape, llm_id=llm_id)
 

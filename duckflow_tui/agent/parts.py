@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.plans.tasks import CheckArguments
     from duckflow_tui.prompting.compiler import PromptCompiler
-    from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.operations import OperationSpec
@@ -60,7 +59,6 @@ class TurnParts:
     notices: Notices
     limits: TurnLimits
     cards: Desk
-    questions: QuestionPrompts
     questioner: Questioner
     budget: CallBudget
     check: CheckArguments
@@ -73,23 +71,6 @@ class TurnParts:
     other_role: Role | None = None  # whose model is another one than main's, to ask when stuck
     other_model: str = ""  # its name
     compacting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one compaction at a time
-
-    async def ask(
-        self, question: Question[Reply], read: Callable[[Reply], Read], *, step_id: str = ""
-    ) -> Read:
-        """What ``read`` makes of the reply to a question that is no decision.
-
-        ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
-        repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
-        """
-        return await self.questioner.ask(
-            question.kind.purpose,
-            question.kind.role,
-            lambda problems: self.questions.messages(question, problems),
-            question.kind.reply,
-            read,
-            step_id=step_id,
-        )
 
 
 class Notices:

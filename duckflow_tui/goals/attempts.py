@@ -171,7 +171,7 @@ class Attempts:
 
         state, specs = self._store.state, self._parts.specs()
         question = continuation_question(state, context, specs, instructions)
-        return await self._parts.ask(question, read)
+        return await self._parts.questioner.ask(question, read)
 
     async def _escalate(
         self,
@@ -271,7 +271,7 @@ async def failure_analysis(
 
     question = failure_question(parts.store.state, execution(log), context, missing)
     try:
-        return await parts.ask(question, read)
+        return await parts.questioner.ask(question, read)
     except (LlmError, Unreadable) as error:
         parts.notices.warn(unsaid, step_id=step_id, reason=one_line(str(error), _LINE))
         return None
@@ -287,7 +287,7 @@ async def digest_of(parts: TurnParts, text: str, wish: str = "") -> str:
             raise ValueError("digest is empty")
         return reply.digest.strip()
 
-    return await parts.ask(digest_question(parts.store.state, text, wish), read)
+    return await parts.questioner.ask(digest_question(parts.store.state, text, wish), read)
 
 
 # --- what an attempt was -------------------------------------------------------------------------

@@ -157,7 +157,7 @@ async def _extracted(parts: TurnParts, request: str) -> tuple[RequirementClaim, 
             raise ValueError("requirements is empty; a request asks for one thing at least")
         return found
 
-    return await parts.ask(requirements_question(parts.store.state, request), read)
+    return await parts.questioner.ask(requirements_question(parts.store.state, request), read)
 
 
 def new_items(

@@ -303,7 +303,7 @@ class Reviewer:
         question = satisfaction_question(
             state, items, wanted, findings, case.evidence, case.reply, specs
         )
-        return await self._parts.ask(question, read)
+        return await self._parts.questioner.ask(question, read)
 
     async def _missing(
         self, case: _Case, items: Sequence[RequirementItem]
@@ -330,7 +330,7 @@ class Reviewer:
         state, specs = self._store.state, self._parts.specs()
         question = missing_question(state, items, case.evaluation, case.evidence, case.reply, specs)
         try:
-            return await self._parts.ask(question, read)
+            return await self._parts.questioner.ask(question, read)
         except (LlmError, Unreadable) as error:
             reason = one_line(str(error), _REASON)
             self._parts.notices.warn("judging.no_missing", reason=reason)

@@ -70,7 +70,7 @@ class PlanMaker:
             return self._from_reply(reply, goal)
 
         try:
-            return await parts.ask(plan_question(state, goal, parts.specs()), read)
+            return await parts.questioner.ask(plan_question(state, goal, parts.specs()), read)
         except Unreadable as error:
             raise ToolFault(f"No usable plan came: {one_line(str(error), 400)}") from error
         except LlmError as error:

@@ -86,7 +86,7 @@ async def _words(
         return reply
 
     try:
-        return await parts.ask(question, read, step_id=step.step_id)
+        return await parts.questioner.ask(question, read, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
         reason = one_line(str(error), 200)
         parts.notices.warn("work.no_report", step_id=step.step_id, reason=reason)

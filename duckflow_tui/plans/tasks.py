@@ -153,7 +153,7 @@ async def list_tasks(
         return listed(reply.tasks, specs, parts.ids, parts.check)
 
     question = tasks_question(state, plan, step, specs, failure)
-    return await parts.ask(question, read, step_id=step_id)
+    return await parts.questioner.ask(question, read, step_id=step_id)
 
 
 _KEYS: Final = {"from_task", "field"}
