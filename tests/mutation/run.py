@@ -25,7 +25,7 @@ CAUGHT_FROM: Final = 0.95  # of all mutations
 _CACHE: Final = ROOT / ".pytest_cache" / "mutation.json"  # what the tests of a file enter
 _AS_THEY_ARE: Final = 3600.0  # seconds for all tests of an area
 _FIRST: Final = 12  # tests that are tried alone, since most mutations fail the first ones
-_ENOUGH: Final = 60.0  # seconds of tests for one mutation, the quickest first
+_ENOUGH: Final = 300.0  # seconds of tests for one mutation, the quickest first
 _START: Final = 120.0  # seconds that a run may take besides its tests
 _SLOWER: Final = 6.0  # times as long as a test takes by itself
 
