@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -37,7 +37,7 @@ def named(heading: str) -> list[str]:
 
 
 @contextmanager
-def entered() -> Iterator[set[str]]:
+def entered() -> Generator[set[str]]:
     """Which functions of the package are entered meanwhile, as ``named`` spells them."""
     seen: set[str] = set()
 
