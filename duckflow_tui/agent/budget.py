@@ -16,7 +16,7 @@ from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import StepChanged
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome, TurnStarted
-from duckflow_tui.state.usage import BudgetRaised, LlmCall, LlmCallFinished, Purpose
+from duckflow_tui.state.usage import BudgetRaised, LlmCallFinished, Purpose
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import Notices
@@ -155,20 +155,16 @@ class CallBudget:
             case StepChanged(step_id=step_id, status=WorkStatus.IN_PROGRESS):
                 self._forget(step_id)
             case LlmCallFinished(call=call):
-                self._look_at_price(call)
+                free = call.cost is None and (call.tokens_in or call.tokens_out)
+                if self._limits.max_cost and free and not self._said_no_price:
+                    self._said_no_price = True  # the limit cannot hold for it
+                    self._notices.warn("budget.no_price", endpoint=call.endpoint, model=call.model)
             case _:
                 pass
 
     def _forget(self, step_id: str) -> None:
         self._made.pop(step_id, None)
         self._more.pop(step_id, None)
-
-    def _look_at_price(self, call: LlmCall) -> None:
-        """Say once that the limit of cost cannot hold for a model without a price."""
-        free = call.cost is None and (call.tokens_in or call.tokens_out)
-        if self._limits.max_cost and free and not self._said_no_price:
-            self._said_no_price = True
-            self._notices.warn("budget.no_price", endpoint=call.endpoint, model=call.model)
 
     # --- asking ------------------------------------------------------------------------------
 

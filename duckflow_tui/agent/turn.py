@@ -182,8 +182,14 @@ class Turn(Thread):
             return False  # its reports are sent, and answered, before the turn ends
         match decision.next_step:
             case NextStep.DONE:
-                if not self._wants_an_answer():
-                    await self._end_or_go_on()
+                if self._wants_an_answer():
+                    return False
+                outcome = self._ending.outcome("done")
+                if outcome != "done":
+                    raise TurnEnd(outcome)
+                # Done is what the review says, not what the model says (S1-1).
+                log, reply = self._ending.log(), self.asker.last_reply
+                self._judged(await self._reviewer.review(log, reply))
             case NextStep.PENDING_USER:
                 raise TurnEnd(self._ending.outcome("partial"), Status.REQUIRES_USER_INPUT)
             case NextStep.DEFER:
@@ -192,13 +198,6 @@ class Turn(Thread):
             case NextStep.CONTINUE:
                 pass
         return False
-
-    async def _end_or_go_on(self) -> None:
-        """Done is what the review says, not what the model says (S1-1)."""
-        outcome = self._ending.outcome("done")
-        if outcome != "done":
-            raise TurnEnd(outcome)
-        self._judged(await self._reviewer.review(self._ending.log(), self.asker.last_reply))
 
     def _judged(self, end: ReviewEnd) -> None:
         if end.kind != "continue":
@@ -311,9 +310,11 @@ class TurnEnding:
 
     def log(self) -> list[OperationMessage]:
         """The model's calls of this turn, those of steps included."""
-        messages = self._store.state.messages[self._messages_before :]
-        calls = [m for m in messages if isinstance(m, OperationMessage)]
-        return [m for m in calls if not (m.by_user or m.for_requirement)]
+        return [
+            m
+            for m in self._store.state.messages[self._messages_before :]
+            if isinstance(m, OperationMessage) and not (m.by_user or m.for_requirement)
+        ]
 
     def outcome(self, wanted: TurnOutcome) -> TurnOutcome:
         """What the turn came to: a denial shows, and so does an approved plan left undone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -134,6 +135,9 @@ class RunningOperation(Frozen):
 # --- operations ------------------------------------------------------------------------------
 
 
+_CALL_ID: Final = attrgetter("call_id")
+
+
 @dataclass(eq=False)
 class CallState:
     """Calls of operations, and what they did to files."""
@@ -158,7 +162,7 @@ class OperationRequested(Event):
     at: float
 
     def apply(self, state: AgentState) -> None:
-        if any(r.call_id == self.call_id for r in state.running):
+        if self.call_id in map(_CALL_ID, state.running):
             raise StateError(f"call {self.call_id} runs already")
         state.running = (
             *state.running,
@@ -184,7 +188,7 @@ class OperationStarted(Event):
     expects: tuple[FileChange, ...] = ()  # what it is about to do to files
 
     def apply(self, state: AgentState) -> None:
-        _running(state, self.call_id)
+        _place(state, self.call_id)
         update = {"started": True, "at": self.at, "expects": self.expects}
         change_running(state, self.call_id, update)
 
@@ -209,8 +213,8 @@ class OperationFinished(Event):
     files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256; "" forgets it
 
     def apply(self, state: AgentState) -> None:
-        _running(state, self.message.call_id)
-        state.running = tuple(r for r in state.running if r.call_id != self.message.call_id)
+        at = _place(state, self.message.call_id)
+        state.running = state.running[:at] + state.running[at + 1 :]
         state.outputs.pop(self.message.call_id, None)
         state.messages.append(self.message)
         for path, sha in self.files_read.items():
@@ -262,11 +266,12 @@ class ChangesUndone(Event):
             state.files_read.pop(change.target, None)
 
 
-def _running(state: AgentState, call_id: str) -> RunningOperation:
-    found = next((r for r in state.running if r.call_id == call_id), None)
-    if found is None:
-        raise StateError(f"call {call_id} does not run")
-    return found
+def _place(state: AgentState, call_id: str) -> int:
+    """Where the call stands among those that run."""
+    for at, call in enumerate(state.running):
+        if call.call_id == call_id:
+            return at
+    raise StateError(f"call {call_id} does not run")
 
 
 class OperationOutput(Event):

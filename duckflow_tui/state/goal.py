@@ -190,16 +190,18 @@ class TaskObjective(Frozen):
 
     def requirement(self, requirement_id: str) -> RequirementItem | None:
         """The requirement of exactly that id."""
-        items = self.extracted_requirements
-        return next((r for r in items if r.requirement_id == requirement_id), None)
+        for item in self.extracted_requirements:
+            if item.requirement_id == requirement_id:
+                return item
+        return None
 
     def with_requirement(self, item: RequirementItem) -> TaskObjective:
         """The objective with one requirement replaced by id."""
-        items = tuple(
-            item if r.requirement_id == item.requirement_id else r
-            for r in self.extracted_requirements
-        )
-        return self.model_copy(update={"extracted_requirements": items})
+        items = list(self.extracted_requirements)
+        for at, old in enumerate(items):
+            if old.requirement_id == item.requirement_id:
+                items[at] = item
+        return self.model_copy(update={"extracted_requirements": tuple(items)})
 
     @property
     def met(self) -> tuple[int, int]:

@@ -129,9 +129,9 @@ def problems(memory: WorkingMemory) -> tuple[str, ...]:
         entries: tuple[str, ...] = getattr(memory, name)
         if len(entries) > most:
             found.append(f"{name} has {len(entries)} items, at most {most} are allowed")
-        if any(len(entry) > ITEM for entry in entries):
+        if max(map(len, entries), default=0) > ITEM:
             found.append(f"{name} has an item over {ITEM} characters")
-    if any(not _REF.fullmatch(ref) for ref in memory.context_refs):
+    if not all(map(_REF.fullmatch, memory.context_refs)):
         found.append("context_refs has a reference that is not file:, conversation: or plan:")
     return tuple(found)
 

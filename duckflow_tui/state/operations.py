@@ -137,6 +137,7 @@ class OperationResult(Frozen):
 
 
 def change_running(state: AgentState, call_id: str, update: dict[str, Any]) -> None:
-    state.running = tuple(
-        r.model_copy(update=update) if r.call_id == call_id else r for r in state.running
-    )
+    for at, call in enumerate(state.running):
+        if call.call_id == call_id:
+            changed = call.model_copy(update=update)
+            state.running = (*state.running[:at], changed, *state.running[at + 1 :])

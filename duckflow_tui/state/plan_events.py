@@ -39,7 +39,10 @@ class PlanState:
     @property
     def active_plan(self) -> Plan | None:
         """The plan being worked on."""
-        return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
+        for plan in self.plans:
+            if plan.plan_id == self.active_plan_id:
+                return plan
+        return None
 
 
 class PlanProposed(Event):

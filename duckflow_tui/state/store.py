@@ -102,7 +102,12 @@ class Store:
             try:
                 self._one(event)
             finally:
-                self._drain()
+                while self._pending:
+                    nested = self._pending.popleft()
+                    try:
+                        self._one(nested)
+                    except Exception:
+                        log.exception("an event from a watcher was refused: %s", nested.kind)
         finally:
             self._busy = False
 
@@ -125,11 +130,3 @@ class Store:
                 watcher(self.state, record)
             except Exception:
                 log.exception("a watcher failed on %s", event.kind)
-
-    def _drain(self) -> None:
-        while self._pending:
-            event = self._pending.popleft()
-            try:
-                self._one(event)
-            except Exception:
-                log.exception("an event from a watcher was refused: %s", event.kind)

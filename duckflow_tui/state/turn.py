@@ -166,8 +166,8 @@ class TurnFinished(TurnResult, Event):
         state.turn = None
         state.interrupted = None
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
-        ended = {name: getattr(self, name) for name in TurnResult.model_fields}
-        state.last_turn = TurnSummary(**ended, messages=len(state.messages))
+        summary = TurnSummary.model_validate(self, from_attributes=True)
+        state.last_turn = summary.model_copy(update={"messages": len(state.messages)})
         state.turns.append(state.last_turn)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -49,7 +50,7 @@ class PromptParts(Frozen):
     @property
     def total(self) -> int:
         """All of them."""
-        return sum(getattr(self, name) for name in PARTS)
+        return sum(attrgetter(*PARTS)(self))
 
     @property
     def conversation(self) -> int:
@@ -239,15 +240,6 @@ class PromptMeasured(Event):
             state.usage = state.usage.model_copy(update=update)
 
 
-def count_request(state: AgentState, call: LlmCall) -> None:
-    """What the endpoint counted takes the place of the estimate."""
-    if not any(f.llm_id == call.llm_id for f in state.requests):
-        return
-    state.requests = tuple(
-        f.counted(call) if f.llm_id == call.llm_id else f for f in state.requests
-    )
-
-
 # --- model calls -----------------------------------------------------------------------------
 
 
@@ -342,7 +334,10 @@ class LlmCallFinished(Event):
         if self.call.outcome in ("error", "cancelled") or not decides:
             state.live.pop(self.call.llm_id, None)
         state.usage = state.usage.plus(self.call)
-        count_request(state, self.call)
+        for at, figures in enumerate(state.requests):
+            if figures.llm_id == self.call.llm_id:  # what the endpoint counted, not the estimate
+                counted = figures.counted(self.call)
+                state.requests = (*state.requests[:at], counted, *state.requests[at + 1 :])
         if self.call.step_id:
             _account(state, self.call)
 
