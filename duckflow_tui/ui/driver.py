@@ -57,6 +57,7 @@ class DuckDriver(LinuxDriver):
         self._shown = False
         self._drawn_before = self.frame is not None and self.frame.taken
         self._early = b""  # typed while the first frame stood
+        self._resuming = False  # the program goes on, and the loop has not come to it yet
 
     def write(self, data: str) -> None:
         if data == ALTERNATE_SCREEN and self._drawn_before:
@@ -87,7 +88,16 @@ class DuckDriver(LinuxDriver):
         if self.frame is not None:
             self.frame.taken = False
 
+    def _sigcont_application(self, *_: object) -> None:
+        """A signal comes in the middle of anything, the next one in the middle of this: the
+        terminal is taken back by the loop, once for all that came before.
+        """
+        if self._auto_restart and not self._resuming:
+            self._resuming = True
+            self._loop.call_soon_threadsafe(self.resume_application_mode)
+
     def resume_application_mode(self) -> None:
+        self._resuming = False
         if self._shown:  # stopped without a word before: the terminal may have any mode now
             self.suspend_application_mode()
         super().resume_application_mode()
