@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import pytest
 from support.session import done, script, session
 
 from duckflow_tui.state.agent import AgentState
@@ -18,22 +17,13 @@ from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnStarted
 
 
-@pytest.mark.parametrize("key", ["retry", "resume"])
-async def test_a_key_while_a_message_is_written_begins_no_second_turn(
-    tmp_path: Path, key: str
-) -> None:
+async def test_a_retry_while_a_message_is_written_begins_no_second_turn(tmp_path: Path) -> None:
     async with session(tmp_path, script(done("One.", step="PLANNING"))) as s:
         answers: list[asyncio.Task[bool]] = []
 
-        async def press() -> bool:
-            if key == "resume":
-                s.engine.resume()
-                return False
-            return await s.engine.retry()
-
         def hear(state: AgentState, record: Record) -> None:
             if isinstance(record.event, UserMessageAdded):  # and not on the disk yet
-                answers.append(asyncio.create_task(press()))
+                answers.append(asyncio.create_task(s.engine.retry()))
 
         forget = s.store.watch(hear)
         end = await s.turn("hi")
