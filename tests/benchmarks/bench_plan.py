@@ -76,7 +76,9 @@ async def _changes(samples: int) -> tuple[list[float], float]:
         await pilot.press("f3")
         await pilot.pause()
         idle = await _rest(app)
-        return [await _one(store, app, number) for number in range(samples)], idle * 1000
+        seen = _in_sight(app)
+        changes = [await _one(store, app, number, number % seen) for number in range(samples)]
+        return changes, idle * 1000
 
 
 async def _rest(app: DuckflowApp) -> float:
@@ -85,10 +87,10 @@ async def _rest(app: DuckflowApp) -> float:
     return process_time() - began
 
 
-async def _one(store: Store, app: DuckflowApp, number: int) -> float:
+async def _one(store: Store, app: DuckflowApp, number: int, place: int) -> float:
     """CPU seconds from the event to the lines on the screen."""
     step = store.state.plans[0].steps[STEPS // 2]
-    task = step.task_list[number % TASKS]
+    task = step.task_list[place]
     update = {"result": f"{number} lines", "duration_s": 0.1 + number}
     event = TaskChanged(plan_id=PLAN, step_id=step.step_id, task=task.model_copy(update=update))
     await asyncio.sleep(0.05)  # each change alone, as they come
@@ -104,6 +106,13 @@ async def _drawn(app: DuckflowApp) -> None:
     """What waits was handled, and the compositor has drawn it."""
     for _ in range(3):
         await asyncio.sleep(0.012)
+
+
+def _in_sight(app: DuckflowApp) -> int:
+    """How many tasks of the running step the pane shows without scrolling, the first ones."""
+    seen = sum(f"part_{STEPS // 2}/" in line for line in _lines(app))
+    assert seen, "no task of the running step is in sight"
+    return seen
 
 
 def _lines(app: DuckflowApp) -> list[str]:

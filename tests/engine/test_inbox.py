@@ -9,8 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from support.session import done, script, session
+from support.plan_talk import PROPOSE, answer, plan_reply
+from support.session import action, decision, done, script, session
 
+from duckflow_tui.demo.replies import Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.store import Record
@@ -31,6 +33,44 @@ async def test_a_retry_while_a_message_is_written_begins_no_second_turn(tmp_path
         assert [await answer for answer in answers] == [False]
         assert end.outcome == "done"
         assert len(s.events(TurnStarted)) == 1
+        assert s.state.turn is None
+
+
+async def test_going_on_with_a_plan_while_a_message_is_written_begins_no_second_turn(
+    tmp_path: Path,
+) -> None:
+    """The resume key takes an approved plan up again, but never beside a turn that begins."""
+    writes = decision(
+        "Written.",
+        action("file_ops.write_file", path="a.txt", content="a\n"),
+        next_step="done",
+    )
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("One."), done("All done."), done("More."), done("More.")),
+            "plan": (plan_reply("first note"),),
+            "task": (writes, writes, writes),
+        }
+    )
+    async with session(tmp_path, replies) as s:
+        await s.engine.send("notes please")
+        await answer(s, "run_all")
+        await s.gate()
+        s.engine.stop()
+        assert (await s.ended()).outcome == "stopped"
+
+        def hear(state: AgentState, record: Record) -> None:
+            if isinstance(record.event, UserMessageAdded):  # and not on the disk yet
+                asyncio.get_running_loop().call_soon(s.engine.resume)
+
+        forget = s.store.watch(hear)
+        await s.engine.send("what is in the notes?")
+        await s.until(lambda state: len(s.events(TurnStarted)) == 2)
+        forget()
+        s.engine.stop()
+        await s.ended(2)
+        await s.engine.close()
+        assert len(s.events(TurnStarted)) == 2
         assert s.state.turn is None
 
 
