@@ -171,10 +171,9 @@ class Changer:
         expect: str,
         to: tuple[int, str],
         target: Place,
-        expect_target: str,
         ticket: Ticket,
     ) -> list[str]:
-        """Rename a file whose hash is ``expect`` to a name that is free or as expected.
+        """Rename a file whose hash is ``expect`` to a name that is free.
 
         Returns the directories it made, below the target's anchor, the outermost first.
         """
@@ -182,13 +181,8 @@ class Changer:
             _failing("move", source),
             self._present(*from_, source, expect) as (old_dir, old_name, file),
             self._made_parents(*to) as (new_dir, new_name, made),
-            contextlib.ExitStack() as stack,
         ):
             ticket.commit()
-            if expect_target:
-                there = stack.enter_context(self._present(*to, target, expect_target))[2]
-                aside = self._aside(new_dir, new_name, there, target, expect_target)
-                stack.enter_context(aside)
             try:
                 self._disk.rename_new(old_dir, old_name, new_dir, new_name)
             except FileExistsError as error:

@@ -246,10 +246,8 @@ class Workspace:
         anchor, path = self._anchored(place)
         await finish(lambda ticket: self._changer.remove(anchor, path, place, expect, ticket))
 
-    async def move(
-        self, source: Place, target: Place, expect: str, expect_target: str = ""
-    ) -> tuple[str, ...]:
-        """Rename a regular file; a target is replaced only when it is ``expect_target``.
+    async def move(self, source: Place, target: Place, expect: str) -> tuple[str, ...]:
+        """Rename a regular file; never over another one.
 
         Returns the directories made for it, as shown, the outermost first.
         """
@@ -263,9 +261,7 @@ class Workspace:
         made: list[str] = []
 
         def work(ticket: Ticket) -> None:
-            made.extend(
-                self._changer.move(from_, source, expect, to, target, expect_target, ticket)
-            )
+            made.extend(self._changer.move(from_, source, expect, to, target, ticket))
 
         await finish(work)
         return self._as_shown(to[0], made)

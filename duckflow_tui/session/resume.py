@@ -411,7 +411,7 @@ async def _result(
 async def _sweep(change: FileChange, workspace: Workspace, since: float, until: float) -> None:
     """Take away what the change had not finished writing; never what another process writes."""
     try:
-        folder = workspace.locate(change.target or change.path).real.parent
+        folder = workspace.locate(change.path).real.parent
         for name in os.listdir(folder):
             if not (name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX)):
                 continue

@@ -37,7 +37,6 @@ class EditedByUser(Exception):
     """The user wrote another content in the gate; it must be shown before it is applied."""
 
     def __init__(self, text: str, proposed: tuple[PlannedChange, ...]) -> None:
-        super().__init__()
         self.text = text
         self.proposed = proposed[0].after or b""
 
@@ -106,11 +105,11 @@ class Question:
     places: tuple[Place, ...]
     proposal: Proposal
     verdict: Verdict
-    renewed: bool = False
-    edited: bool = False
-    step_id: str = ""
-    needs_word: str = ""
-    for_requirement: str = ""  # its id, where the app runs the check of one
+    renewed: bool
+    edited: bool
+    step_id: str
+    needs_word: str
+    for_requirement: str  # its id, where the app runs the check of one
 
     @property
     def changes(self) -> tuple[PlannedChange, ...]:

@@ -293,7 +293,10 @@ async def test_a_simpler_request_is_a_requirement_of_the_user(tmp_path: Path) ->
         await s.until(lambda state: state.turn is None)
         assert s.state.objective is not None
         items = s.state.objective.extracted_requirements
-        assert [(i.requirement, i.by_user) for i in items] == [("only name the files", True)]
+        assert "consulting.simplify" in s.notices()
+        told = [(i.requirement, i.priority, i.by_user) for i in items]
+        assert told == [("only name the files", 1, True)]
+        assert "The user made the request simpler" in s.server.of("main")[-1].text
 
 
 async def test_everything_else_goes_on_while_a_consultation_waits(tmp_path: Path) -> None:

@@ -82,12 +82,6 @@ def move(workspace: Workspace) -> Awaitable[object]:
     return workspace.move(workspace.locate("a.txt"), workspace.locate("x/b.txt"), digest(OLD))
 
 
-def move_over(workspace: Workspace) -> Awaitable[object]:
-    return workspace.move(
-        workspace.locate("a.txt"), workspace.locate("c.txt"), digest(OLD), digest("c")
-    )
-
-
 async def outcome(change: Awaitable[object]) -> FileFailed | None:
     try:
         await change
@@ -104,7 +98,7 @@ def picture(root: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["exchange", "rename"])
-@pytest.mark.parametrize("change", [replace, create, remove, move, move_over])
+@pytest.mark.parametrize("change", [replace, create, remove, move])
 async def test_a_fault_at_any_step_is_all_or_nothing(
     tmp_path: Path, change: Change, plain: bool
 ) -> None:
