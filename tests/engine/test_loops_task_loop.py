@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.session import action, decision, done, session
@@ -12,7 +14,7 @@ from duckflow_tui.demo.replies import Fault, Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.plans.run import TaskLoop, WorkBroke, WorkStopped
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError, SystemClock
+from duckflow_tui.state.base import Job, StateError, SystemClock
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import WorkInfo
@@ -37,6 +39,37 @@ async def test_an_end_that_comes_before_the_job_begins_leaves_nobody_waiting() -
     await asyncio.sleep(0)  # the turn waits now, and its job is about to begin
     async with asyncio.timeout(10):
         await spawn.end()
+    assert not task_loop.works
+    assert spawn.broken is None
+
+
+async def test_work_whose_caller_is_cancelled_before_it_begins_never_begins() -> None:
+    """A worker may begin some turns of the event loop after it was started."""
+    spawn = TaskSpawn()
+
+    def slow(coroutine: Coroutine[Any, Any, None], group: str) -> Job:
+        async def later() -> None:
+            try:
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                await coroutine
+            finally:
+                coroutine.close()
+
+        return spawn(later(), group)
+
+    task_loop = TaskLoop(Store(AgentState(), SystemClock(), MemoryRecorder()), slow)
+
+    async def works() -> None:
+        raise AssertionError("it must not begin")
+
+    caller = asyncio.ensure_future(task_loop.run(works()))
+    await asyncio.sleep(0)  # it waits now, and its job is about to begin
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    for _ in range(5):
+        await asyncio.sleep(0)
     assert not task_loop.works
     assert spawn.broken is None
 

@@ -512,3 +512,26 @@ def test_a_number_of_thousands_of_digits_means_no_field() -> None:
     link = {"path": {"from_task": "first", "field": THOUSANDS}}
     with pytest.raises(LinkFault, match="has no field"):
         resolved(link, {"first": '["a.txt"]'})
+
+
+async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_with_it(
+    tmp_path: Path,
+) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first"),),
+            "task": (CANNOT, done("First.")),
+            "report": (FAILED,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await answer(running, CardKind.REPORT, "stop")
+        await running.ended()
+        assert plan_of(running).status is PlanStatus.FAILED
+        assert running.engine.plan.retry(plan_of(running).steps[0].step_id) is None
+        assert plan_of(running).status is PlanStatus.IN_PROGRESS
+        assert (await running.ended(2)).outcome == "done"
+        assert statuses(running) == [WorkStatus.COMPLETED]
+        assert plan_of(running).status is PlanStatus.COMPLETED

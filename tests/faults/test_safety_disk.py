@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -184,3 +185,16 @@ async def test_a_real_limit_in_the_middle_of_a_write(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert failed.value.code == "no_space"
     assert picture(tmp_path) == {"a.txt": OLD}
+
+
+@pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="no call for it elsewhere")
+def test_the_system_gives_two_files_each_others_name_in_one_step(tmp_path: Path) -> None:
+    """Promise 5: with it no moment is seen in which a file is missing."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    directory = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert Disk().exchange(directory, "a", "b")
+    finally:
+        os.close(directory)
+    assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["b", "a"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 from urllib.parse import quote
 
 import pytest
@@ -122,3 +124,17 @@ def test_every_part_of_a_record_of_the_log_is_cleaned() -> None:
     assert RedactingFilter(Redactor(["s3cret-value"])).filter(record)
     assert record.getMessage() == f"with {REDACTED}"
     assert (record.stack_info, record.exc_text) == (f"at {REDACTED}", f"by {REDACTED}")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux closes a process")
+def test_a_shielded_process_is_not_dumpable() -> None:
+    """The system's own answer, 0 for closed; 3 is PR_GET_DUMPABLE of linux/prctl.h."""
+    program = (
+        "import ctypes; from duckflow_tui.safety.secrets import shield; "
+        "get = lambda: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0); "
+        "print(get(), shield(), get())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    assert done.stdout.split() == ["1", "True", "0"]

@@ -17,7 +17,6 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.goal import AttemptMessage, AttemptStarted, ExecutionPlan
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase import Status, StatusChanged
 from duckflow_tui.state.session import ModeChanged, SessionInfo, SessionStarted
@@ -50,17 +49,6 @@ def test_a_refused_event_changes_and_records_nothing() -> None:
     assert recorder.records == []
     store.dispatch(said("a"))
     assert [r.seq for r in recorder.records] == [1]
-
-
-def test_an_attempt_belongs_to_a_turn() -> None:
-    """S1-24: none is recorded where no turn runs."""
-    store, recorder = make_store()
-    message = AttemptMessage(
-        message_id="msg_a", attempt=2, max_attempts=3, plan=ExecutionPlan(), at=1.0
-    )
-    with pytest.raises(StateError):
-        store.dispatch(AttemptStarted(message=message))
-    assert (recorder.records, store.state.messages) == ([], [])
 
 
 def test_transient_events_are_told_but_not_recorded() -> None:
