@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from duckflow_tui.agent.budget import BudgetLimits
-from duckflow_tui.agent.parts import TurnLimits
+from duckflow_tui.agent.ask import ModelAccess
+from duckflow_tui.agent.budget import BudgetLimits, CallBudget
+from duckflow_tui.agent.parts import TurnParts, TurnSettings
+from duckflow_tui.agent.requests import RequestLog
 from duckflow_tui.compose import Choice, secrets_of
-from duckflow_tui.engine import Engine, EngineParts, counted
+from duckflow_tui.engine import Engine, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.endpoints import Roles
@@ -19,7 +21,7 @@ from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.questions import QuestionPrompts
 from duckflow_tui.safety.command_risk import NamedRules
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
-from duckflow_tui.safety.policy import Fact
+from duckflow_tui.safety.policy import Fact, PolicyRules
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
@@ -27,27 +29,26 @@ from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.settings import PacemakerSettings
-from duckflow_tui.state.base import Spawn, SystemClock, one_line, random_id
+from duckflow_tui.state.base import Spawn, one_line, random_id
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
 from duckflow_tui.state.session import SessionInfo, SessionStarted
-from duckflow_tui.state.store import Record, Store
-from duckflow_tui.state.usage import Role
+from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
-from duckflow_tui.tools.listing import iter_files
+from duckflow_tui.tools.mcp.server import ServerParts
 from duckflow_tui.tools.mcp.servers import McpServers
 from duckflow_tui.tools.memory import MemoryKind
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import AnyOperation, Arguments, default_registry
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
-from duckflow_tui.tools.watch import FileWatcher
 from duckflow_tui.tools.watchdog import Watchdog
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
 
 def build(
-    choice: Choice, spawn: Spawn, suggestion: str, watchdog: Watchdog, recording: Recording
+    choice: Choice, spawn: Spawn, store: Store, watchdog: Watchdog, recording: Recording
 ) -> tuple[Engine, Workspace]:
     """The engine of this choice and the workspace to close after it; nothing is started.
 
@@ -55,23 +56,16 @@ def build(
     the folder cannot be opened.
     """
     settings = choice.settings
-    clock = SystemClock()
-    store = Store(recording.state, clock, recording, last_seq=recording.last_seq)
-    begun: list[Record] = []
-    forget = store.watch(lambda _, record: begun.append(record))
+    notices = Notices(store, random_id)
     workspace = Workspace.open(choice.workspace, own_dirs=choice.places.own_dirs)
     if recording.restored is None:
-        store.dispatch(first_event(choice, recording.session_id, workspace.root, clock.now()))
+        event = first_event(choice, recording.session_id, workspace.root, store.clock.now())
+        store.dispatch(event)
     registry = default_registry()
     servers = McpServers(
         settings.mcp.servers.values(),
-        store=store,
-        registry=registry,
-        spawn=spawn,
-        ids=random_id,
-        folder=choice.places.state / "mcp",
-        environ=os.environ,
-        watchdog=watchdog,
+        ServerParts(store, notices, spawn, choice.places.state / "mcp", os.environ, watchdog),
+        registry,
         wire_name=wire_name,
         approved=choice.approved,
     )
@@ -89,7 +83,7 @@ def build(
         environ=os.environ,
         secrets_known=frozenset(secrets_of(choice)),
     )
-    background = BackgroundCommands(store, random_id)
+    background = BackgroundCommands(store, notices)
     shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox)
     for operation in shell.operations():
         registry.add(operation)
@@ -107,74 +101,78 @@ def build(
         registry,
         recording.blobs,
         random_id,
-        max_write_bytes=settings.files.max_write_bytes,
-        facts=facts,
+        PolicyRules(max_write=settings.files.max_write_bytes),
+        facts,
     )
+    redact = Redactor(secrets_of(choice)).redact
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,
         _memory_words(choice.language, workspace.root.name),
-        clock,
-        Redactor(secrets_of(choice)).redact,
+        store.clock,
+        redact,
         already=counted(recording.state),
     )
     memory.load()
-    compiler = PromptCompiler(
-        asset_folder("prompts"),
-        choice.language,
-        Budgets(**settings.budget.model_dump()),
-        ScriptCounter(),
-        mode=settings.execution.mode,
-        memory=lambda: memory.known,
-    )
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None
     )
-    other_role, other_model = _other(settings.roles)
-    engine = Engine(
-        EngineParts(
-            store=store,
-            ids=random_id,
-            models=LLMService(settings.endpoints, settings.roles, random_id, clock, os.environ),
-            prompts=compiler,
-            router=router,
-            desk=desk,
-            watch=FileWatcher(store, workspace, router.own_writes),
-            machine=PhaseMachine(store, table),
-            file_names=lambda: iter_files(workspace),
-            intact=workspace.intact,
-            limits=TurnLimits(
-                max_steps=settings.execution.max_steps,
-                max_attempts=settings.execution.max_attempts,
-                calls=BudgetLimits(
-                    max_calls=settings.execution.max_model_calls,
-                    max_tokens=settings.limits.max_tokens,
-                    max_cost=settings.limits.max_cost,
-                ),
-            ),
-            questions=QuestionPrompts(asset_folder("prompts"), choice.language),
-            servers=servers,
-            commands=shell,
-            notes=memory,
-            earlier=RecordedPast(
-                recording, choice.places.state, Redactor(secrets_of(choice)).redact
-            ),
-            redact=Redactor(secrets_of(choice)).redact,
+    parts = TurnParts(
+        store,
+        random_id,
+        notices,
+        PhaseMachine(store, table),
+        _models(choice, store, desk, notices, memory, servers),
+        router,
+        desk,
+        TurnSettings(
+            max_steps=settings.execution.max_steps,
+            max_attempts=settings.execution.max_attempts,
             execution=settings.execution.mode,
             pacemaker=_pacemaker(settings.pacemaker, settings.roles),
-            other_role=other_role,
-            other_model=other_model,
-            suggestion=suggestion,
-            begun=begun,
         ),
-        spawn,
     )
+    past = RecordedPast(recording, choice.places.state, redact)
+    engine = Engine(parts, shell, servers, memory, past, spawn)
     if not choice.headless:  # which prints them before it begins
         say = Catalogue(choice.language)
         for problem in choice.problems:
-            engine.notices.warn("settings.problem", problem=problem.words(say))
-    forget()
+            notices.warn("settings.problem", problem=problem.words(say))
     return engine, workspace
+
+
+def _models(
+    choice: Choice,
+    store: Store,
+    desk: Desk,
+    notices: Notices,
+    memory: ProjectMemory,
+    servers: McpServers,
+) -> ModelAccess:
+    settings = choice.settings
+    service = LLMService(settings.endpoints, settings.roles, random_id, store.clock, os.environ)
+    limits = BudgetLimits(
+        max_calls=settings.execution.max_model_calls,
+        max_tokens=settings.limits.max_tokens,
+        max_cost=settings.limits.max_cost,
+    )
+    return ModelAccess(
+        store,
+        random_id,
+        service,
+        PromptCompiler(
+            asset_folder("prompts"),
+            choice.language,
+            Budgets(**settings.budget.model_dump()),
+            ScriptCounter(),
+            mode=settings.execution.mode,
+            memory=lambda: memory.known,
+        ),
+        QuestionPrompts(asset_folder("prompts"), choice.language),
+        CallBudget(store, random_id, desk, notices, limits),
+        RequestLog(store, service, Redactor(secrets_of(choice)).redact),
+        servers.ready,
+    )
 
 
 def first_event(choice: Choice, session_id: str, root: Path, now: float) -> SessionStarted:
@@ -202,17 +200,6 @@ def _pacemaker(settings: PacemakerSettings, roles: Roles) -> Pacemaker:
     bases = {TaskProfile(name): loops for name, loops in settings.base.model_dump().items()}
     hard_from = settings.hard_from if roles.strong else None
     return Pacemaker(PaceSettings(settings.min, settings.max, settings.fallback, bases, hard_from))
-
-
-def _other(roles: Roles) -> tuple[Role | None, str]:
-    """The role whose model gives a second opinion, and the model; none where all are one."""
-    main = roles.of("main")
-    choices: tuple[Role, ...] = ("strong", "evaluator")
-    for role in choices:
-        found = roles.of(role)
-        if found is not None and found != main:
-            return role, found.model
-    return None, ""
 
 
 def _memory_words(language: str, project: str) -> MemoryWords:

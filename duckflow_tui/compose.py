@@ -31,7 +31,7 @@ from duckflow_tui.llm.endpoints import (
 from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.settings import Loaded, McpSettings, SettingProblem, Settings, fault_of, load
-from duckflow_tui.state.base import Spawn, one_line
+from duckflow_tui.state.base import Spawn, SystemClock, one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase_machine import PhaseTable
 from duckflow_tui.tools.mcp.config import McpServerConfig
@@ -253,6 +253,7 @@ async def open_session(
     from duckflow_tui.safety.secrets import Redactor
     from duckflow_tui.session.recording import record
     from duckflow_tui.session.resume import resume
+    from duckflow_tui.state.store import Record, Store
     from duckflow_tui.tools.watchdog import Watchdog
 
     async with AsyncExitStack() as stack:
@@ -279,12 +280,12 @@ async def open_session(
             keep=not choice.no_session,
         )
         stack.push_async_callback(recording.close)
-        engine, workspace = build(choice, spawn, suggestion, watchdog, recording)
+        store = Store(recording.state, SystemClock(), recording, last_seq=recording.last_seq)
+        begun: list[Record] = []
+        forget = store.watch(lambda _, record: begun.append(record))
+        engine, workspace = build(choice, spawn, store, watchdog, recording)
         stack.callback(workspace.close)
         stack.push_async_callback(engine.close)
-        store = engine.store
-        begun = list(engine.begun)
-        forget = store.watch(lambda _, record: begun.append(record))
         recording.follow(store, engine.notices)
         if recording.restored is not None:
             today = first_event(choice, recording.session_id, workspace.root, store.clock.now())
@@ -292,7 +293,7 @@ async def open_session(
             await resume(store, engine.notices, recording.restored, today, workspace, effect)
             recording.restored = None  # in a long session many megabytes
         forget()
-        engine.begun = begun
+        engine.begun, engine.suggestion = begun, suggestion
         if ending is not None:
             ending.watch(recording, store, resumable=not choice.demo)
         yield engine

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from duckflow_tui.agent.ask import Questioner
-from duckflow_tui.agent.budget import CallBudget
 from duckflow_tui.agent.compaction import ContextKeys
 from duckflow_tui.agent.inbox import Inbox
 from duckflow_tui.agent.parts import (
-    Notices,
-    TurnLimits,
     TurnParts,
 )
-from duckflow_tui.agent.requests import RequestLog
 from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
-from duckflow_tui.goals.checks import RequirementChecks
 from duckflow_tui.goals.pace import PaceKeys
-from duckflow_tui.goals.pacemaker import Pacemaker
 from duckflow_tui.goals.requirements import LedgerKeys
 from duckflow_tui.plans.desk import PlanDesk, PlanKeys
 from duckflow_tui.plans.run import TaskLoop
-from duckflow_tui.safety.desk import Desk
 from duckflow_tui.session.rewind import RecordedPast, RewindKeys
-from duckflow_tui.state.base import IdSource, Spawn, one_line
+from duckflow_tui.state.base import Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
@@ -37,113 +28,61 @@ from duckflow_tui.state.session import (
     SessionPinned,
     SessionTitled,
 )
+from duckflow_tui.tools.listing import iter_files
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
 from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.shell import OwnCommands
+from duckflow_tui.tools.watch import FileWatcher
 
 if TYPE_CHECKING:
-    from duckflow_tui.llm.service import LLMService
-    from duckflow_tui.prompting.compiler import PromptCompiler
-    from duckflow_tui.prompting.questions import QuestionPrompts
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.gates import CardAnswer, GateAnswer
-    from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.store import Record, Store
-    from duckflow_tui.state.usage import Role
     from duckflow_tui.tools.mcp.servers import McpServers
-    from duckflow_tui.tools.router import ToolRouter
     from duckflow_tui.tools.shell import Shell
-    from duckflow_tui.tools.watch import FileWatcher
-
-
-@dataclass(frozen=True, slots=True)
-class EngineParts:
-    """What the composition root hands over."""
-
-    store: Store
-    ids: IdSource
-    models: LLMService
-    prompts: PromptCompiler
-    router: ToolRouter
-    desk: Desk
-    watch: FileWatcher
-    machine: PhaseMachine
-    file_names: Callable[[], AsyncGenerator[list[str], None]]
-    intact: Callable[[], bool]  # whether the workspace is still the folder that was opened
-    limits: TurnLimits
-    questions: QuestionPrompts
-    servers: McpServers
-    commands: Shell
-    notes: ProjectMemory  # of the project, over its sessions
-    earlier: RecordedPast  # what was recorded of the session
-    redact: Callable[[str], str]  # takes keys out of a text that is shown
-    execution: Literal["auto", "adaptive", "tasklist"] = "auto"
-    pacemaker: Pacemaker = field(default_factory=Pacemaker)
-    other_role: Role | None = None  # whose model is another one than main's
-    other_model: str = ""  # its name
-    suggestion: str = ""  # a first request to offer, where there is an obvious one
-    begun: Sequence[Record] = ()  # what was recorded before anybody could watch
 
 
 class Engine:
     """Built once for a session. Screens call it; headless runs call it; both watch its Store."""
 
-    def __init__(self, parts: EngineParts, spawn: Spawn) -> None:
-        self._parts = parts
-        self._spawn = spawn
+    def __init__(
+        self,
+        parts: TurnParts,
+        shell: Shell,
+        servers: McpServers,
+        memory: ProjectMemory,
+        past: RecordedPast,
+        spawn: Spawn,
+    ) -> None:
+        """``memory`` is of the project, ``past`` what was recorded of this session."""
         self.store = parts.store
-        self.suggestion = parts.suggestion
-        self.begun: Sequence[Record] = parts.begun
-        self.notices = Notices(parts.store, parts.ids)
-        self._keeper = PhaseKeeper(parts.store, parts.machine)
+        self.notices = parts.notices
+        self.suggestion = ""  # a first request to offer, where there is an obvious one
+        self.begun: Sequence[Record] = ()  # what was recorded before anybody could watch
+        self._models = parts.models
+        self._router = parts.router
+        self._desk = parts.desk
+        self._shell = shell
+        self._servers = servers
+        self._spawn = spawn
+        router = parts.router
+        self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
         self._gone = False  # that the workspace went was said
+        self._keeper = PhaseKeeper(parts.store, parts.machine)
         parts.store.watch(self._look_after_workspace)
         self._task_loop = TaskLoop(parts.store, spawn)
-        budget = CallBudget(parts.store, parts.ids, parts.desk, self.notices, parts.limits.calls)
-        requests = RequestLog(parts.store, parts.models, parts.redact, parts.models.window)
-        self._turn_parts = TurnParts(
-            store=parts.store,
-            ids=parts.ids,
-            models=parts.models,
-            prompts=parts.prompts,
-            caller=parts.router,
-            specs=parts.router.registry.specs,
-            machine=parts.machine,
-            notices=self.notices,
-            limits=parts.limits,
-            cards=parts.desk,
-            questioner=Questioner(
-                parts.store, parts.ids, parts.models, budget, requests, parts.questions
-            ),
-            requests=requests,
-            window=parts.models.window,
-            budget=budget,
-            check=parts.router.registry.argument_problem,
-            checks=RequirementChecks(parts.store, parts.ids, parts.router),
-            ready=parts.servers.ready,
-            execution=parts.execution,
-            pacemaker=parts.pacemaker,
-            other_role=parts.other_role,
-            other_model=parts.other_model,
-        )
-        desk = PlanDesk(
-            self._turn_parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up()
-        )
-        for operation in plan_operations(desk):
-            parts.router.registry.add(operation)
-        for operation in memory_operations(parts.notes):
-            parts.router.registry.add(operation)
+        desk = PlanDesk(parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up())
+        for operation in (*plan_operations(desk), *memory_operations(memory)):
+            router.registry.add(operation)
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
-        self._inbox = Inbox(self._turn_parts, desk, spawn)
+        self._inbox = Inbox(parts, desk, spawn)
         self.plan = PlanKeys(parts.store, desk, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerKeys(parts.store)
         self.title = TitleKeys(parts.store)
-        self.context = ContextKeys(self._turn_parts, parts.router.earlier)
-        self.rewind = RewindKeys(
-            self._turn_parts, parts.earlier, parts.router.undo_last, lambda: self._inbox.works
-        )
-        self.memory = MemoryKeys(parts.store, parts.notes)
+        self.context = ContextKeys(parts)
+        self.rewind = RewindKeys(parts, past, lambda: self._inbox.works)
+        self.memory = MemoryKeys(parts.store, memory)
         self.pace = PaceKeys(parts.store, parts.desk, self._control)
 
     def _control(self) -> TurnControl | None:
@@ -152,7 +91,7 @@ class Engine:
 
     async def chat_loop(self) -> None:
         """The inbox; runs as long as the session, as a worker of the group ``chat``."""
-        watching = self._spawn(self._parts.watch.run(), "watch")
+        watching = self._spawn(self._watcher.run(), "watch")
         try:
             await self._inbox.run()
         finally:
@@ -160,8 +99,8 @@ class Engine:
 
     async def warm(self) -> None:
         """Load what the first request needs, after the screen stands."""
-        await self._parts.models.warm()
-        await self._parts.servers.begin()
+        await self._models.service.warm()
+        await self._servers.begin()
 
     async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
         """Take a message of the user; returns once it would survive a crash.
@@ -185,15 +124,15 @@ class Engine:
 
     async def answer_gate(self, answer: GateAnswer) -> None:
         """The user's key in a gate. Raises StateError when it fits no open gate."""
-        await self._parts.desk.answer(answer)
+        await self._desk.answer(answer)
 
     async def answer_card(self, answer: CardAnswer) -> None:
         """The user's key on a card. Raises StateError when it fits no open card."""
-        await self._parts.desk.answer(answer)
+        await self._desk.answer(answer)
 
     def operation_effect(self, operation: str) -> Effect | None:
         """What an operation does to the world; None for one there is not."""
-        specs = self._parts.router.registry.specs()
+        specs = self._router.registry.specs()
         return next((spec.effect for spec in specs if spec.name == operation), None)
 
     def keep_draft(self, text: str) -> None:
@@ -231,14 +170,14 @@ class Engine:
         """End a command in the background with all it started; False when it had ended."""
         if process_id and self._own_commands.stop(process_id):
             return True
-        return await self._parts.commands.end_process(process_id)
+        return await self._shell.end_process(process_id)
 
     async def undo(self) -> None:
         """Take the last change of a file back; says what it did or why it did not."""
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        report = await self._parts.router.undo_last()
+        report = await self._router.undo_last()
         level = Level.INFO if report.undone else Level.WARNING
         self.notices.say(
             report.key, level, for_model=report.for_model, aside=False, **report.params
@@ -246,33 +185,36 @@ class Engine:
 
     def proposed_text(self, gate_id: str) -> str | None:
         """The whole new content behind an open gate that can be edited."""
-        return self._parts.router.proposed_text(gate_id)
+        return self._router.proposed_text(gate_id)
 
     def workspace_files(self) -> AsyncGenerator[list[str], None]:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""
-        return self._parts.file_names()
+        return iter_files(self._router.workspace)
 
     async def start_server(self, name: str) -> None:
         """Start a server of tools, and wait until it serves or failed."""
-        await self._parts.servers.start(name)
+        await self._servers.start(name)
 
     async def stop_server(self, name: str) -> None:
         """End a server of tools; the user's start brings it back."""
-        await self._parts.servers.stop(name)
+        await self._servers.stop(name)
 
     async def restart_server(self, name: str) -> None:
         """End a server of tools and start it again."""
-        await self._parts.servers.restart(name)
+        await self._servers.restart(name)
 
     async def server_log(self, name: str) -> str:
         """The newest lines that a server wrote to its standard error."""
-        return await self._parts.servers.log(name)
+        return await self._servers.log(name)
 
     def _look_after_workspace(self, state: AgentState, record: Record) -> None:
         """Say once that the folder went away or was replaced: nothing is written from then on."""
         if not isinstance(record.event, OperationFinished) or self._gone:
             return
-        if record.event.message.result.outcome is Outcome.ERROR and not self._parts.intact():
+        if (
+            record.event.message.result.outcome is Outcome.ERROR
+            and not self._router.workspace.intact()
+        ):
             self._gone = True
             self.notices.error("workspace.gone", path=state.session.workspace)
 
@@ -280,13 +222,11 @@ class Engine:
         """End commands and servers, and close connections; the session is over."""
         self._own_commands.stop()
         try:
-            await asyncio.gather(
-                self._parts.commands.close(), self._parts.servers.close(), self.memory.close()
-            )
+            await asyncio.gather(self._shell.close(), self._servers.close(), self.memory.close())
         finally:
             self.store.detach()  # what a turn that is left still lays down is not recorded
             self._inbox.close()
-            await self._parts.models.aclose()
+            await self._models.service.aclose()
 
 
 class TitleKeys:

@@ -66,7 +66,9 @@ class Aside(Thread):
 
     async def call(self, action: Action) -> OperationMessage:
         beside = action.operation in BESIDE_WORK
-        spec = next((s for s in self.parts.specs() if s.name == action.operation), None)
+        spec = next(
+            (s for s in self.parts.router.registry.specs() if s.name == action.operation), None
+        )
         reads = spec is None or (spec.effect is Effect.READ and spec.weight is Weight.LIGHT)
         if not (beside or reads):
             return await self.skip(action, _NOT_HERE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.requests import RequestLog
     from duckflow_tui.llm.service import AskReply, DecisionReply, LLMService
+    from duckflow_tui.prompting.compiler import PromptCompiler
     from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.decision import PromptPattern, TurnDecision
@@ -146,21 +148,21 @@ class Asker:
 
         def prompt() -> Prompt:
             """The request as the conversation is now."""
-            return prompts.compile(
+            return models.prompts.compile(
                 self._store.state,
-                self._parts.specs(),
+                self._parts.router.registry.specs(),
                 pattern=pattern,
                 thread=self._step_id,
                 aside=self._aside,
                 answers=self._answers,
-                window=self._parts.window(role),
+                window=models.service.window(role),
             )
 
-        prompts, shortened = self._parts.prompts, False
+        models, shortened = self._parts.models, False
         if self._compactor is not None:
             await self._compactor.make_room()
         while True:
-            await self._parts.budget.permit(
+            await models.budget.permit(
                 self._purpose,
                 step_id=self._step_id,
                 aside=self._aside,
@@ -172,7 +174,7 @@ class Asker:
             except LlmError as error:
                 if error.code != "context_overflow" or shortened:
                     raise
-                if not prompts.overflowed(self._store.state, request):
+                if not models.prompts.overflowed(self._store.state, request):
                     raise
                 shortened = True
                 made = self._compactor is not None and await self._compactor.make_room("overflow")
@@ -180,11 +182,11 @@ class Asker:
                     self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
             if not reply.call.estimated:
-                prompts.learn(self._store.state, request, reply.call.tokens_in)
+                models.prompts.learn(self._store.state, request, reply.call.tokens_in)
             return reply
 
     async def _send(self, prompt: Prompt, role: Role) -> DecisionReply:
-        parts, llm_id = self._parts, self._parts.ids("llm")
+        models, llm_id = self._parts.models, self._parts.ids("llm")
         started = LlmCallStarted(
             llm_id=llm_id,
             purpose=self._purpose,
@@ -194,11 +196,11 @@ class Asker:
         )
 
         async def decide() -> DecisionReply:
-            parts.requests.decision(
+            models.requests.decision(
                 prompt, llm_id, self._purpose, role, step_id=self._step_id, aside=self._aside
             )
             try:
-                return await parts.models.decide(
+                return await models.service.decide(
                     prompt,
                     llm_id=llm_id,
                     purpose=self._purpose,
@@ -209,7 +211,7 @@ class Asker:
                 self._keep_partial(llm_id)
                 raise
 
-        return await accounted(self._store, parts.models, started, decide())
+        return await accounted(self._store, models.service, started, decide())
 
     async def _record(self, reply: DecisionReply) -> None:
         self.last_reply = reply.text or self.last_reply
@@ -259,29 +261,26 @@ class Asker:
         )
 
 
-class Questioner:
-    """Asks what is no decision, and asks again with what was wrong. One for a session."""
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """What a call of a model needs, one for a session. ``ready`` returns once the operations on
+    offer are up to date; it is waited for before a turn's first request.
+    """
 
-    def __init__(
-        self,
-        store: Store,
-        ids: IdSource,
-        models: LLMService,
-        budget: CallBudget,
-        requests: RequestLog,
-        questions: QuestionPrompts,
-    ) -> None:
-        self._store = store
-        self._ids = ids
-        self._models = models
-        self._budget = budget
-        self._requests = requests
-        self._questions = questions
+    store: Store
+    ids: IdSource
+    service: LLMService
+    prompts: PromptCompiler  # of decisions
+    questions: QuestionPrompts  # of everything else
+    budget: CallBudget
+    requests: RequestLog
+    ready: Callable[[], Awaitable[None]]
 
     async def ask(
         self, question: Question[ReplyForm], read: Callable[[ReplyForm], Read], *, step_id: str = ""
     ) -> Read:
-        """What ``read`` makes of the reply to a question that is no decision.
+        """What ``read`` makes of the reply to a question that is no decision; with what was wrong
+        with a reply it is asked again.
 
         ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
         repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
@@ -289,20 +288,20 @@ class Questioner:
         purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
         problems: tuple[str, ...] = ()
         for _ in range(REPAIRS + 1):
-            asked = self._questions.messages(question, problems)
-            await self._budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
-            llm_id = self._ids("llm")
+            asked = self.questions.messages(question, problems)
+            await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
+            llm_id = self.ids("llm")
             started = LlmCallStarted(
-                llm_id=llm_id, purpose=purpose, at=self._store.clock.now(), step_id=step_id
+                llm_id=llm_id, purpose=purpose, at=self.store.clock.now(), step_id=step_id
             )
 
             async def send(
                 llm_id: str = llm_id, asked: Sequence[ChatMessage] = asked
             ) -> AskReply[ReplyForm]:
-                self._requests.question(asked, llm_id, purpose, role, step_id=step_id)
-                return await self._models.ask(purpose, role, asked, shape, llm_id=llm_id)
+                self.requests.question(asked, llm_id, purpose, role, step_id=step_id)
+                return await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
 
-            reply = await accounted(self._store, self._models, started, send())
+            reply = await accounted(self.store, self.service, started, send())
             problems = reply.problems
             if reply.value is not None and not problems:
                 try:

@@ -19,10 +19,10 @@ from duckflow_tui.state.turn import TurnFinished, TurnOutcome, TurnStarted
 from duckflow_tui.state.usage import BudgetRaised, LlmCallFinished, Purpose
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import Notices
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.store import Record, Store
+    from duckflow_tui.tools.notices import Notices
 
 What = Literal["calls", "tokens", "cost"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.agent.budget import BudgetEnd
@@ -61,7 +61,9 @@ class Compactor:
     async def make_room(self, by: CompactedBy = "auto") -> bool:
         """Compact the conversation if its next request would be too full; whether it was."""
         async with self._parts.compacting:
-            cut = self._parts.prompts.cut(self._store.state, self._parts.specs())
+            cut = self._parts.models.prompts.cut(
+                self._store.state, self._parts.router.registry.specs()
+            )
             if cut is None:
                 return False
             await self._compact(cut, by, "")
@@ -70,8 +72,8 @@ class Compactor:
     async def compact(self, hint: str) -> bool:
         """Compact it because the user wants it; False where there is too little to shorten."""
         async with self._parts.compacting:
-            state, specs = self._store.state, self._parts.specs()
-            cut = self._parts.prompts.cut(state, specs, keep=BY_HAND, always=True)
+            state, specs = self._store.state, self._parts.router.registry.specs()
+            cut = self._parts.models.prompts.cut(state, specs, keep=BY_HAND, always=True)
             if cut is None:
                 return False
             await self._compact(cut, "user", one_line(hint, _HINT))
@@ -83,8 +85,8 @@ class Compactor:
             newest = self._store.state.compaction
             if newest is None or compaction_id not in ("", newest.compaction_id):
                 return "none", {}
-            state, specs = self._store.state, self._parts.specs()
-            tokens, room = self._parts.prompts.undo_fits(state, specs)
+            state, specs = self._store.state, self._parts.router.registry.specs()
+            tokens, room = self._parts.models.prompts.undo_fits(state, specs)
             if tokens > room:
                 return "no_room", {"tokens": f"{tokens:,}", "room": f"{room:,}"}
             await self._store.commit(CompactionUndone(compaction_id=newest.compaction_id))
@@ -94,7 +96,7 @@ class Compactor:
         digest, failure = await self._digest(cut, hint)
         users = [m for m in cut.messages if isinstance(m, UserMessage) and not m.aside]
         results = [m for m in cut.messages if isinstance(m, OperationMessage)]
-        after = cut.left + self._parts.prompts.count(self._store.state, digest)
+        after = cut.left + self._parts.models.prompts.count(self._store.state, digest)
         compaction = Compaction(
             compaction_id=self._parts.ids("compact"),
             by=by,
@@ -139,16 +141,16 @@ class Compactor:
 
     def _most_characters(self, cut: Cut, before: str) -> int:
         """Characters of one digest call that fit the model's window, in the script at hand."""
-        window = self._parts.window("fast") or ASSUMED_CONTEXT
+        window = self._parts.models.service.window("fast") or ASSUMED_CONTEXT
         tokens = min(window, cut.context) // INPUT_SHARE
         lines = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
         sample = "\n".join((before, *lines))
-        count = self._parts.prompts.count(self._store.state, sample)
+        count = self._parts.models.prompts.count(self._store.state, sample)
         characters = tokens * len(sample) // max(count, 1)
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
     def _within(self, text: str, tokens: int) -> str:
-        count = self._parts.prompts.count(self._store.state, text)
+        count = self._parts.models.prompts.count(self._store.state, text)
         if count <= tokens:
             return text
         return text[: int(len(text) * tokens / count)].rstrip() + ELLIPSIS
@@ -222,20 +224,18 @@ def _cut(text: str, most: int) -> str:
 class ContextKeys:
     """One for a session."""
 
-    def __init__(self, parts: TurnParts, earlier: Callable[[str], Awaitable[str]]) -> None:
-        """``earlier``: the whole of an earlier result; raises ToolFault or OSError."""
+    def __init__(self, parts: TurnParts) -> None:
         self._parts = parts
-        self._earlier = earlier
         self._compactor = Compactor(parts)
 
     def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """What a request was made of; None where only its figures are left."""
-        return self._parts.requests.parts(llm_id)
+        return self._parts.models.requests.parts(llm_id)
 
     async def whole(self, call_id: str) -> str | None:
         """All of what a call gave; None where it is no longer kept."""
         try:
-            return await self._earlier(call_id)
+            return await self._parts.router.earlier(call_id)
         except (ToolFault, OSError):
             return None
 

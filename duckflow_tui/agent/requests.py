@@ -49,19 +49,17 @@ class _Asked:
 
 
 class RequestLog:
-    """One for a session. ``window`` tells the tokens of a role's model, 0 when unknown."""
+    """One for a session. ``redact`` takes keys out of a text that is shown."""
 
     def __init__(
         self,
         store: Store,
         models: LLMService,
         redact: Callable[[str], str],
-        window: Callable[[Role], int],
     ) -> None:
         self._store = store
         self._models = models
         self._redact = redact
-        self._window = window
         self._asked: dict[str, _Asked] = {}  # newest last
         self._before: dict[tuple[str, str, bool], Prompt] = {}  # of each kind of request
         self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
@@ -148,7 +146,7 @@ class RequestLog:
             aside=aside,
             turn_id=turn.turn_id if turn else "",
             parts=parts,
-            window=self._window(role),
+            window=self._models.window(role),
             shared=shared,
             at=self._store.clock.now(),
         )

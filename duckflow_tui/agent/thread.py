@@ -83,11 +83,11 @@ class Thread(ABC):
 
     async def call(self, action: Action) -> OperationMessage:
         """Carry one action out, whatever comes of it."""
-        return await self.parts.caller.call(action, step_id=self.step_id)
+        return await self.parts.router.call(action, step_id=self.step_id)
 
     async def skip(self, action: Action, reason: str) -> OperationMessage:
         """Record that an action is not carried out."""
-        return await self.parts.caller.skip(action, reason, step_id=self.step_id)
+        return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
     @abstractmethod
     async def after(self, decision: TurnDecision) -> bool:

@@ -51,7 +51,7 @@ class Turn(Thread):
         wait for the user's key first; ``resumed``: the turn that an earlier process had begun.
         """
         self.steering = TurnControl(parts.store)
-        self._paced = PaceKeeper(parts.store, parts.pacemaker, parts.specs)
+        self._paced = PaceKeeper(parts.store, parts.settings.pacemaker, parts.router.registry.specs)
         self.steering.turn_pace = self._paced
         super().__init__(parts, Asker(parts), self.steering, self._paced)
         self._desk = desk
@@ -104,7 +104,7 @@ class Turn(Thread):
             self._begin()
         else:
             self._take_up(self._resumed)
-        await self.parts.ready()
+        await self.parts.models.ready()
         if self._paused:
             self.steering.pause()
             await self.steering.safe_point()
@@ -221,15 +221,15 @@ class Turn(Thread):
     def _begin(self) -> None:
         self._desk.put_aside = ""
         state = self.store.state
-        limits = self.parts.limits
+        settings = self.parts.settings
         request = belongs(state, self._message)
         self.store.dispatch(
             TurnStarted(
                 turn=TurnInfo(
                     turn_id=self.turn_id,
                     message_id=self._message.message_id,
-                    max_attempts=limits.max_attempts,
-                    limit=limits.max_steps,
+                    max_attempts=settings.max_attempts,
+                    limit=settings.max_steps,
                     request=request,
                     started_at=self.store.clock.now(),
                     calls_before=self._ending.before.calls,

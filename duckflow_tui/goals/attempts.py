@@ -169,9 +169,9 @@ class Attempts:
                 avoid_strategies=context.failed_approaches,
             )
 
-        state, specs = self._store.state, self._parts.specs()
+        state, specs = self._store.state, self._parts.router.registry.specs()
         question = continuation_question(state, context, specs, instructions)
-        return await self._parts.questioner.ask(question, read)
+        return await self._parts.models.ask(question, read)
 
     async def _escalate(
         self,
@@ -183,10 +183,10 @@ class Attempts:
         """Put the situation before the user until an answer says how it goes on (S1-29, S1-32…39).
         An instruction without a word asks again (S1-34), and so does help, once it was given.
         """
-        rounds = self._parts.limits.max_attempts
+        rounds = self._parts.settings.max_attempts
         while True:
             try:
-                answer = await self._parts.cards.ask(self._card(report))
+                answer = await self._parts.desk.ask(self._card(report))
             except Unanswered:
                 return "pending"
             text = answer.text.strip()
@@ -261,7 +261,7 @@ async def failure_analysis(
     """
     context = TaskContext(
         workspace_info=parts.store.state.session.workspace,
-        available_tools=tuple(spec.name for spec in parts.specs()),
+        available_tools=tuple(spec.name for spec in parts.router.registry.specs()),
     )
 
     def read(reply: FailureReply) -> FailureAnalysis:
@@ -271,7 +271,7 @@ async def failure_analysis(
 
     question = failure_question(parts.store.state, execution(log), context, missing)
     try:
-        return await parts.questioner.ask(question, read)
+        return await parts.models.ask(question, read)
     except (LlmError, Unreadable) as error:
         parts.notices.warn(unsaid, step_id=step_id, reason=one_line(str(error), _LINE))
         return None
@@ -287,7 +287,7 @@ async def digest_of(parts: TurnParts, text: str, wish: str = "") -> str:
             raise ValueError("digest is empty")
         return reply.digest.strip()
 
-    return await parts.questioner.ask(digest_question(parts.store.state, text, wish), read)
+    return await parts.models.ask(digest_question(parts.store.state, text, wish), read)
 
 
 # --- what an attempt was -------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class Finding:
 
 
 class RequirementChecks:
-    """Runs the checks of requirements. One for a session."""
+    """Runs the checks of requirements."""
 
     def __init__(self, store: Store, ids: IdSource, router: ToolRouter) -> None:
         self._store = store

@@ -193,7 +193,7 @@ class Consultation:
                 situation=situation,
                 opened_at=self._store.clock.now(),
             )
-            answer = await self._parts.cards.ask(card)
+            answer = await self._parts.desk.ask(card)
             option = next(o for o in card.options if o.action == answer.action)
             text = answer.text.strip() if option.takes_text else ""
             if text or not option.takes_text:
@@ -321,12 +321,12 @@ class Consultation:
 
     def _other_source(self) -> None:
         """Another model for the rest of the attempt, or, without one, other places to look at."""
-        role = self._parts.other_role
-        if role is None or self._keeper.role == role:
+        other = self._parts.models.service.roles.other
+        if other is None or self._keeper.role == other[0]:
             self._tell(*_TOLD["other_source"])
         else:
-            self._keeper.ask_another(role)
-            self._tell(*_TOLD["other_model"], model=self._parts.other_model)
+            self._keeper.ask_another(other[0])
+            self._tell(*_TOLD["other_model"], model=other[1])
 
     def _put_first(self, text: str) -> None:
         """One requirement goes before all others; by its id or its words, or as a new one."""

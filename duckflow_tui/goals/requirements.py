@@ -81,7 +81,7 @@ class RequestInHand:
                     objective_id=self._parts.ids("obj"),
                     original_query=self._message.text,
                     created_at=self._message.at,
-                    max_iterations=self._parts.limits.max_attempts,
+                    max_iterations=self._parts.settings.max_attempts,
                 )
             )
         )
@@ -121,7 +121,7 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision) -> None:
     state, objective = store.state, store.state.objective
     assert objective is not None  # whoever calls has looked
     if objective.iteration_count:  # of an earlier turn: the user's new word, new attempts
-        most = objective.iteration_count + parts.limits.max_attempts
+        most = objective.iteration_count + parts.settings.max_attempts
         objective = objective.model_copy(update={"max_iterations": most})
         store.dispatch(ObjectiveChanged(objective=objective))
     claims = decision.requirements
@@ -157,7 +157,7 @@ async def _extracted(parts: TurnParts, request: str) -> tuple[RequirementClaim, 
             raise ValueError("requirements is empty; a request asks for one thing at least")
         return found
 
-    return await parts.questioner.ask(requirements_question(parts.store.state, request), read)
+    return await parts.models.ask(requirements_question(parts.store.state, request), read)
 
 
 def new_items(

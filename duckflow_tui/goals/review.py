@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
-from duckflow_tui.goals.checks import Finding, judged, lacking, overall
+from duckflow_tui.goals.checks import Finding, RequirementChecks, judged, lacking, overall
 from duckflow_tui.goals.requirements import TALK, new_requirement, only_talk, take_requirements
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import missing_question, satisfaction_question
@@ -103,6 +103,7 @@ class Reviewer:
         self._store = parts.store
         self._keeper = keeper
         self._attempts = Attempts(parts, keeper)
+        self._checks = RequirementChecks(parts.store, parts.ids, parts.router)
         self._understood = False  # what the turn's first decision says was taken
         self._only_talk = True  # so far
         self.satisfaction: float | None = None  # of the newest review of this turn
@@ -181,12 +182,12 @@ class Reviewer:
             return False
         if objective.extracted_requirements:
             return bool(counted)
-        return profile is not None or self._parts.checks.changed_something(log)
+        return profile is not None or self._checks.changed_something(log)
 
     async def _findings(self, objective: TaskObjective) -> dict[str, Finding]:
         found: dict[str, Finding] = {}
         for item in objective.extracted_requirements:
-            finding = await self._parts.checks.look(item) if item.counts else None
+            finding = await self._checks.look(item) if item.counts else None
             if finding is not None:
                 found[item.requirement_id] = finding
         return found
@@ -299,11 +300,11 @@ class Reviewer:
                 completion_recommendation=reply.completion_recommendation,
             )
 
-        state, specs = self._store.state, self._parts.specs()
+        state, specs = self._store.state, self._parts.router.registry.specs()
         question = satisfaction_question(
             state, items, wanted, findings, case.evidence, case.reply, specs
         )
-        return await self._parts.questioner.ask(question, read)
+        return await self._parts.models.ask(question, read)
 
     async def _missing(
         self, case: _Case, items: Sequence[RequirementItem]
@@ -327,10 +328,10 @@ class Reviewer:
                 alternative_strategies=_sentences(reply.alternative_strategies),
             )
 
-        state, specs = self._store.state, self._parts.specs()
+        state, specs = self._store.state, self._parts.router.registry.specs()
         question = missing_question(state, items, case.evaluation, case.evidence, case.reply, specs)
         try:
-            return await self._parts.questioner.ask(question, read)
+            return await self._parts.models.ask(question, read)
         except (LlmError, Unreadable) as error:
             reason = one_line(str(error), _REASON)
             self._parts.notices.warn("judging.no_missing", reason=reason)
@@ -358,7 +359,9 @@ class Reviewer:
         """Whether the user's answer to the last effect was no, to all of it or to a part, or their
         own version: then nothing is tried unasked.
         """
-        acting = {spec.name for spec in self._parts.specs() if spec.has_side_effects}
+        acting = {
+            spec.name for spec in self._parts.router.registry.specs() if spec.has_side_effects
+        }
         effects = [message for message in log if message.operation in acting]
         if not effects:
             return False

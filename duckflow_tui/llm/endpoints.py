@@ -165,6 +165,17 @@ class Roles(BaseModel):
         text: str = getattr(self, role) or self.main
         return ModelRef.parse(text) if text else None
 
+    @property
+    def other(self) -> tuple[Role, str] | None:
+        """The role whose model gives a second opinion, and the model; None where all are one."""
+        main = self.of("main")
+        choices: tuple[Role, ...] = ("strong", "evaluator")
+        for role in choices:
+            found = self.of(role)
+            if found is not None and found != main:
+                return role, found.model
+        return None
+
 
 def origin_of(url: str) -> str:
     """Scheme, host and port of an address, the usual ports spelled out."""

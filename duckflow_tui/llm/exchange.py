@@ -75,12 +75,12 @@ class Exchange:
     observer: ReplyObserver
     encode: Callable[[Rung], WireRequest]
     calls: bool = True  # whether native calls may be used
-    rung: Rung = "tools"
-    attempts: int = 0  # HTTP requests
-    request: WireRequest | None = None  # its newest form
-    completion: Completion | None = None  # of the last HTTP request
-    decoder: Decoder | None = None  # of the same; None for a question without one
-    shown: bool = False  # whether the user has seen a part of the answer
+    rung: Rung = field(default="tools", init=False)
+    attempts: int = field(default=0, init=False)  # HTTP requests
+    request: WireRequest | None = field(default=None, init=False)  # its newest form
+    completion: Completion | None = field(default=None, init=False)  # of the last HTTP request
+    decoder: Decoder | None = field(default=None, init=False)  # of the same; a question has none
+    shown: bool = field(default=False, init=False)  # whether the user has seen a part of it
     started: float = field(init=False)  # monotonic
 
     def __post_init__(self) -> None:

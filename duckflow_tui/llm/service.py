@@ -94,7 +94,7 @@ class LLMService:
         patience: Patience | None = None,
     ) -> None:
         self._endpoints = dict(endpoints)
-        self._roles = roles
+        self.roles = roles
         self._ids = ids
         self._clock = clock
         self._environ = environ
@@ -117,7 +117,7 @@ class LLMService:
 
     def endpoint_of(self, role: Role) -> Target:
         """Endpoint and model of a role; raises LlmError ``no_model``."""
-        ref = self._roles.of(role)
+        ref = self.roles.of(role)
         if ref is None:
             raise LlmError("no_model", setting=f"roles.{role}")
         endpoint = self._endpoints.get(ref.endpoint)

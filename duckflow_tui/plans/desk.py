@@ -294,7 +294,12 @@ class PlanDesk:
             raise ToolFault("No turn runs that this work could belong to.")
         parts = self._parts
         try:
-            tasks = listed(task_list, parts.specs(), parts.ids, parts.check)
+            tasks = listed(
+                task_list,
+                parts.router.registry.specs(),
+                parts.ids,
+                parts.router.registry.argument_problem,
+            )
         except ValueError as error:
             raise ToolFault(str(error), Outcome.INVALID) from error
         try:

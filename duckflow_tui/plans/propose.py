@@ -70,7 +70,9 @@ class PlanMaker:
             return self._from_reply(reply, goal)
 
         try:
-            return await parts.questioner.ask(plan_question(state, goal, parts.specs()), read)
+            return await parts.models.ask(
+                plan_question(state, goal, parts.router.registry.specs()), read
+            )
         except Unreadable as error:
             raise ToolFault(f"No usable plan came: {one_line(str(error), 400)}") from error
         except LlmError as error:
@@ -129,7 +131,7 @@ class PlanApprovals:
         card_id = self._asking.get(plan_id)
         if card_id is None:
             return False
-        self._parts.cards.withdraw(card_id, "renewed")
+        self._parts.desk.withdraw(card_id, "renewed")
         return True
 
     def _plan(self, plan_id: str) -> Plan:
@@ -143,7 +145,7 @@ class PlanApprovals:
             card = self._card(CardKind.PLAN, plan, plan.fingerprint, options, before=since)
             self._asking[plan_id] = card.card_id
             try:
-                answer = await self._parts.cards.ask(card)
+                answer = await self._parts.desk.ask(card)
             except Unanswered as none:
                 if none.reason == "renewed":
                     since = plan
@@ -177,7 +179,7 @@ class PlanApprovals:
                 continue
             for card in parts.store.state.cards:
                 if card.plan_id == other.plan_id:
-                    parts.cards.withdraw(card.card_id, "stopped")
+                    parts.desk.withdraw(card.card_id, "stopped")
             for step in other.steps:
                 if step.status is WorkStatus.IN_PROGRESS:  # by plan_tool.update_step
                     parts.store.dispatch(
@@ -219,7 +221,7 @@ class PlanApprovals:
                 CardKind.PLAN_CHANGE, plan, change.change_id, (ACCEPT, REJECT), change=change
             )
             try:
-                answer = await parts.cards.ask(card)
+                answer = await parts.desk.ask(card)
             except Unanswered as none:
                 raise _unanswered(none) from none
             except asyncio.CancelledError:

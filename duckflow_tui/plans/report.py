@@ -51,7 +51,7 @@ async def reported(
         words = worded or words
     status = words.status
     if cause:
-        status = "partial" if has_done_some(log, parts.specs()) else "failed"
+        status = "partial" if has_done_some(log, parts.router.registry.specs()) else "failed"
     now = plan_step(parts, step)
     return StepReport(
         report_id=parts.ids("report"),
@@ -86,7 +86,7 @@ async def _words(
         return reply
 
     try:
-        return await parts.questioner.ask(question, read, step_id=step.step_id)
+        return await parts.models.ask(question, read, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
         reason = one_line(str(error), 200)
         parts.notices.warn("work.no_report", step_id=step.step_id, reason=reason)

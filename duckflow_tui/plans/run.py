@@ -101,7 +101,7 @@ class PlanRun:
                 work=WorkInfo(
                     work_id=self._work_id,
                     plan_id=self._plan_id,
-                    limit=self._parts.limits.max_steps,
+                    limit=self._parts.settings.max_steps,
                     started_at=self._store.clock.now(),
                 )
             )
@@ -157,7 +157,7 @@ class PlanRun:
                 step_id=step.step_id,
                 mode=mode,
                 loop=0,
-                limit=self._parts.limits.max_steps,
+                limit=self._parts.settings.max_steps,
             )
         )
         run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode)
@@ -171,7 +171,7 @@ class PlanRun:
         """
         if interrupted_at(self._store.state, step.step_id) and step.mode is not None:
             return step.mode
-        wanted = self._parts.execution
+        wanted = self._parts.settings.execution
         if wanted != "auto":
             return wanted
         tasks = tuple(task for task in step.task_list if task.status.is_open)
@@ -269,7 +269,7 @@ class PlanRun:
         options: tuple[CardOption, ...],
         report: StepReport | None = None,
     ) -> CardAnswer:
-        return await self._parts.cards.ask(
+        return await self._parts.desk.ask(
             Card(
                 card_id=self._parts.ids("card"),
                 kind=kind,
@@ -478,7 +478,7 @@ class ListRun:
             action = call_of(task, results, self._parts.ids, "part of the list of tasks")
         except LinkFault as fault:
             return False, str(fault)
-        message = await self._parts.caller.call(action, step_id=self._work_id)
+        message = await self._parts.router.call(action, step_id=self._work_id)
         self._log.append(message)
         if message.result.went_well:
             return True, message.result.text

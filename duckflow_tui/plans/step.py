@@ -77,10 +77,10 @@ class StepRun(Thread):
         turn = control.turn_pace
         self._paced = PaceKeeper(
             parts.store,
-            parts.pacemaker,
-            parts.specs,
+            parts.settings.pacemaker,
+            parts.router.registry.specs,
             step_id=step.step_id,
-            step_limit=parts.limits.max_steps,
+            step_limit=parts.settings.max_steps,
             outcomes=turn.outcomes if turn else None,
         )
         super().__init__(

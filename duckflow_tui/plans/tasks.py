@@ -144,16 +144,16 @@ async def list_tasks(
     ``failure`` says what went wrong with the tasks before, of which only the rest is listed.
     """
     state = parts.store.state
-    specs = parts.specs()
+    specs = parts.router.registry.specs()
     plan = next(p for p in state.plans if p.plan_id == plan_id)
     step = plan.step(step_id)
     assert step is not None  # whoever asks has found it
 
     def read(reply: TasksReply) -> tuple[Task, ...]:
-        return listed(reply.tasks, specs, parts.ids, parts.check)
+        return listed(reply.tasks, specs, parts.ids, parts.router.registry.argument_problem)
 
     question = tasks_question(state, plan, step, specs, failure)
-    return await parts.questioner.ask(question, read, step_id=step_id)
+    return await parts.models.ask(question, read, step_id=step_id)
 
 
 _KEYS: Final = {"from_task", "field"}

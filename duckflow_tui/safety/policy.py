@@ -18,9 +18,6 @@ from duckflow_tui.state.base import brief
 from duckflow_tui.state.gates import Gate, GateChoice, Grant
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
-__all__ = ["MAX_WRITE", "Access", "Decision", "DenyRule", "Fact", "Verdict", "grant_for", "judge"]
-
-
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 
 
@@ -51,7 +48,6 @@ class Access:
     effect: Effect | None
     places: tuple[Place, ...] = ()
     content: bytes | None = None  # what a file would hold afterwards
-    args_hash: str = ""
     facts: frozenset[Fact] = frozenset()
     removed_lines: int = 0
     command: str | None = None  # the line that a shell would run, in the one place named
@@ -103,6 +99,14 @@ class DenyRule:
         wanted = "/".join(fold(name) for name in self.path.rstrip("/").split("/"))
         above = ("/".join(names[:end]) for end in range(1, len(names) + 1))
         return any(fnmatchcase(part, wanted) for part in (*above, *names))
+
+
+@dataclass(frozen=True)
+class PolicyRules:
+    """What the user set for every call."""
+
+    deny: tuple[DenyRule, ...] = ()
+    max_write: int = MAX_WRITE  # bytes
 
 
 @dataclass(frozen=True)
@@ -286,6 +290,14 @@ class Fact(StrEnum):
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
 
 
+_MODES: Final = (
+    ApprovalMode.PLAN,
+    ApprovalMode.STRICT,
+    ApprovalMode.STANDARD,
+    ApprovalMode.TRUSTED,
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table. ``grantable``: modes in which the key ``s`` may allow it for the
@@ -296,22 +308,14 @@ class Row:
     operations: tuple[str, ...]
     effects: frozenset[Effect]
     zones: frozenset[Zone]
-    plan: Decision
-    strict: Decision
-    standard: Decision
-    trusted: Decision
+    decisions: tuple[Decision, Decision, Decision, Decision]  # by mode, as in ``_MODES``
     facts: frozenset[Fact] = frozenset()
     grantable: frozenset[ApprovalMode] = frozenset()
     in_step: bool = False
 
     def cell(self, mode: ApprovalMode) -> Decision:
         """The decision in a mode."""
-        return {
-            ApprovalMode.PLAN: self.plan,
-            ApprovalMode.STRICT: self.strict,
-            ApprovalMode.STANDARD: self.standard,
-            ApprovalMode.TRUSTED: self.trusted,
-        }[mode]
+        return self.decisions[_MODES.index(mode)]
 
 
 def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> Row | None:
@@ -393,30 +397,30 @@ _A, _G, _D = Decision.ALLOW, Decision.GATE, Decision.DENY
 #: The first row that fits decides; where none fits, the call is denied (R17).
 TABLE: Final[tuple[Row, ...]] = (
     # name, operations, effects, zones,                            plan strict standard trusted
-    Row("protected", ("*",), _ANY, frozenset({Zone.PROTECTED}), _D, _D, _D, _D),
-    Row("read inside", _FILES, _READ, _INSIDE, _A, _A, _A, _A),
-    Row("read results", _FILES, _READ, frozenset({Zone.NOWHERE}), _A, _A, _A, _A, facts=_RESULT),
-    Row("read secret", _FILES, _READ, _SECRET, _G, _G, _G, _G, grantable=_EVERY),
-    Row("read outside", _FILES, _READ, _OUTSIDE, _G, _G, _G, _G, grantable=_EVERY),
-    Row("write inside", _FILES, _CHANGE, _INSIDE, _D, _G, _G, _A, grantable=_EVERY, in_step=True),
-    Row("write secret", _FILES, _CHANGE, _SECRET, _D, _G, _G, _G),
-    Row("delete inside", _FILES, _DELETE, _INSIDE | _SECRET, _D, _G, _G, _G),
-    Row("write outside", _FILES, _CHANGE | _DELETE, _OUTSIDE, _D, _G, _G, _G),
-    Row("shell by rule", _SHELL, _RUN, _IN_OR_NONE, _D, _G, _A, _A, facts=_BY_RULE),
-    Row("shell in sandbox", _SHELL, _RUN, _IN_OR_NONE, _D, _G, _G, _A, facts=_SANDBOX),
-    Row("shell named", _SHELL, _RUN, _INSIDE, _D, _G, _A, _A, facts=_NAMED),
-    Row("shell", _SHELL, _RUN, _NOT_PROTECTED, _D, _G, _G, _G),
-    Row("shell output", _OUTPUT, _READ, frozenset({Zone.NOWHERE}), _A, _A, _A, _A),
-    Row("shell end", _END, _STATE, frozenset({Zone.NOWHERE}), _D, _A, _A, _A),
-    Row("mcp named read", _MCP, _READ, _IN_OR_NONE, _G, _G, _A, _A, facts=_NAMED),
-    Row("mcp named", _MCP, _EFFECTS, _IN_OR_NONE, _D, _G, _A, _A, facts=_NAMED),
-    Row("mcp approved read", _MCP, _READ, _IN_OR_NONE, _G, _G, _A, _A, facts=_APPROVED),
-    Row("mcp read", _MCP, _READ, _NOT_PROTECTED, _G, _G, _G, _G, grantable=_LOOSE),
-    Row("mcp", _MCP, _EFFECTS, _NOT_PROTECTED, _D, _G, _G, _G),
-    Row("git read", _GIT_READ, _READ, _IN_OR_NONE, _A, _A, _A, _A),
-    Row("git read secret", _GIT_READ, _READ, _SECRET, _G, _G, _G, _G),
-    Row("git", _GIT, _EFFECTS, _IN_OR_NONE | _SECRET, _D, _G, _G, _G),
-    Row("remember", _REMEMBER, _CHANGE, frozenset({Zone.NOWHERE}), _G, _G, _G, _G),
-    Row("recall", _RECALL, _READ, frozenset({Zone.NOWHERE}), _A, _A, _A, _A),
-    Row("own state", _OWN, _STATE, frozenset({Zone.NOWHERE}), _A, _A, _A, _A),
+    Row("protected", ("*",), _ANY, frozenset({Zone.PROTECTED}), (_D, _D, _D, _D)),
+    Row("read inside", _FILES, _READ, _INSIDE, (_A, _A, _A, _A)),
+    Row("read results", _FILES, _READ, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A), facts=_RESULT),
+    Row("read secret", _FILES, _READ, _SECRET, (_G, _G, _G, _G), grantable=_EVERY),
+    Row("read outside", _FILES, _READ, _OUTSIDE, (_G, _G, _G, _G), grantable=_EVERY),
+    Row("write inside", _FILES, _CHANGE, _INSIDE, (_D, _G, _G, _A), grantable=_EVERY, in_step=True),
+    Row("write secret", _FILES, _CHANGE, _SECRET, (_D, _G, _G, _G)),
+    Row("delete inside", _FILES, _DELETE, _INSIDE | _SECRET, (_D, _G, _G, _G)),
+    Row("write outside", _FILES, _CHANGE | _DELETE, _OUTSIDE, (_D, _G, _G, _G)),
+    Row("shell by rule", _SHELL, _RUN, _IN_OR_NONE, (_D, _G, _A, _A), facts=_BY_RULE),
+    Row("shell in sandbox", _SHELL, _RUN, _IN_OR_NONE, (_D, _G, _G, _A), facts=_SANDBOX),
+    Row("shell named", _SHELL, _RUN, _INSIDE, (_D, _G, _A, _A), facts=_NAMED),
+    Row("shell", _SHELL, _RUN, _NOT_PROTECTED, (_D, _G, _G, _G)),
+    Row("shell output", _OUTPUT, _READ, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A)),
+    Row("shell end", _END, _STATE, frozenset({Zone.NOWHERE}), (_D, _A, _A, _A)),
+    Row("mcp named read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_NAMED),
+    Row("mcp named", _MCP, _EFFECTS, _IN_OR_NONE, (_D, _G, _A, _A), facts=_NAMED),
+    Row("mcp approved read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_APPROVED),
+    Row("mcp read", _MCP, _READ, _NOT_PROTECTED, (_G, _G, _G, _G), grantable=_LOOSE),
+    Row("mcp", _MCP, _EFFECTS, _NOT_PROTECTED, (_D, _G, _G, _G)),
+    Row("git read", _GIT_READ, _READ, _IN_OR_NONE, (_A, _A, _A, _A)),
+    Row("git read secret", _GIT_READ, _READ, _SECRET, (_G, _G, _G, _G)),
+    Row("git", _GIT, _EFFECTS, _IN_OR_NONE | _SECRET, (_D, _G, _G, _G)),
+    Row("remember", _REMEMBER, _CHANGE, frozenset({Zone.NOWHERE}), (_G, _G, _G, _G)),
+    Row("recall", _RECALL, _READ, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A)),
+    Row("own state", _OWN, _STATE, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A)),
 )

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.agent.parts import Notices
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import FileBlobs, MemoryBlobs, session_blobs
 from duckflow_tui.session.faults import JournalHealth
@@ -20,6 +19,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import random_id
 from duckflow_tui.state.session import JournalChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Recorder, Store
+from duckflow_tui.tools.notices import Notices
 
 NO_SESSION: Final = "no_session"  # as a reason: nobody wanted it kept
 

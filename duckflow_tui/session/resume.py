@@ -24,7 +24,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.agent.parts import Notices
 from duckflow_tui.agent.rest import rest_of
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import WorkspaceError
@@ -53,6 +52,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import on_the_way
 from duckflow_tui.tools.calls import refusal
 from duckflow_tui.tools.changes import told
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.results import figures, known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -416,14 +416,12 @@ class RewindKeys:
         self,
         parts: TurnParts,
         earlier: RecordedPast,
-        undo_last: Callable[[], Awaitable[UndoReport]],
         turn_runs: Callable[[], bool],
     ) -> None:
-        """``undo_last`` takes the newest change of files back; ``turn_runs``: or is about to."""
+        """``turn_runs``: or is about to."""
         self._parts = parts
         self._store = parts.store
         self._earlier = earlier
-        self._undo_last = undo_last
         self._turn_runs = turn_runs
 
     async def back(self, message_id: str, draft: str = "") -> Hindrance:
@@ -471,7 +469,7 @@ class RewindKeys:
         while (newest := last_changed(state)) is not None and newest.call_id in left:
             if self._is_busy():
                 break
-            report = await self._undo_last()
+            report = await self._parts.router.undo_last()
             done += [change.target or change.path for change in report.undone]
             if len(report.undone) < len(newest.result.changes):
                 stopped = report

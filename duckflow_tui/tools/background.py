@@ -7,8 +7,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from duckflow_tui.state.base import IdSource, brief, one_line
-from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+from duckflow_tui.state.base import brief, one_line
+from duckflow_tui.state.conversation import Level
 from duckflow_tui.state.processes import (
     BackgroundProcess,
     ProcessEnded,
@@ -17,6 +17,7 @@ from duckflow_tui.state.processes import (
 )
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.commands import RunningCommand, how_it_ended
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
 
 MOST: Final = 16  # commands in the background at a time
@@ -42,9 +43,9 @@ class _Entry:
 class BackgroundCommands:
     """The commands in the background of one session; the state lists them, here is how they end."""
 
-    def __init__(self, store: Store, ids: IdSource) -> None:
+    def __init__(self, store: Store, notices: Notices) -> None:
         self._store = store
-        self._ids = ids
+        self._notices = notices
         self._entries: dict[str, _Entry] = {}
 
     def room(self) -> None:
@@ -162,23 +163,13 @@ class BackgroundCommands:
         bad = by == "itself" and running.group.program.exit_code != 0
         who = "by itself" if by == "itself" else "because the user ended it"
         lines = running.last_lines(TOLD_LINES)
-        self._store.dispatch(
-            NoticeAdded(
-                message=NoticeMessage(
-                    message_id=self._ids("msg"),
-                    level=Level.WARNING if bad else Level.INFO,
-                    key=f"processes.ended_{by}",
-                    params={
-                        "command": one_line(process.command, 60),
-                        "how": how,
-                        "seconds": f"{running.duration:.0f}",
-                    },
-                    for_model=(
-                        f"The background process {process.process_id} "
-                        f"({one_line(process.command, 200)}) ended {who}: {how} after "
-                        f"{running.duration:.0f} s. Its last lines:\n{lines or '(no output)'}"
-                    ),
-                    at=self._store.clock.now(),
-                )
-            )
+        self._notices.say(
+            f"processes.ended_{by}",
+            Level.WARNING if bad else Level.INFO,
+            for_model=f"The background process {process.process_id} "
+            f"({one_line(process.command, 200)}) ended {who}: {how} after "
+            f"{running.duration:.0f} s. Its last lines:\n{lines or '(no output)'}",
+            command=one_line(process.command, 60),
+            how=how,
+            seconds=f"{running.duration:.0f}",
         )

@@ -53,34 +53,24 @@ class Call:
     """A call on its way; what it holds already is what its record will say."""
 
     action: Action
-    args: JsonObject  # a copy: nobody else can change it
     step_id: str = ""  # the plan's step it is made for
     by_user: bool = False  # the user ran it with ``!``; the key they pressed is the consent
     for_requirement: str = ""  # the app runs it, to see whether this requirement is met
-    gate: Gate | None = None  # it went through
-    answer: GateAnswer | None = None  # and the user's key there
-    made: list[FileChange] = field(default_factory=list[FileChange])
-    started: float | None = None  # monotonic
-    renewed: bool = False
-    edited: str | None = None  # the content the user wrote instead
-    proposed: bytes | None = None  # what the model had proposed in its place
-    work: Work | None = None  # what runs
-    previews: tuple[FilePreview, ...] = ()  # of what it would change
-    allowed: str = ""  # what lets it happen unasked: the name of a mode, or "granted"
-    unasked: Access | None = None  # as it was judged, where nobody was asked
+    args: JsonObject = field(init=False)  # a copy: nobody else can change it
+    gate: Gate | None = field(default=None, init=False)  # it went through
+    answer: GateAnswer | None = field(default=None, init=False)  # and the user's key there
+    made: list[FileChange] = field(default_factory=list[FileChange], init=False)
+    started: float | None = field(default=None, init=False)  # monotonic
+    renewed: bool = field(default=False, init=False)
+    edited: str | None = field(default=None, init=False)  # the content the user wrote instead
+    proposed: bytes | None = field(default=None, init=False)  # by the model, in its place
+    work: Work | None = field(default=None, init=False)  # what runs
+    previews: tuple[FilePreview, ...] = field(default=(), init=False)  # of what it would change
+    allowed: str = field(default="", init=False)  # what lets it happen: a mode, or "granted"
+    unasked: Access | None = field(default=None, init=False)  # as judged, where nobody was asked
 
-    @classmethod
-    def of(
-        cls,
-        action: Action,
-        step_id: str = "",
-        *,
-        by_user: bool = False,
-        for_requirement: str = "",
-    ) -> Call:
-        """A call of an action, its arguments copied."""
-        args = cast("JsonObject", json.loads(canonical_json(action.args)))
-        return cls(action, args, step_id, by_user, for_requirement)
+    def __post_init__(self) -> None:
+        self.args = cast("JsonObject", json.loads(canonical_json(self.action.args)))
 
 
 def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
@@ -99,17 +89,13 @@ class Renewed(Exception):
 class Question:
     """Everything a gate is built from. ``args`` are shown whole and are what will be used."""
 
-    action: Action
+    call: Call
     args: JsonObject
     effect: Effect
     places: tuple[Place, ...]
     proposal: Proposal
     verdict: Verdict
-    renewed: bool
-    edited: bool
-    step_id: str
     needs_word: str
-    for_requirement: str  # its id, where the app runs the check of one
 
     @property
     def changes(self) -> tuple[PlannedChange, ...]:
@@ -119,11 +105,11 @@ class Question:
     @property
     def args_hash(self) -> str:
         """What the answer is bound to; the same function as ``Action.args_hash``."""
-        return hash_of(self.action.operation, self.args)
+        return hash_of(self.call.action.operation, self.args)
 
     def gate(self, gate_id: str, at: float) -> Gate:
         """The five points of S4-61: intent, why, impact, alternatives, preview."""
-        changes = self.changes
+        call, action, changes = self.call, self.call.action, self.changes
         previews = tuple(map(PlannedChange.preview, changes))
         can_edit = len(changes) == 1 and changes[0].text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
@@ -132,13 +118,13 @@ class Question:
             reasons = tuple(dict.fromkeys((*reasons, *self.proposal.reasons)))
         return Gate(
             gate_id=gate_id,
-            call_id=self.action.call_id,
-            operation=self.action.operation,
+            call_id=action.call_id,
+            operation=action.operation,
             args=self.args,
             args_hash=self.args_hash,
             effect=self.effect,
-            intent=self.action.intent or one_line(self.action.reasoning, 100),
-            why=self.action.reasoning,
+            intent=action.intent or one_line(action.reasoning, 100),
+            why=action.reasoning,
             impact=Impact(
                 files=len(changes) or (0 if runs else len(self.places)),
                 added=sum(preview.added for preview in previews),
@@ -149,18 +135,18 @@ class Question:
                 reasons=reasons,
                 places=tuple(place.resolved for place in self.places),
             ),
-            alternatives=self.action.alternatives[:MAX_ALTERNATIVES],
+            alternatives=action.alternatives[:MAX_ALTERNATIVES],
             previews=previews,
             can_grant_session=self.verdict.can_grant_session,
             can_grant_step=self.verdict.can_grant_step,
             needs_word=self.needs_word,
             facts={} if isinstance(self.proposal, Edits) else dict(self.proposal.facts),
-            step_id=self.step_id,
+            step_id=call.step_id,
             can_edit=can_edit,
             grant_pattern=self.verdict.grant_pattern,
-            edited_by_user=self.edited,
-            renewed=self.renewed,
-            checks=self.action.intent if self.for_requirement else "",
+            edited_by_user=call.edited is not None,
+            renewed=call.renewed,
+            checks=action.intent if call.for_requirement else "",
             opened_at=at,
         )
 
@@ -178,9 +164,10 @@ class GateKeeper:
         """The whole new content behind an open gate; None when it cannot be edited."""
         return self._proposed.get(gate_id)
 
-    async def ask(self, question: Question, call: Call) -> GateAnswer:
+    async def ask(self, question: Question) -> GateAnswer:
         """The user's answer. Raises Renewed, and ToolFault where there was none."""
         gate = question.gate(self.ids("gate"), self.store.clock.now())
+        call = question.call
         call.gate, call.answer = gate, None
         if gate.can_edit and (text := question.changes[0].text) is not None:
             self._proposed[gate.gate_id] = text

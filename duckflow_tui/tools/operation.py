@@ -113,7 +113,6 @@ class ToolContext:
     result: Callable[[str], Awaitable[str]]  # earlier results, by call or blob; raises ToolFault
     output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
     call_id: str = ""
-    step_id: str = ""  # the plan's step the call belongs to
     by_user: bool = False  # the user runs it with ``!``
 
     def reveals(self, place: Place) -> bool:

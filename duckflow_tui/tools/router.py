@@ -14,11 +14,10 @@ from pydantic import ValidationError
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.policy import (
-    MAX_WRITE,
     Access,
     Decision,
-    DenyRule,
     Fact,
+    PolicyRules,
     Verdict,
     judge,
 )
@@ -54,7 +53,6 @@ from duckflow_tui.tools.calls import (
     check_refused,
     faulty,
     halted,
-    hash_of,
     no_facts,
     refusal,
     taken,
@@ -109,11 +107,10 @@ class ToolRouter:
     registry: Registry
     blobs: Blobs
     ids: IdSource
-    max_write_bytes: int = MAX_WRITE
-    deny: tuple[DenyRule, ...] = ()
-    own_writes: OwnWrites = field(default_factory=OwnWrites)
+    rules: PolicyRules = field(default_factory=PolicyRules)
     facts: Callable[[AnyOperation, Arguments], frozenset[Fact]] = no_facts
-    retry_after_s: float = 0.2
+    retry_after_s: float = field(default=0.2, init=False)
+    own_writes: OwnWrites = field(default_factory=OwnWrites, init=False)
     _keeper: GateKeeper = field(init=False)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -146,7 +143,7 @@ class ToolRouter:
         Raises CancelledError when it is cancelled, after the call was recorded as stopped, and
         StateError for a call id that runs already.
         """
-        call = Call.of(action, step_id, by_user=by_user, for_requirement=for_requirement)
+        call = Call(action, step_id, by_user=by_user, for_requirement=for_requirement)
         if action.call_id in map(_CALL_ID, self.store.state.running):
             raise StateError(f"call {action.call_id} runs already")
         outcome, output = Outcome.ERROR, Output("The app itself failed while it ran this.")
@@ -170,7 +167,7 @@ class ToolRouter:
 
     async def skip(self, action: Action, reason: str, *, step_id: str = "") -> OperationMessage:
         """Record that an action was not run, and why: nothing of it was looked at."""
-        call = Call.of(action, step_id)
+        call = Call(action, step_id)
         await self._request(call)
         return await self._finish(call, Outcome.SKIPPED, Output(f"not run: {reason}"))
 
@@ -200,7 +197,7 @@ class ToolRouter:
         name = call.action.operation
         operation = self.registry.get(name)
         if operation is None:
-            verdict = self._judge(Access(name, None, args_hash=hash_of(name, call.args)))
+            verdict = self._judge(Access(name, None))
             nearest = self.registry.nearest(name)
             hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
             raise ToolFault(f"{verdict.reason_text}{hint}".strip(), Outcome.INVALID)
@@ -231,9 +228,7 @@ class ToolRouter:
             operation.name,
             operation.effect,
             places,
-            None,
-            call.action.args_hash,
-            self.facts(operation, args) | own_result(args),
+            facts=self.facts(operation, args) | own_result(args),
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
         )
@@ -241,7 +236,6 @@ class ToolRouter:
         shown = call.args  # in the gate: all that will be used (R14)
         if call.edited is not None:
             shown = {"path": operation.paths(args)[0], "content": call.edited}
-        access = replace(access, args_hash=hash_of(operation.name, shown))
         proposal = await self._proposal(call, operation, args, places)
         changes: tuple[PlannedChange, ...] = ()
         if isinstance(proposal, Edits):
@@ -261,20 +255,9 @@ class ToolRouter:
             granted = GRANTED in verdict.reasons
             call.allowed = GRANTED if granted else self.store.state.mode.value
         if not allowed and not call.by_user:
-            question = Question(
-                call.action,
-                shown,
-                operation.effect,
-                places,
-                proposal,
-                verdict,
-                renewed=call.renewed,
-                edited=call.edited is not None,
-                step_id=call.step_id,
-                needs_word=self._word(operation),
-                for_requirement=call.for_requirement,
-            )
-            answer = await self._keeper.ask(question, call)
+            word = self._word(operation)
+            question = Question(call, shown, operation.effect, places, proposal, verdict, word)
+            answer = await self._keeper.ask(question)
             assert call.gate is not None
             if (no := refusal(answer, call.gate)) is not None:
                 raise no
@@ -319,7 +302,6 @@ class ToolRouter:
             result=self.earlier,
             output=Coalesced(printed).add,
             call_id=call_id,
-            step_id=call.step_id,
             by_user=call.by_user,
         )
 
@@ -333,8 +315,8 @@ class ToolRouter:
             access,
             state.mode,
             state.grants,
-            deny=self.deny,
-            max_write=self.max_write_bytes,
+            deny=self.rules.deny,
+            max_write=self.rules.max_write,
             step_id=step_id,
         )
 

@@ -12,7 +12,7 @@ from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
-from duckflow_tui.safety.policy import DenyRule
+from duckflow_tui.safety.policy import DenyRule, PolicyRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.agent import AgentState
@@ -85,8 +85,7 @@ class Bench:
             registry or default_registry(),
             self.blobs,
             self.ids,
-            max_write_bytes=max_write_bytes,
-            deny=deny,
+            PolicyRules(deny, max_write_bytes),
         )
         self.store.dispatch(ModeChanged(mode=mode))
 

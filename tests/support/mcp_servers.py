@@ -21,7 +21,9 @@ from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.processes import McpServer
 from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.tools.mcp.server import ServerParts
 from duckflow_tui.tools.mcp.servers import McpServers
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
@@ -76,15 +78,12 @@ async def served(
     spawn = TaskSpawn()
     folder = tmp_path / "state" / "mcp"
     watchdog = Watchdog()
+    notices = Notices(bench.store, bench.ids)
+    environ = more.pop("environ", os.environ)
     servers = McpServers(
         configs,
-        store=bench.store,
-        registry=bench.router.registry,
-        spawn=spawn,
-        ids=bench.ids,
-        folder=folder,
-        environ=more.pop("environ", os.environ),
-        watchdog=watchdog,
+        ServerParts(bench.store, notices, spawn, folder, environ, watchdog),
+        bench.router.registry,
         wire_name=wire_name,
         **more,
     )

@@ -15,6 +15,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.watchdog import Watchdog
 
@@ -44,7 +45,7 @@ class ShellBench(Bench):
             limits,
             environ=os.environ if environ is None else environ,
         )
-        self.background = BackgroundCommands(self.store, self.ids)
+        self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
         named = NamedCommands(NamedRules.of(allowed), self.workspace)
         self.shell = Shell(
             self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox

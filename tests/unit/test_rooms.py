@@ -122,3 +122,48 @@ def test_nothing_heavy_is_loaded_before_the_first_frame() -> None:
 def test_the_client_library_is_not_loaded_with_the_app() -> None:
     loaded = loaded_after("import duckflow_tui.ui.app, duckflow_tui.compose")
     assert not loaded & {"openai", "httpx2", "mcp", "tree_sitter_bash"}
+
+
+#: Records with more than eight fields: what was typed, set, found or said, a fact each. What works
+#: with others is handed them in a few objects.
+RECORDS = {
+    "AppOptions",
+    "Choice",
+    "Command",
+    "DecisionReply",
+    "DiffRow",
+    "FileDiff",
+    "Flags",
+    "JournalHealth",
+    "LlmError",
+    "Operation",
+    "Place",
+    "QuestionRow",
+    "Recording",
+    "Scene",
+    "Signals",
+}
+
+
+def parameters_of(node: ast.ClassDef) -> int:
+    """How many parameters a class is built with, as far as its own body says it."""
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            return len(part.args.posonlyargs + part.args.args + part.args.kwonlyargs) - 1
+    if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        return 0
+    fields = [ast.unparse(part) for part in node.body if isinstance(part, ast.AnnAssign)]
+    return sum("ClassVar" not in field and "init=False" not in field for field in fields)
+
+
+def test_no_constructor_has_more_than_eight_parameters() -> None:
+    """Settings and words, which are records too, are left out."""
+    long: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        inside = path.relative_to(PACKAGE)
+        if inside.name in ("settings.py", "templates.py") or inside.parts[0] == "words":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and parameters_of(node) > 8:
+                long.add(node.name)
+    assert long == RECORDS

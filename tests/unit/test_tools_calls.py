@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from support.pinned import ManualClock
@@ -41,11 +41,12 @@ async def nothing() -> Output:
 
 
 def question(
-    effect: Effect, places: tuple[Place, ...], proposal: Work | Edits, **fields: Any
+    effect: Effect, places: tuple[Place, ...], proposal: Work | Edits, requirement: str = ""
 ) -> Question:
     action = Action(call_id="c1", operation="o", args={}, reasoning="it is wanted", intent="do it")
+    call = Call(action, for_requirement=requirement)
     verdict = Verdict(Decision.GATE, Zone.INSIDE, Risk.LOW)
-    return Question(action, {}, effect, places, proposal, verdict, **fields)
+    return Question(call, {}, effect, places, proposal, verdict, "")
 
 
 WORK = Work(nothing, {"argv": "x"})
@@ -77,7 +78,7 @@ def test_what_a_gate_says_of_its_files(
 
 @pytest.mark.parametrize("requirement", ["", "r1"])
 def test_only_a_check_of_a_requirement_is_shown_as_one(requirement: str) -> None:
-    asked = question(Effect.EXECUTE, (), WORK, for_requirement=requirement)
+    asked = question(Effect.EXECUTE, (), WORK, requirement)
     assert asked.gate("g", 1.0).checks == ("do it" if requirement else "")
 
 
@@ -98,7 +99,7 @@ async def asking() -> tuple[Store, Watched, asyncio.Task[GateAnswer], Gate]:
     desk = Watched(store)
     keeper = GateKeeper(store, desk, lambda kind: f"{kind}_1")
     asked = question(Effect.WRITE, TWO, MOVE)
-    task = asyncio.create_task(keeper.ask(asked, Call.of(asked.action)))
+    task = asyncio.create_task(keeper.ask(asked))
     await asyncio.sleep(0)
     (gate,) = store.state.gates
     return store, desk, task, gate

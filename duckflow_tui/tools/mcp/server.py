@@ -21,6 +21,7 @@ from duckflow_tui.tools.mcp.connection import (
 )
 from duckflow_tui.tools.mcp.schemas import ToolList, tool_list
 from duckflow_tui.tools.mcp.stdio import GRACE_S, ServerLog, log_end
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -49,19 +50,21 @@ class ServerParts:
     """What every server of a session works with."""
 
     store: Store
+    notices: Notices
     spawn: Spawn
     folder: Path  # of their logs, with a working folder for each
     environ: Mapping[str, str]
     watchdog: Watchdog
-    say: Callable[..., None]  # warns the user: a key of the words, and what is filled in
-    tools_changed: Callable[[], None]
 
 
 class Server:
     """Knows the tools it has, or had when it last ran."""
 
-    def __init__(self, config: McpServerConfig, parts: ServerParts) -> None:
+    def __init__(
+        self, config: McpServerConfig, parts: ServerParts, tools_changed: Callable[[], None]
+    ) -> None:
         self.config = config
+        self._tools_changed = tools_changed
         self.tools = ToolList()
         self._parts = parts
         self._redactor = Redactor(config.secrets)
@@ -166,7 +169,7 @@ class Server:
         if not life.opened.done():
             # One step later the connection takes calls.
             asyncio.get_running_loop().call_soon(_settle, life.opened, "")
-        self._parts.tools_changed()
+        self._tools_changed()
 
     def _over(self, life: _Life, reason: str) -> None:
         if self._life is not life:
@@ -179,10 +182,10 @@ class Server:
         else:
             self._tell("failed", words)
             key = "mcp.ended" if served else "mcp.not_started"
-            self._parts.say(key, server=self.name, reason=words)
+            self._parts.notices.warn(key, server=self.name, reason=words)
         _settle(life.opened, words)
         life.over.set()
-        self._parts.tools_changed()
+        self._tools_changed()
 
     def _tell(self, status: Status, error: str = "") -> None:
         self._status = status

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Final, get_args
 
 from duckflow_tui.safety.policy import Fact
-from duckflow_tui.state.base import IdSource, Spawn, one_line
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, result_text
 from duckflow_tui.tools.mcp.schemas import (
@@ -25,7 +22,6 @@ from duckflow_tui.tools.mcp.schemas import (
 )
 from duckflow_tui.tools.mcp.server import Server, ServerParts
 from duckflow_tui.tools.operation import Output, Registry, ToolContext, ToolFault, Work
-from duckflow_tui.tools.watchdog import Watchdog
 
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # the subject of a grant for a tool: all of its calls
@@ -47,27 +43,19 @@ class McpServers:
     def __init__(
         self,
         configs: Iterable[McpServerConfig],
-        *,
-        store: Store,
+        parts: ServerParts,
         registry: Registry,
-        spawn: Spawn,
-        ids: IdSource,
-        folder: Path,
-        environ: Mapping[str, str],
-        watchdog: Watchdog,
+        *,
         wire_name: Callable[[str], str],
         approved: Iterable[str] = (),
     ) -> None:
         """``approved``: operations, or ``mcp.<server>.*``, that the app itself vouches for."""
-        self._store = store
+        self._store = parts.store
+        self._notices = parts.notices
         self._registry = registry
-        self._ids = ids
         self._wire_name = wire_name
         self._approved = frozenset(approved)
-        parts = ServerParts(
-            store, spawn, folder, environ, watchdog, self._warn, self._tools_changed
-        )
-        self._servers = {config.name: Server(config, parts) for config in configs}
+        self._servers = {c.name: Server(c, parts, self._tools_changed) for c in configs}
         self._begun = False
         self._stale = False
         self._said: dict[tuple[str, Why], tuple[str, ...]] = {}
@@ -93,7 +81,7 @@ class McpServers:
         await asyncio.gather(*(self._started(server) for server in starting))
         late = [server.name for server in starting if server.status == "starting"]
         if late:
-            self._warn("mcp.late", servers=", ".join(late))
+            self._notices.warn("mcp.late", servers=", ".join(late))
         self._publish()
 
     async def _started(self, server: Server) -> None:
@@ -188,7 +176,7 @@ class McpServers:
                 continue
             self._said[server.name, why] = names
             if names:
-                self._warn(
+                self._notices.warn(
                     f"mcp.left_out.{why}",
                     server=server.name,
                     count=str(len(names)),
@@ -242,18 +230,3 @@ class McpServers:
         if result.is_error:
             raise ToolFault(f"The server {server.name} answered with an error: {text}")
         return Output(text)
-
-    # --- words ----------------------------------------------------------------------------------
-
-    def _warn(self, key: str, /, **params: str) -> None:
-        self._store.dispatch(
-            NoticeAdded(
-                message=NoticeMessage(
-                    message_id=self._ids("msg"),
-                    level=Level.WARNING,
-                    key=key,
-                    params=params,
-                    at=self._store.clock.now(),
-                )
-            )
-        )

@@ -1,0 +1,51 @@
+"""What the app itself says in the conversation."""
+
+from __future__ import annotations
+
+from duckflow_tui.state.base import IdSource
+from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+from duckflow_tui.state.store import Store
+
+
+class Notices:
+    """Adds notices; keys are entries of the catalogue, params are untrusted text."""
+
+    def __init__(self, store: Store, ids: IdSource) -> None:
+        self._store = store
+        self._ids = ids
+
+    def say(
+        self,
+        key: str,
+        level: Level = Level.INFO,
+        *,
+        for_model: str = "",
+        step_id: str = "",
+        aside: bool = False,
+        **params: str,
+    ) -> None:
+        """Show a notice; ``for_model`` is also told to the model, in English: in the
+        conversation, in the thread of a step, or to the one who answers beside the work.
+        """
+        self._store.dispatch(
+            NoticeAdded(
+                message=NoticeMessage(
+                    message_id=self._ids("msg"),
+                    level=level,
+                    key=key,
+                    params=params,
+                    for_model=for_model,
+                    step_id=step_id,
+                    aside=aside,
+                    at=self._store.clock.now(),
+                )
+            )
+        )
+
+    def warn(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
+        """A notice that something did not go as asked."""
+        self.say(key, Level.WARNING, for_model=for_model, step_id=step_id, aside=False, **params)
+
+    def error(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
+        """A notice that something failed."""
+        self.say(key, Level.ERROR, for_model=for_model, step_id=step_id, aside=False, **params)
