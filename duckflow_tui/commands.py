@@ -1,4 +1,6 @@
-"""What a user can do: one table for the composer, the palette, the keys, the help and a replay."""
+"""What a user can do: one table for the composer, the palette, the keys, the help, a replay and
+runs without a screen.
+"""
 
 from __future__ import annotations
 
@@ -165,6 +167,20 @@ class Command:
     def text(self) -> str:
         """Key of the words that say what the command does."""
         return f"commands.{self.name}"
+
+    def acts_with(self, argument: str) -> bool:
+        """Whether it acts on the session, without anything of the screen."""
+        return self.act is not None and bool(argument or not self.action)
+
+    def problem(self, argument: str, state: AgentState | None) -> Told | None:
+        """What is in the way now, in words; their key is empty where nothing is said."""
+        if (key := self.when(state)) is not None:
+            return Told(key=key)
+        values = CHOICES.get(self.takes, ())
+        if argument and values and argument.lower() not in values:
+            params = {"given": argument, "choices": ", ".join(values)}
+            return Told(key="shell.no_choice", params=params)
+        return None
 
 
 def _key(action: str, label: str, help: str, *keys: str) -> Command:

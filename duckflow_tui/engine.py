@@ -118,6 +118,11 @@ class Engine:
         """Take a waiting message out of the queue and return its text."""
         return self._inbox.take_back(message_id)
 
+    @property
+    def works(self) -> bool:
+        """Whether a turn runs, or begins without another word of the user."""
+        return self._inbox.works
+
     async def retry(self) -> bool:
         """Work on the last message again, after an error or a stop."""
         return self._inbox.again()

@@ -16,10 +16,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
+from duckflow_tui.commands import Invocation, parse
 from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.goal import AttemptStarted, ObjectiveReviewed, RequirementState, Review
@@ -39,6 +40,8 @@ EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "limit": 4,
     "stopped": 130,
 }
+
+USAGE: Final = 2  # the exit status of a command that does not run here
 
 MOMENT: Final = 0.05  # seconds that who writes waits for the text to be written
 
@@ -219,10 +222,17 @@ class _Turn:
             loop.add_signal_handler(number, stop, number)
         for record in engine.begun:
             follow(engine.store.state, record)
+        typed = parse(options.text)
+        if typed is not None and (refused := _refusal(typed, engine.store.state)) is not None:
+            self._tell(self._say.told(refused))
+            return USAGE
         engine.store.watch(follow)
         chat = self.spawn(engine.chat_loop(), "chat")
         try:
-            await engine.send(options.text or engine.suggestion)
+            if typed is None:
+                await engine.send(options.text or engine.suggestion)
+            elif not await self._works_after(typed, engine) and not finished.done():
+                finished.set_result("done")
             await asyncio.wait((finished, chat), return_when=asyncio.FIRST_COMPLETED)
             # A loop that broke ends no turn any more.
             outcome: TurnOutcome = finished.result() if finished.done() else "failed"
@@ -242,6 +252,21 @@ class _Turn:
             return EXIT_STATUS["failed"]
         return EXIT_STATUS[outcome]
 
+    async def _works_after(self, typed: Invocation, engine: Engine) -> bool:
+        """Run a command of the table; whether the session works now."""
+        assert typed.command is not None
+        assert typed.command.act is not None
+        work = typed.command.act(engine, typed.argument, self._told)
+        if work is not None:
+            await work
+        return engine.works
+
+    def _told(self, key: str, *, stays: bool = False, **params: object) -> None:
+        """A command says what came of it."""
+        if key:
+            told = {n: self._say.told(v) if isinstance(v, Told) else v for n, v in params.items()}
+            self._tell(self._say(key, **told))
+
     def _say_lost(self, error: OSError) -> None:
         """Say that the output is lost; a reader that has read enough, as ``head``, knows it."""
         if not isinstance(error, BrokenPipeError):
@@ -257,6 +282,16 @@ class _Turn:
     def _tell(self, text: str) -> None:
         with contextlib.suppress(OSError):
             self.outlet.write(self._err, f"{text}\n")
+
+
+def _refusal(typed: Invocation, state: AgentState) -> Told | None:
+    """Why a command does not run here."""
+    if typed.command is None:
+        return Told(key="headless.no_command", params={"name": typed.name})
+    problem = typed.command.problem(typed.argument, state)
+    if problem is None and not typed.command.acts_with(typed.argument):
+        return Told(key="headless.needs_screen", params={"name": typed.name})
+    return problem
 
 
 class _JsonLines:

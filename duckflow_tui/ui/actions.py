@@ -179,13 +179,11 @@ class Actions(PageActions, inherit_bindings=False):
 
     def run_command(self, command: Command, argument: str = "") -> None:
         """Run it, where it is possible; where it takes a choice and none was given, ask for one."""
-        problem = command.when(self.store.state if self.store is not None else None)
+        problem = command.problem(argument, self.store.state if self.store is not None else None)
         values = CHOICES.get(command.takes, ())
         if problem is not None:
-            if problem:
-                self.say(problem)
-        elif argument and values and argument.lower() not in values:
-            self.say("shell.no_choice", given=argument, choices=", ".join(values))
+            if problem.key:
+                self.bench.status.show_message(self.words.told(problem), stays=False)
         elif values and not argument and (command.act or not command.with_choice):
 
             def chosen(value: str | None) -> None:
@@ -198,7 +196,7 @@ class Actions(PageActions, inherit_bindings=False):
                 said = f"choice.{command.takes}"
                 choices = [Choice(v, v, self.words(f"{said}.{v}")) for v in values]
             self.pick(command.takes, choices, chosen)
-        elif command.act is not None and (argument or not command.action):
+        elif command.act is not None and command.acts_with(argument):
             engine = self.acting()
             if engine is not None:
                 work = command.act(engine, argument.lower() if values else argument, self.say)

@@ -36,7 +36,13 @@ def asks_for(command: str, **args: Any) -> tuple[Reply, Reply]:
 
 
 async def headless(
-    tmp_path: Path, replies: tuple[Reply, ...], *allow: str, mode: str | None = None
+    tmp_path: Path,
+    replies: tuple[Reply, ...],
+    *allow: str,
+    mode: str | None = None,
+    text: str = "run the tests",
+    resume: str = "",
+    err: io.StringIO | None = None,
 ) -> tuple[int, list[dict[str, Any]]]:
     """The exit status and the records of a run."""
     work = tmp_path / "work"
@@ -52,14 +58,15 @@ async def headless(
             mode=mode,
             headless=True,
             allow=allow,
+            resume=resume,
         )
         choice = choose(flags, places, "en", {})
         status = await run(
             lambda spawn: open_session(choice, spawn),
-            HeadlessOptions(text="run the tests", as_json=True),
+            HeadlessOptions(text=text, as_json=True),
             Catalogue("en"),
             out,
-            io.StringIO(),
+            err or io.StringIO(),
         )
     return status, [json.loads(line) for line in out.getvalue().splitlines()]
 
@@ -115,6 +122,46 @@ async def test_the_model_reads_exit_code_and_output(tmp_path: Path) -> None:
         sent = json.dumps(made.server.requests[-1].json)
         assert "exit 4" in sent
         assert "broken" in sent
+
+
+async def test_a_command_of_the_app_runs_on_the_session_that_is_taken_up(tmp_path: Path) -> None:
+    """The table that the composer reads: a name, a denied request asked again, and a change of
+    files taken back.
+    """
+    status, records = await headless(tmp_path, asks_for("touch made"))
+    assert status == 3
+    session_id = records[0]["session"]["session_id"]
+    again = asks_for("touch made")
+    status, records = await headless(
+        tmp_path, again, "touch made", text="/retry", resume=session_id
+    )
+    assert (status, records[-1]["kind"]) == (0, "turn_finished")
+    assert (tmp_path / "work/made").exists()
+    said = io.StringIO()
+    status, records = await headless(
+        tmp_path, (), text="/rename two tries", resume=session_id, err=said
+    )
+    assert (status, said.getvalue()) == (0, "Named: two tries\n")
+    assert not [r for r in records if r["kind"] in ("user_message", "turn_started")]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/nothing here", "There is no command /nothing."),
+        ("/theme", "/theme needs the screen; start without -p."),
+        ("/profile bold", "bold is none of"),
+        ("/more", "Nothing runs"),
+    ],
+)
+async def test_a_command_that_cannot_run_here_says_so_and_asks_no_model(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    said = io.StringIO()
+    status, records = await headless(tmp_path, (), text=text, err=said)
+    assert status == 2
+    assert told in said.getvalue()
+    assert not [r for r in records if r["kind"] == "user_message"]
 
 
 async def test_a_background_command_ends_with_the_run(tmp_path: Path) -> None:
