@@ -4,7 +4,10 @@ screen beside its picture, and no files left behind.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Generator
@@ -26,6 +29,9 @@ settings.load_profile("duckflow")
 # Compiled modules are kept, so that each program a test starts need not compile all of them anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+_OPENS_FILES = re.compile("test_(safety|session|tools)_")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -90,4 +96,28 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]
         patch.setattr(tempfile, "tempdir", str(folder))
         yield
     left = [path.name for path in folder.iterdir() if not path.name.startswith("duckflow-demo-")]
+    assert not left, left
+
+
+def _open_files() -> set[str]:
+    """The regular files that this process has open; empty where the system does not tell."""
+    found: set[str] = set()
+    for number in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        with contextlib.suppress(OSError):  # the list's own
+            if stat.S_ISREG(os.fstat(int(number)).st_mode):
+                found.add(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_file_left_open(request: pytest.FixtureRequest) -> Generator[None]:
+    """What a test of sessions or files opened is closed with it, but for the index, which a
+    catalogue keeps open.
+    """
+    if not _OPENS_FILES.match(request.path.name):
+        yield
+        return
+    before = _open_files()
+    yield
+    left = [name for name in _open_files() - before if "sessions-index" not in name]
     assert not left, left

@@ -90,6 +90,15 @@ async def test_a_stop_while_a_message_is_written_stops_its_turn(tmp_path: Path) 
         assert (await s.ended(2)).outcome == "done"
 
 
+async def test_a_chat_that_ends_ends_the_watch_over_the_files(tmp_path: Path) -> None:
+    async with session(tmp_path, script(done("One."))) as s:
+        await s.turn("hi")
+        jobs = {task.get_name(): task for task in asyncio.all_tasks()}
+        jobs["chat"].cancel()
+        async with asyncio.timeout(10):
+            await asyncio.wait((jobs["chat"], jobs["watch"]))
+
+
 def _pause_at_start(pause: Callable[[], None], _: AgentState, record: Record) -> None:
     if isinstance(record.event, TurnStarted):
         pause()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.reviews import WORDS, claim, judged, story, works
-from support.session import Session, decision, done, session
+from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply
 from duckflow_tui.state.goal import RequirementState, TaskObjective
@@ -100,6 +100,19 @@ async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_say
         assert (end.outcome, end.satisfaction) == ("done", 1.0)
         assert wanted(objective(s)) == ["the log is there"]
         assert [(o.objective_id, o.left) for o in s.state.earlier] == [(first, "partial")]
+
+
+async def test_only_the_first_decision_says_whether_it_is_the_same_request(tmp_path: Path) -> None:
+    ask = decision("", next_step="pending_user", question={"text": "Which?", "options": []})
+    look = action("file_ops.list_dir", path=".")
+    goes_on = decision("I look.", look, continues=True)
+    late = done("With the reason.", continues=False)
+    script = story(works(WORDS), ask, goes_on, late, satisfaction=(judged(0.9),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        first = objective(s).objective_id
+        await s.turn("the first")
+        assert (objective(s).objective_id, s.state.earlier) == (first, ())
 
 
 async def test_trying_again_goes_on_with_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.journal_disks import content, drive, put
 from support.journal_events import answered, begun, finished, opened, requested, started, turn
+from support.pinned import ManualClock
 
 from duckflow_tui.session.export import json_lines, write_file
 from duckflow_tui.session.faults import SessionFault
@@ -118,7 +119,7 @@ async def test_an_id_an_export_and_the_lines_of_json_give_the_same_tape(tmp_path
     exported, lines = tmp_path / "kept.json", tmp_path / "lines.jsonl"
     write_file(exported, json_lines(path, str))
     recorder = MemoryRecorder()
-    store = Store(AgentState(), drive(tmp_path / "state" / "w" / "t").store.clock, recorder)
+    store = Store(AgentState(), ManualClock(), recorder)
     for event in EVENTS:
         store.dispatch(event)
     text = "".join(json.dumps(record.as_json()) + "\n" for record in recorder.records)

@@ -275,6 +275,30 @@ async def test_a_second_writer_is_told_who_has_the_session_and_a_reader_is_not_k
     await resumed.journal.close()
 
 
+async def test_on_a_disk_that_knows_no_locks_the_session_lives_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network disk without a lock service: another might write there at the same time."""
+    driven = drive(tmp_path / "a" / "w" / "s")
+    await driven.commit(started(), said(2))
+    await driven.journal.close()
+
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    before = (driven.path / "journal-1.d1").read_bytes()
+    resumed = resume_journal(driven.path, 2.0)
+    restored = resumed.restored
+    store = Store(restored.state, ManualClock(), resumed.journal, last_seq=restored.last_seq)
+    await store.commit(said(3))
+    assert resumed.journal.health.mode == "memory"
+    assert resumed.journal.health.detail == os.strerror(errno.ENOLCK)
+    assert (driven.path / "journal-1.d1").read_bytes() == before
+    monkeypatch.undo()
+    await resumed.journal.close()
+
+
 @pytest.mark.parametrize("umask", [0, 0o022, 0o777], ids=oct)
 async def test_folders_and_files_are_the_users_alone(tmp_path: Path, umask: int) -> None:
     """safety.md: directories 0700, files 0600, under any umask."""

@@ -44,6 +44,7 @@ class Mutant:
     kind: str
     what: str
     place: tuple[int, int]
+    kept: bool = False  # the function's result is kept for later calls
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}  {self.kind}: {self.what}"
@@ -257,7 +258,8 @@ class _Finder:
         name = ".".join(self._names[: self._depth()])
         where = name if self._functions else ""
         place = self._numbers[id(node)], part
-        return Mutant(self._path, line, where, kind, what or _short(shown), place)
+        kept = any("cache" in _name(by) for f in self._functions for by in f.decorator_list)
+        return Mutant(self._path, line, where, kind, what or _short(shown), place, kept)
 
     def _depth(self) -> int:
         """How many of the names lead to the outermost function."""

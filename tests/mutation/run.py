@@ -122,12 +122,17 @@ def _near(mutant: Mutant, tests: Tests) -> dict[str, float]:
     if mutant.function:
         place = module + mutant.function
         found = [test for test, told in good.items() if place in told["entered"]]
+        if mutant.kept:  # its result is: of one process only the first test comes by
+            found += [test for test, told in good.items() if _enters(told, module)]
     else:
         found = [test for test in good if test.startswith("tests/unit/")]
     if not found or not mutant.function:
-        near = [t for t, told in good.items() if any(n.startswith(module) for n in told["entered"])]
-        found = list(dict.fromkeys([*found, *near]))
+        found += [test for test, told in good.items() if _enters(told, module)]
     return {test: good[test]["seconds"] for test in found}
+
+
+def _enters(told: dict[str, Any], module: str) -> bool:
+    return any(name.startswith(module) for name in told["entered"])
 
 
 def _rounds(near: dict[str, float]) -> list[list[str]]:

@@ -116,6 +116,7 @@ async def test_ctrl_c_copies_then_puts_away_then_stops() -> None:
         assert app.bench.composer.text == "ab"
         await pilot.press("right", "ctrl+c")
         assert app.bench.composer.text == ""
+        assert app.bench.status.said == app.words("shell.draft_kept")
         assert "stop" not in fake.asked
         await pilot.press("up")
         assert app.bench.composer.text == "ab"
