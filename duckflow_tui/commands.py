@@ -147,7 +147,7 @@ class Command:
     """One thing that a user can do. ``name`` is what stands behind the slash, empty for what has
     a key only.
 
-    Without an argument, ``action`` of the screen is run, else ``act`` on the session. With one,
+    Without an argument, ``action`` of the app is run, else ``act`` on the session. With one,
     ``act`` where there is one, else ``action`` with the argument.
     """
 
@@ -190,7 +190,7 @@ def _key(action: str, label: str, help: str, *keys: str) -> Command:
 def _pane(name: str, label: str, *keys: str, takes: Takes = "", with_choice: str = "") -> Command:
     return Command(
         name,
-        f"pane('{name}')",
+        f"screen.pane('{name}')",
         takes=takes,
         with_choice=with_choice,
         when=always,
@@ -217,33 +217,39 @@ USER_CAN: Final[tuple[Command, ...]] = (
     _pane("plan", "Alt+2 · F3", "alt+2", "f3"),
     _pane("diff", "Alt+3 · F4", "alt+3", "f4"),
     _pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
-    Command("requirements", "requirements", reads=True),
+    Command("requirements", "page('requirements')", reads=True),
     Command("profile", act=_profile, takes="profile"),
     Command("more", act=_more, when=while_working),
-    Command("memory", "memory"),
+    Command("memory", "acting_page('memory')"),
     Command("remember", "remember", takes="text", when=always),
     Command("mode", "mode", takes="mode"),
     _key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
-    _key("fold", "Ctrl+O", "keys.fold", "ctrl+o"),
+    _key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
     Command("pause", act=_pause),
     Command("stop", act=_stop),
     Command("retry", act=_retry),
     Command(
         "queue",
-        "queue",
+        "page('queue')",
         when=while_messages_wait,
         reads=True,
         keys=("alt+up",),
         label="Alt+↑",
         help="keys.open_queue",
     ),
-    Command("ps", "processes", reads=True),
-    Command("mcp", "servers", reads=True),
+    Command("ps", "page('processes')", reads=True),
+    Command("mcp", "page('servers')", reads=True),
     Command("undo", act=_undo),
-    Command("rewind", "rewind", takes="undo", with_choice="undo_rewind", when=with_endpoint),
-    Command("fork", "fork", when=with_endpoint),
-    Command("copy", "copy", when=always, reads=True),
-    Command("context", "context"),
+    Command(
+        "rewind",
+        "acting_page('rewind')",
+        takes="undo",
+        with_choice="undo_rewind",
+        when=with_endpoint,
+    ),
+    Command("fork", "acting_page('fork')", when=with_endpoint),
+    Command("copy", "screen.copy", when=always, reads=True),
+    Command("context", "acting_page('context')"),
     Command("compact", act=_compact, takes="text", when=with_endpoint),
     Command("sessions", "sessions", when=always),
     Command("rename", "rename", rename, takes="text"),
@@ -251,11 +257,11 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("lang", "language", takes="language", when=always, early=True, reads=True),
     Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
     Command("quit", "quit_now", when=always, early=True, reads=True),
-    _key("scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
-    _key("scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
-    _key("search", "Ctrl+F", "keys.search", "ctrl+f"),
-    _key("escape", "Esc", "keys.escape", "escape"),
-    _key("interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
+    _key("screen.scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
+    _key("screen.scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
+    _key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
+    _key("screen.escape", "Esc", "keys.escape", "escape"),
+    _key("screen.interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
 )
 
 #: Those that can be typed, in the order of the palette.

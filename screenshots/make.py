@@ -81,7 +81,7 @@ class Camera:
     async def until(self, holds: Callable[[AgentState], bool]) -> None:
         """Wait for the state, then for the screen to show it."""
         async with asyncio.timeout(DEADLINE_S):
-            while self._app.engine is None or not holds(self._app.engine.store.state):
+            while self._app.session.engine is None or not holds(self._app.session.engine.store.state):
                 await self._pilot.pause(0.02)
         await self._pilot.pause(0.15)
 
@@ -151,8 +151,8 @@ class Camera:
 
     @property
     def _state(self) -> AgentState:
-        assert self._app.engine is not None
-        return self._app.engine.store.state
+        assert self._app.session.engine is not None
+        return self._app.session.engine.store.state
 
     def take(self, name: str) -> None:
         """Write what is on the screen as a picture."""

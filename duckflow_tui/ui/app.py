@@ -1,44 +1,67 @@
-"""DuckflowApp: keys, type-ahead and what the terminal is told. The engine's truth is elsewhere."""
+"""DuckflowApp: what its commands do, the services of its screens, its start and its end."""
 
 from __future__ import annotations
 
 import gc
-import os
+import logging
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from rich.console import RenderableType
+from rich.text import Text
 from textual import events
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import Monochrome, NoColor
+from textual.reactive import var
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
 
-from duckflow_tui import commands
+from duckflow_tui.commands import CHOICES, COMMANDS, Command, parse, rename
+from duckflow_tui.places import asset_folder
+from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError
-from duckflow_tui.state.gates import CardKind, GateAnswer
+from duckflow_tui.state.base import Clock, SystemClock
+from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.bridge import Bridge
+from duckflow_tui.ui.driver import driver_for
+from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.line_filter import SafeLineFilter
-from duckflow_tui.ui.panes.composer import Composer
-from duckflow_tui.ui.panes.gate import GateCard
-from duckflow_tui.ui.panes.queue import QueueChips
-from duckflow_tui.ui.panes.welcome import DemoButton
-from duckflow_tui.ui.plan_actions import PlanActions
-from duckflow_tui.ui.session_host import Unsent
-from duckflow_tui.ui.terminal import (
-    SAVE_TITLE,
-    clipboard_sequence,
-    notification_sequence,
-    title_sequence,
-)
+from duckflow_tui.ui.outside_editor import OutsideEditor
+from duckflow_tui.ui.screens.board import Board, StateBoard
+from duckflow_tui.ui.screens.confirm import Answer, Confirm
+from duckflow_tui.ui.screens.keys_help import KeysHelp
+from duckflow_tui.ui.screens.memory import MemoryBoard, fault_words
+from duckflow_tui.ui.screens.pick_list import Choice, PickList, profile_choices
+from duckflow_tui.ui.screens.processes import ProcessBoard
+from duckflow_tui.ui.screens.rename import RenameForm
+from duckflow_tui.ui.screens.servers import ServerBoard
+from duckflow_tui.ui.screens.waiting import WaitingBoard
+from duckflow_tui.ui.session_host import AppOptions, SessionHost
+from duckflow_tui.ui.terminal import Terminal, TerminalGuard
+from duckflow_tui.ui.themes import themes
+from duckflow_tui.ui.workbench import Workbench
+from duckflow_tui.words.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.compose import Sessions
+    from duckflow_tui.engine import Engine
+
+log = logging.getLogger("duckflow.ui")
 
 
 def _bindings() -> list[BindingType]:
     """The keys of ``anywhere``; a pair of keys with one action goes back and forth."""
     found: list[BindingType] = [
-        Binding("ctrl+r", "search_history", show=False),
-        Binding("ctrl+g", "external_editor", show=False),
+        Binding("ctrl+r", "screen.search_history", show=False),
+        Binding("ctrl+g", "screen.external_editor", show=False),
     ]
     for key in keys_of("anywhere"):
-        if key.action in ("scroll_page", "scroll_line"):
+        if key.action in ("screen.scroll_page", "screen.scroll_line"):
             back, forth = key.keys
             found.append(Binding(back, f"{key.action}(-1)", key.label, show=False))
             found.append(Binding(forth, f"{key.action}(1)", key.label, show=False))
@@ -47,23 +70,65 @@ def _bindings() -> list[BindingType]:
     return found
 
 
-#: Cards that ask for an approval; the others ask for an answer.
-_APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
-
-
-class DuckflowApp(PlanActions, inherit_bindings=False):
+class DuckflowApp(App[int], inherit_bindings=False):
     """The screen of one process; sessions come and go in it.
 
     ``run_to_end`` is how the command line runs it; tests use ``run_test``.
     """
 
+    ENABLE_COMMAND_PALETTE: ClassVar[bool] = False  # ours speaks the user's language
     BINDINGS: ClassVar[list[BindingType]] = _bindings()
 
-    _held: list[events.Key | events.Paste] | None = None
-    _questions_seen: frozenset[str] = frozenset()  # ids of gates and cards
+    #: What is shown now, at most 30 times a second another; the same object with other slices.
+    state: var[AgentState | None] = var[AgentState | None](None, init=False, always_update=True)
+
+    _held: list[events.Key | events.Paste] | None = None  # until the composer has the focus
     _undrawn: ExitStack  # held until the keys are in that came before the composer
 
-    # Textual
+    def __init__(
+        self,
+        sessions: Sessions | None,
+        options: AppOptions | None = None,
+        *,
+        frame: FirstFrame | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.guard = TerminalGuard(frame)
+        super().__init__(
+            driver_class=driver_for(frame, lambda: self.end(129)),  # as SIGHUP would
+            css_path=[str(path) for path in sorted(asset_folder("styles").glob("*.tcss"))],
+        )
+        self.options = options or AppOptions()
+        self.clock: Clock = clock or SystemClock()
+        self.words = Catalogue(self.options.language)
+        self.bridge = Bridge(self, time.monotonic)
+        self.session = self.make_session(sessions)
+        self.terminal = Terminal(self)
+        self.editor = OutsideEditor(self)
+        for theme in themes():
+            self.register_theme(theme)
+        self.theme = self.options.theme
+        self.title = "duckflow"
+        if not self.options.animation:
+            self.animation_level = "none"
+        self.bench = self.make_bench()
+        self.status = self.bench.status
+        self.bench.words = self.words
+        self.bench.vitals_on = self.options.vitals
+        self.bench.all_tabs.no_colour = self.bench.side_tabs.no_colour = self.no_color
+
+    def make_session(self, sessions: Sessions | None) -> SessionHost:
+        """What is behind the screen of this app."""
+        return SessionHost(self, sessions)
+
+    def make_bench(self) -> Workbench:
+        """The screen of this app."""
+        return Workbench(self.options, self.clock, self.bridge)
+
+    # --- Textual ----------------------------------------------------------------------------
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.bench
 
     def on_load(self) -> None:
         self._held = []
@@ -80,9 +145,12 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
             self.guard.watch_signals(self.end)
 
     def on_mount(self) -> None:
-        self.bridge.add(lambda state: (state.gates, state.cards), self._questions_changed)
-        self._write(SAVE_TITLE)
-        self._entitle(waiting=False)
+        self.bridge.add(self.terminal)
+        self.terminal.begin()
+
+    def watch_state(self, state: AgentState | None) -> None:
+        if state is not None:
+            self.bridge.spread(state)
 
     async def on_event(self, event: events.Event) -> None:
         if (
@@ -93,7 +161,7 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
             self._held.append(event)
             return
         if isinstance(event, events.Key) and not event.is_forwarded:
-            self.bench.status.clear_message()
+            self.status.clear_message()
         await super().on_event(event)
 
     async def on_workbench_stands(self) -> None:
@@ -112,111 +180,278 @@ class DuckflowApp(PlanActions, inherit_bindings=False):
         """The first keys are on the screen: now the engine's rooms may be imported."""
         gc.freeze()
         gc.enable()  # the command line put it off
-        self.run_worker(self.open_session(), group="opening", exit_on_error=False)
+        self.spawn(self.session.open(), "opening")
 
-    # messages of the panes
+    def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
+        """Run beside the screen; what it raises is shown, and does not end the app."""
+        return self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
 
-    async def on_composer_submitted(self, event: Composer.Submitted) -> None:
-        typed = None if event.own else commands.parse(event.text)
-        if event.own and event.text == "!":
-            self.say("composer.no_command")
-            event.composer.give_back(event.text)
-        elif typed is not None and typed.command is None:
-            self.say("shell.no_command", name=typed.name)
-            event.composer.give_back(event.text)
-        elif typed is None and self.engine is None and not self.opening:
-            self.say("shell.no_endpoint")
-            event.composer.give_back(event.text)
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.state is not WorkerState.ERROR:
+            return
+        worker = cast("Worker[None]", event.worker)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
+        log.error("the worker %s failed", worker.name, exc_info=worker.error)
+        if worker.group == "opening":
+            self.session.opening = False
+            self.session.give_back_unsent()
+        self.status.show_notice("shell.worker_failed", name=worker.name, error=str(worker.error))
+
+    def copy_to_clipboard(self, text: str) -> None:
+        self._clipboard = text
+        self.terminal.copy(text)
+
+    # --- what a screen says -----------------------------------------------------------------
+
+    def tell(self, said: str, *, wrong: bool = False) -> None:
+        """What came of a key: on the page that is open, since it covers the status line."""
+        page = next((s for s in reversed(self.screen_stack) if isinstance(s, Board)), None)
+        if page is not None:
+            page.tell(said, wrong=wrong)
         else:
-            event.composer.remember(event.text, own=event.own)
-            if typed is None:
-                await self.send(event.text, later=event.later, own=event.own)
-            elif typed.command is not None and self._must_wait(typed.command):
-                self.unsent.append(Unsent(event.text, own=False, command=True))
-            elif typed.command is not None:
-                self.run_command(typed.command, typed.argument)
+            self.status.show_message(said)
 
-    def _must_wait(self, command: commands.Command) -> bool:
-        """Whether it acts on a session that is still on its way."""
-        return self.opening and self.store is None and not command.early
+    def write_to_terminal(self, sequence: str) -> None:
+        """Something for the terminal that is no part of the screen."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(sequence)
+
+    # --- commands ---------------------------------------------------------------------------
 
     def run_typed(self, text: str) -> None:
-        typed = commands.parse(text)
+        """Run a command as it was typed."""
+        typed = parse(text)
         if typed is not None and typed.command is not None:
             self.run_command(typed.command, typed.argument)
 
-    def on_composer_copied(self, event: Composer.Copied) -> None:
-        self.copy_to_clipboard(event.text)
+    def run_command(self, command: Command, argument: str = "") -> None:
+        """Run it, where it is possible; where it takes a choice and none was given, ask for one."""
+        store = self.session.store
+        problem = command.problem(argument, store.state if store is not None else None)
+        values = CHOICES.get(command.takes, ())
+        if problem is not None:
+            if problem.key:
+                self.status.show_message(self.words.told(problem))
+        elif values and not argument and (command.act or not command.with_choice):
+            if command.takes == "profile":
+                choices = profile_choices(store.state if store is not None else None, self.words)
+            else:
+                said = f"choice.{command.takes}"
+                choices = [Choice(v, v, self.words(f"{said}.{v}")) for v in values]
+            self.pick(command.takes, choices, lambda value: self.run_command(command, value))
+        elif command.act is not None and command.acts_with(argument):
+            engine = self.session.acting()
+            if engine is not None:
+                given = argument.lower() if values else argument
+                work = command.act(engine, given, self.status.show_notice)
+                if work is not None:
+                    self.spawn(work, command.name)
+        elif argument and command.takes:
+            given = argument.lower() if values else argument
+            action = command.with_choice or command.action
+            self._run_soon(f"{action}({given!r})")
+        else:
+            self._run_soon(command.action)
 
-    def on_composer_empty_enter(self) -> None:
-        if self.engine is None:
-            if not self.opening:
-                self.start_demo()
-            return
-        state, engine = self.engine.store.state, self.acting()
-        if state.gates or state.cards:
-            self.bench.focus_question()
-        elif engine and ((state.turn and state.turn.pause != "running") or state.queue):
-            engine.resume()
+    def _run_soon(self, action: str) -> None:
+        self.call_next(self.run_action, action, namespaces={"screen": self.bench})
 
-    async def on_gate_card_answered(self, event: GateCard.Answered) -> None:
-        await self._answer(event.answer)
+    def pick(self, what: str, choices: Sequence[Choice], then: Callable[[str], object]) -> None:
+        """Show a list to choose from; ``then`` is called with what was chosen, if anything was."""
 
-    def on_queue_chips_take_back(self, event: QueueChips.TakeBack) -> None:
-        self.take_back(event.message_id)
+        def chosen(value: str | None) -> None:
+            if value is not None:
+                then(value)
 
-    def on_demo_button_pressed(self, _event: DemoButton.Pressed) -> None:
-        self.start_demo()
+        title, hint = self.words(f"pick.{what}"), self.words("pick.hint")
+        self.push_screen(PickList(title, hint, choices), chosen)
 
-    # intents
+    def action_command_palette(self) -> None:
+        choices = [Choice(c.name, f"/{c.name}", self.words(c.text), c.label) for c in COMMANDS]
+        names = {command.name: command for command in COMMANDS}
+        self.pick("palette", choices, lambda name: self.run_command(names[name]))
 
-    def start_demo(self) -> None:
-        """The session that needs no model."""
-        if self.engine is None and not self.opening:
-            self.run_worker(self.open_demo(), group="opening", exit_on_error=False)
+    def action_keys(self) -> None:
+        self.push_screen(KeysHelp(self.words))
 
-    async def _answer(self, answer: GateAnswer) -> None:
-        engine = self.acting()
+    def action_quit_now(self) -> None:
+        self.exit(0)
+
+    def action_language(self, language: str) -> None:
+        self.words = Catalogue(language)
+        self.bench.words = self.words
+
+    def action_theme(self, theme: str) -> None:
+        self.theme = theme
+        self.bench.invalidate()
+
+    def action_vitals(self, shown: str) -> None:
+        """Show the gauges, or nowhere."""
+        self.bench.vitals_on = shown == "on"
+        self.status.show_notice(f"vitals.{shown}")
+
+    def action_cycle_mode(self) -> None:
+        if self.session.store is not None:
+            modes = list(ApprovalMode)
+            now = modes.index(self.session.store.state.mode)
+            self.action_mode(modes[(now + 1) % len(modes)])
+
+    def action_mode(self, mode: str) -> None:
+        """Set the mode; trusted asks for a ``y`` first. An open gate stays as it is."""
+        engine, wanted = self.session.acting(), ApprovalMode(mode)
         if engine is None:
             return
+        if wanted is not ApprovalMode.TRUSTED or engine.store.state.mode is wanted:
+            engine.set_mode(wanted)
+            return
+        screen = Confirm(self.words, self.clock, "trusted")
+
+        def answered(answer: Answer | None) -> None:
+            engine = self.session.acting()
+            if engine is not None and answer == "yes":
+                engine.set_mode(ApprovalMode.TRUSTED)
+            elif engine is not None and answer == "past":
+                engine.set_mode(ApprovalMode.PLAN)
+            if screen.typed:
+                self.bench.composer.insert(screen.typed)
+
+        self.push_screen(screen, answered)
+
+    # --- pages ------------------------------------------------------------------------------
+
+    def action_page(self, name: str) -> None:
+        """A page that follows the session; it does by itself what its keys say."""
+        store = self.session.store
+        if name == "queue" and (store is None or not store.state.queue):
+            self.status.show_notice("shell.queue_empty")
+            return
+        if store is None:
+            return
+        match name:
+            case "queue":
+                page: StateBoard = WaitingBoard(self.words, store)
+            case "processes":
+                page = ProcessBoard(self.words, store)
+            case "servers":
+                page = ServerBoard(self.words, store)
+            case _:
+                from duckflow_tui.ui.screens.ledger import LedgerBoard
+
+                page = LedgerBoard(self.words, store)
+        self.push_screen(page)
+
+    def action_acting_page(self, name: str) -> None:
+        """The same for a page that a replay has no use for."""
+        engine = self.session.acting()
+        if engine is None:
+            return
+        match name:
+            case "memory":
+                page: StateBoard = MemoryBoard(self.words, engine)
+            case "context":
+                from duckflow_tui.ui.screens.context import ContextBoard
+
+                page = ContextBoard(self.words, engine.store)
+            case _:
+                from duckflow_tui.ui.screens.rewind import RewindBoard
+
+                page = RewindBoard(self.words, engine.store, at_end=name == "fork")
+        self.push_screen(page)
+
+    def action_sessions(self) -> None:
+        self.spawn(self.session.choose_another(), "sessions")
+
+    # --- the session as a whole -------------------------------------------------------------
+
+    def action_rename(self) -> None:
+        engine = self.session.acting()
+        if engine is None:
+            return
+
+        def named(name: str | None) -> None:
+            engine = self.session.acting() if name is not None else None
+            if engine is not None and name is not None:
+                rename(engine, name, self.status.show_notice)
+
+        self.push_screen(RenameForm(self.words, engine.store.state.session.name), named)
+
+    def action_export(self, target: str = "") -> None:
+        session, folder = self.session, self.session.sources.folder
+        if session.engine is None or folder is None:
+            self.status.show_notice("sessions.not_kept")
+        else:
+            session_id = session.engine.store.state.session.session_id
+            self.spawn(session.export(folder, session_id, target), "export")
+
+    def action_undo_rewind(self, _undo: str) -> None:
+        engine = self.session.acting()
+        if engine is not None:
+            self.spawn(self._undo_rewind(engine), "rewind")
+
+    async def _undo_rewind(self, engine: Engine) -> None:
+        composer, rewound = self.bench.composer, engine.store.state.rewound
+        problem = await engine.rewind.undo()
+        if problem:
+            self.status.show_notice(f"rewind.not.{problem}")
+            return
+        if rewound is not None and composer.draft.strip() == rewound.draft.strip():
+            composer.write("")
+        self.status.show_notice("rewind.undone")
+
+    def action_remember(self, text: str = "") -> None:
+        """Note the user's own line on the project, a preference."""
+        if not text.strip():
+            self.status.show_notice("memory.usage")
+        elif self.session.store is None:
+            self.bench.composer.add(f"/remember {text}")  # there is no project to note it on yet
+        else:
+            engine = self.session.acting()
+            if engine is not None:
+                self.spawn(self._remember(engine, text.strip()), "memory")
+
+    async def _remember(self, engine: Engine, text: str) -> None:
+        fault = await engine.memory.remember(text)
+        if fault is None:
+            self.status.show_notice("memory.noted")
+        else:
+            self.status.show_message(fault_words(fault, engine.memory.path, self.words))
+
+    # --- the end ----------------------------------------------------------------------------
+
+    def end(self, status: int) -> None:
+        """End the app with this exit status; safe from a signal handler."""
+        loop = self._loop
+        if loop is not None and loop.is_running():
+            loop.call_soon_threadsafe(self.exit, status, status)
+
+    def exit(
+        self,
+        result: int | None = None,
+        return_code: int = 0,
+        message: RenderableType | None = None,
+    ) -> None:
+        """End the app. From here on nothing is recorded: the session goes on another time from
+        where it is now, with what is open, and what the end stops was not the user's wish.
+        """
+        self.session.keep_draft()
+        self.session.freeze()
+        super().exit(result, return_code, message)
+
+    async def on_unmount(self) -> None:
+        self.bridge.detach()
+        await self.session.close()
+
+    def run_to_end(self) -> int:
+        """Run on the terminal and give it back; the exit status."""
         try:
-            await engine.answer_gate(answer)
-        except StateError:
-            # The gate closed or was renewed between the key and here: nothing was approved.
-            self.say("shell.answer_refused")
+            self.run()
+        finally:
+            self.guard.restore()
+        if self.guard.exit_status is not None:
+            return self.guard.exit_status
+        return self.return_code or 0
 
-    # the terminal
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Hand the text to the terminal, and say so; only the terminal knows if it took it."""
-        self._clipboard = text
-        sequence = clipboard_sequence(text)
-        if sequence is None:
-            self.say("shell.too_long_to_copy", count=len(text))
-            return
-        self._write(sequence)
-        self.say("shell.copied", count=len(text))
-
-    def _questions_changed(self, state: AgentState) -> None:
-        names = {gate.gate_id: gate.operation for gate in state.gates}
-        asked = {card.card_id for card in state.cards if card.kind not in _APPROVALS}
-        names |= {card.card_id: self.words(f"card.kind.{card.kind}") for card in state.cards}
-        new = [question for question in names if question not in self._questions_seen]
-        self._questions_seen = frozenset(names)
-        self._entitle(waiting=bool(names))
-        if not new or self.app_focus or not self.options.notifications:
-            return
-        self.bell()
-        key = "consult.asks_you" if new[-1] in asked else "shell.needs_you"
-        body = self.words(key, operation=names[new[-1]])
-        self._write(notification_sequence("duckflow", body, os.environ))
-
-    def _entitle(self, *, waiting: bool) -> None:
-        session = self.store.state.session if self.store is not None else None
-        name = session.title if session is not None else self.options.title
-        mark = f"{self.words('shell.title_waiting')} " if waiting else ""
-        self._write(title_sequence(f"{mark}duckflow {name}".strip()))
-
-    def _write(self, sequence: str) -> None:
-        if self._driver is not None and not self.is_headless:
-            self._driver.write(sequence)
+    def _fatal_error(self) -> None:
+        self.session.freeze()
+        # Textual's own report prints the values of local variables, keys and file contents too.
+        self._exit_renderables.append(Text(visible(traceback.format_exc())))
+        self._close_messages_no_wait()

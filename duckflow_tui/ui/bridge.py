@@ -1,44 +1,54 @@
-"""State goes down to the panes that show it, joined to so many frames a second."""
+"""State goes down to the panes that show it, at most so many times a second."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Final
-
-from textual.app import App
+from typing import TYPE_CHECKING, Final, Protocol
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 
-FRAME: Final = 1 / 30  # seconds between two updates of one pane
+if TYPE_CHECKING:
+    from duckflow_tui.ui.app import DuckflowApp
+
+FRAME: Final = 1 / 30  # seconds between two states that are shown
 
 
-Slices = Callable[[AgentState], tuple[object, ...]]
-Redraw = Callable[[AgentState], None]
+class ShowsState(Protocol):
+    """A pane, or anything else that follows the state."""
+
+    def slices(self, state: AgentState, /) -> tuple[object, ...]:
+        """The parts of the state that ``show`` looks at."""
+        ...
+
+    def show(self, state: AgentState, /) -> None:
+        """Take over what the state says now."""
+        ...
 
 
 class Bridge:
-    """Watches a Store and redraws panes whose slices changed, each at most 30 times a second.
+    """Follows a Store: gives the app its state, and thereby the panes of which a slice changed.
 
-    Nothing is scheduled while nothing changes.
+    Nothing is scheduled while nothing changes that is shown.
     """
 
-    def __init__(self, app: App[Any], monotonic: Callable[[], float]) -> None:
+    def __init__(self, app: DuckflowApp, monotonic: Callable[[], float]) -> None:
         self._app = app
         self._monotonic = monotonic
         self._panes: list[_Pane] = []
         self._unwatch: Unsubscribe | None = None
-        self._state: AgentState | None = None
+        self._store: Store | None = None
+        self._waiting = False  # for the next frame
+        self._shown_at = float("-inf")
 
     def attach(self, store: Store) -> None:
-        """Follow this store from now on, and draw every pane from it."""
+        """Follow this store from now on, and have every pane show it."""
         self.detach()
-        self._state = store.state
+        self._store = store
         self._unwatch = store.watch(self._changed)
         for pane in self._panes:
-            pane.remember(store.state)
-            pane.redraw(store.state)
+            pane.last = None
+        self._app.state = store.state
 
     def detach(self) -> None:
         """Follow nothing."""
@@ -46,47 +56,52 @@ class Bridge:
             self._unwatch()
             self._unwatch = None
 
-    def add(self, slices: Slices, redraw: Redraw) -> None:
-        """Call ``redraw`` whenever a slice is not the object, or not the number, that it was."""
-        self._panes.append(_Pane(slices, redraw))
+    def add(self, shows: ShowsState) -> None:
+        """Call its ``show`` whenever a slice is not the object, or not the number, that it was."""
+        self._panes.append(_Pane(shows))
 
-    def draw_now(self) -> None:
-        """Draw what waits for its next frame: the state is about to be another."""
-        for pane in self._panes:
-            if pane.waiting:
-                self._draw(pane)
+    def remove(self, shows: ShowsState) -> None:
+        """It shows nothing any more."""
+        self._panes = [pane for pane in self._panes if pane.shows is not shows]
+
+    def show_now(self) -> None:
+        """Show what waits for its frame: the state is about to be another."""
+        if self._waiting:
+            self._show()
+
+    def spread(self, state: AgentState) -> None:
+        """Have those show the state that look at something new in it."""
+        for pane in list(self._panes):
+            if pane.is_news(state):
+                pane.last = pane.shows.slices(state)
+                pane.shows.show(state)
 
     def _changed(self, state: AgentState, _record: Record) -> None:
-        for pane in self._panes:
-            if not pane.remember(state) or pane.waiting:
-                continue
-            pane.waiting = True
-            wait = pane.drawn_at + FRAME - self._monotonic()
-            if wait <= 0:
-                self._app.call_later(partial(self._draw, pane))
-            else:
-                self._app.set_timer(wait, partial(self._draw, pane))
+        if self._waiting or not any(pane.is_news(state) for pane in self._panes):
+            return
+        self._waiting = True
+        wait = self._shown_at + FRAME - self._monotonic()
+        if wait <= 0:
+            self._app.call_later(self._show)
+        else:
+            self._app.set_timer(wait, self._show)
 
-    def _draw(self, pane: _Pane) -> None:
-        pane.waiting = False
-        pane.drawn_at = self._monotonic()
-        if self._state is not None:
-            pane.redraw(self._state)
+    def _show(self) -> None:
+        self._waiting = False
+        self._shown_at = self._monotonic()
+        if self._store is not None:
+            self._app.state = self._store.state
 
 
 class _Pane:
-    def __init__(self, slices: Slices, redraw: Redraw) -> None:
-        self._slices = slices
-        self.redraw = redraw
-        self.waiting = False
-        self.drawn_at = float("-inf")
-        self._last: tuple[object, ...] = ()
+    def __init__(self, shows: ShowsState) -> None:
+        self.shows = shows
+        self.last: tuple[object, ...] | None = None  # as it was shown
 
-    def remember(self, state: AgentState) -> bool:
-        """Keep the slices; whether one is another object than before."""
-        new = self._slices(state)
-        old, self._last = self._last, new
-        return len(old) != len(new) or not all(map(_same, old, new))
+    def is_news(self, state: AgentState) -> bool:
+        """Whether a slice is another than the one that is shown."""
+        old, new = self.last, self.shows.slices(state)
+        return old is None or len(old) != len(new) or not all(map(_same, old, new))
 
 
 def _same(old: object, new: object) -> bool:

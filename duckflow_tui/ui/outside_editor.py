@@ -1,32 +1,100 @@
-"""The user's own editor for a text: it has the terminal, and the loop goes on meanwhile."""
+"""Other programs on this terminal, and the loop goes on: the user's own editor, a replay."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import sys
 import tempfile
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.app import DuckflowApp
+
+T = TypeVar("T")
 
 
-async def edit(command: str, text: str) -> str | None:
-    """The text as it was left; None when the editor says that it failed.
+@contextmanager
+def lent_terminal(app: DuckflowApp) -> Generator[list[Exception]]:
+    """Another program has the terminal inside; whatever it does, the screen comes back.
 
-    ``command`` is the user's own choice of a program, with arguments; it is run without a shell.
-    Raises OSError when it cannot be started or what it left cannot be read, and ValueError when
-    the command is not one.
+    An OSError or a ValueError ends the block and is in the list: one that leaves ``suspend``
+    would keep the terminal given away.
     """
+    problems: list[Exception] = []
+    with app.suspend(), app.guard.lent():
+        try:
+            yield problems
+        except (OSError, ValueError) as error:
+            problems.append(error)
+
+
+class OutsideEditor:
+    """The user's own choice of a program, with arguments; it is run without a shell."""
+
+    def __init__(self, app: DuckflowApp) -> None:
+        self._app = app
+        self._runs = False
+
+    async def edit(self, text: str) -> str | None:
+        """The text as it was left; None when nothing came of it."""
+        return await self._run(lambda command: _edited(command, text))
+
+    async def edit_file(self, path: Path) -> None:
+        """Open a file where it lies."""
+        await self._run(lambda command: _ran(command, path))
+
+    async def _run(self, work: Callable[[str], Awaitable[T]]) -> T | None:
+        """Do it while nobody else has the terminal; None when it could not be, which is said."""
+        if self._runs:
+            return None
+        self._runs = True
+        command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        found: T | None = None
+        try:
+            with lent_terminal(self._app) as problems:
+                found = await work(command)
+        finally:
+            self._runs = False
+        if problems:
+            self._app.status.show_notice("shell.no_editor", command=command, error=str(problems[0]))
+        return found
+
+
+async def _edited(command: str, text: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:  # mode 0700
         path = Path(folder) / "message.md"
         path.write_text(text, encoding="utf-8")
-        if not await edit_file(command, path):
+        if not await _ran(command, path):
             return None
         return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
 
 
-async def edit_file(command: str, path: Path) -> bool:
-    """Open a file where it lies; False when the editor says that it failed. Raises as ``edit``."""
+async def _ran(command: str, path: Path) -> bool:
+    """False when the editor says that it failed."""
     argv = shlex.split(command)
     if not argv:
         raise ValueError("no program is named")
     editor = await asyncio.create_subprocess_exec(*argv, str(path))
     return await editor.wait() == 0
+
+
+async def watch_again(app: DuckflowApp, session: Path) -> int:
+    """Replay the session in this folder, or in this file, until the user ends it; its exit
+    status, 2 where there was nothing to show.
+
+    Raises OSError when it cannot be started.
+    """
+    flags = ["--lang", app.words.language, "--theme", str(app.theme)]
+    command = [sys.executable, "-m", "duckflow_tui", "replay", *flags, str(session)]
+    status = 0
+    with lent_terminal(app) as problems:
+        shown = await asyncio.create_subprocess_exec(*command)
+        status = await shown.wait()
+    if problems:
+        raise problems[0]
+    return status

@@ -21,7 +21,8 @@ from duckflow_tui.ui.panes.gate import GateCard
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.replay_bar import Reel, ReplayBar
 from duckflow_tui.ui.replay_player import Player
-from duckflow_tui.ui.workbench import BenchParts, Workbench
+from duckflow_tui.ui.session_host import AppOptions
+from duckflow_tui.ui.workbench import Workbench
 
 #: Which keys of a pane would do something, by the beginnings of their actions.
 _ACTS: Final[dict[type[Widget], tuple[tuple[Surface, tuple[str, ...]], ...]]] = {
@@ -50,7 +51,7 @@ def _bindings() -> list[BindingType]:
             found.append(Binding(key.keys[0], f"{key.action}({one})", show=False))
             found.append(Binding(key.keys[1], f"{key.action}({other})", show=False))
         else:
-            action = "app.leave" if key.action == "quit" else key.action
+            action = "app.quit_now" if key.action == "quit" else key.action
             found.append(Binding(key.keys[0], action, show=False))
     return found
 
@@ -60,8 +61,8 @@ class ReplayBench(Workbench):
 
     BINDINGS: ClassVar[list[BindingType]] = _bindings()
 
-    def __init__(self, parts: BenchParts, bridge: Bridge, player: Player) -> None:
-        super().__init__(parts, bridge)
+    def __init__(self, options: AppOptions, bridge: Bridge, player: Player) -> None:
+        super().__init__(options, player.clock, bridge)
         self._player = player
         self.bar = ReplayBar(player.tape, id="replay")
         self.status.over = True
@@ -71,6 +72,7 @@ class ReplayBench(Workbench):
         yield self.bar
 
     def on_mount(self) -> None:
+        self._bridge.add(self)
         self.bar.words = self.words
         self.follow()
 
@@ -98,7 +100,7 @@ class ReplayBench(Workbench):
 
     def leap(self, store: Store) -> None:
         """Show another state: nothing of what was shown before has to be in it."""
-        chat = self.transcript
+        chat = self.talk.transcript
         if chat is not None:
             chat.bind_state(store, self.words)
             self._begin_measuring()
@@ -112,13 +114,13 @@ class ReplayBench(Workbench):
 
     def _begin_measuring(self) -> None:
         """Whoever lived through the session has seen every item, and its scroll bar knows them."""
-        chat, store = self.transcript, self._player.store
+        chat, store = self.talk.transcript, self._player.store
         if chat is not None and len(store.state.messages) <= _MEASURED:
             chat.sync(store.state)  # what came last may wait for its frame
             self.call_later(self._measure, store)
 
     def _measure(self, store: Store) -> None:
-        chat = self.transcript
+        chat = self.talk.transcript
         if chat is not None and store is self._player.store and chat.measure(_AT_ONCE):
             self.call_later(self._measure, store)
 
@@ -126,9 +128,7 @@ class ReplayBench(Workbench):
 
     def acts(self, key: str) -> bool:
         """Whether the key would do something to the session in the pane that has the focus."""
-        focused = self.focused
-        around = (focused, *(focused.ancestors if focused else ()))
-        for kind in (type(widget) for widget in around if isinstance(widget, Widget)):
+        for kind in (type(widget) for widget in self._around() if isinstance(widget, Widget)):
             for surface, beginnings in _ACTS.get(kind, ()):
                 if any(
                     key in known.keys and known.action.startswith(beginnings)
@@ -150,6 +150,24 @@ class ReplayBench(Workbench):
                 return binding.action
         return ""
 
+    def action_escape(self) -> None:
+        """Back to the bar; there, twice: the end."""
+        if self.focused is not self.bar:
+            self.to_composer()
+        elif self.get_selected_text():
+            self.clear_selection()
+        else:
+            self.quit_on_second("replay.escape_again")
+
+    def action_interrupt(self) -> None:
+        self.quit_on_second("shell.quit_again")
+
+    def action_external_editor(self) -> None:
+        self.host.session.acting()
+
+    def action_search_history(self) -> None:
+        self.host.session.acting()
+
     def action_play(self) -> None:
         self._player.toggle()
 
@@ -159,7 +177,7 @@ class ReplayBench(Workbench):
     def action_jump(self, by: int) -> None:
         if not self._player.jump(1 if by > 0 else -1):
             key = "replay.no_next" if by > 0 else "replay.no_previous"
-            self.status.show_message(self.words(key))
+            self.status.show_notice(key)
 
     def action_speed(self, by: int) -> None:
         self._player.faster(1 if by > 0 else -1)
@@ -173,19 +191,20 @@ class ReplayBench(Workbench):
 
     # the diff
 
-    def _endings_changed(self, state: AgentState) -> None:
-        super()._endings_changed(state)
-        if not state.gates:
-            self._show_newest(state)
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return self.diff.slices(state)
 
-    def _show_newest(self, state: AgentState) -> None:
+    def show(self, state: AgentState) -> None:
         """The change that was asked about or made last, without what the user left out of it:
         live, the diff has that from the keys of the gate.
         """
+        if state.gates:
+            return
         message = newest_change(state.messages)
         if message is None:
             if self.diff.call_id:
-                self.diff.show(DiffDocument(()))
+                self.diff.open(DiffDocument(()))
             return
         gate, answer = message.gate, message.answer
         left_out = set(answer.left_out) if answer is not None else set[tuple[int, int]]()
@@ -194,7 +213,7 @@ class ReplayBench(Workbench):
             return
         document = DiffDocument(message.previews or (gate.previews if gate is not None else ()))
         document.left_out |= left_out
-        self.diff.show(document, message.call_id)
+        self.diff.open(document, message.call_id)
         self.diff.ended(ending_of(message.call_id, state.messages, state.undone_calls))
 
 

@@ -1,52 +1,30 @@
-"""The part of the app that has an engine: opens sessions, runs their loops as workers."""
+"""The session behind the screen: opened, told what the user sends, left for another, exported."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-import traceback
-from collections.abc import Coroutine
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from rich.console import RenderableType
-from rich.text import Text
-from textual.app import App
-from textual.screen import Screen
-from textual.timer import Timer
-from textual.widgets import TextArea
-from textual.worker import Worker, WorkerState
-
-from duckflow_tui.commands import starting_with
-from duckflow_tui.places import asset_folder
-from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.state.base import Clock, SystemClock, Told
 from duckflow_tui.state.store import Store
-from duckflow_tui.ui.bridge import Bridge
-from duckflow_tui.ui.driver import driver_for
-from duckflow_tui.ui.file_names import FileNames
-from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.history import MessageHistory
-from duckflow_tui.ui.panes.completion import SHOWN, Candidate, Token
-from duckflow_tui.ui.panes.welcome import Trouble
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.session_words import fault_words
-from duckflow_tui.ui.terminal import TerminalGuard
-from duckflow_tui.ui.themes import themes
-from duckflow_tui.ui.workbench import BenchParts, Workbench
-from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.compose import Sessions
     from duckflow_tui.engine import Engine
+    from duckflow_tui.session.export import Format
     from duckflow_tui.session.facts import SessionFacts
+    from duckflow_tui.ui.app import DuckflowApp
+    from duckflow_tui.ui.panes.welcome import Trouble
 
 log = logging.getLogger("duckflow.ui")
 
-DRAFT_AFTER: Final = 0.5  # seconds from a key until what is written is kept
 REFUSED: Final = 2  # the exit status where the session cannot be taken up
 CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the exit's 0.3
 
@@ -80,69 +58,22 @@ class Unsent:
     command: bool = False
 
 
-class SessionHost(App[int], inherit_bindings=False):
-    """Everything that is not a key: the engine, its workers, the language, the end."""
+class SessionHost:
+    """Has the engine of the session that is shown, and runs its loops as workers of the app."""
 
-    ENABLE_COMMAND_PALETTE: ClassVar[bool] = False  # ours speaks the user's language
-
-    def __init__(
-        self,
-        sessions: Sessions | None,
-        options: AppOptions | None = None,
-        *,
-        frame: FirstFrame | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self.guard = TerminalGuard(frame)
-        super().__init__(
-            driver_class=driver_for(frame, self.terminal_lost),
-            css_path=[str(path) for path in sorted(asset_folder("styles").glob("*.tcss"))],
-        )
-        self.options = options or AppOptions()
-        self.clock: Clock = clock or SystemClock()
-        self.words = Catalogue(self.options.language)
+    def __init__(self, app: DuckflowApp, sources: Sessions | None) -> None:
+        """``sources`` is where sessions come from; a replay has none, and nothing there asks."""
+        self._app = app
+        self._sources = sources
         self.engine: Engine | None = None
         self.opening = True  # a session is on its way; what is sent meanwhile is kept
         self.unsent: list[Unsent] = []
-        self.bridge = Bridge(self, time.monotonic)
-        self._sessions = sessions
-        self._names: FileNames | None = None
-        self._drafting: Timer | None = None  # runs from a key until the draft is kept
-        for theme in themes():
-            self.register_theme(theme)
-        self.theme = self.options.theme
-        self.title = "duckflow"
-        if not self.options.animation:
-            self.animation_level = "none"
-        parts = BenchParts(
-            title=self.options.title,
-            demo=self.options.demo,
-            settings_path=self.options.settings_path,
-            problems=self.options.problems,
-            clock=self.clock,
-            animation=self.options.animation,
-            offer=self.offer,
-            proposed=self.proposed,
-        )
-        self.bench = self.make_bench(parts)
-        self.bench.words = self.words
-        self.bench.vitals_on = self.options.vitals
-        self.bench.all_tabs.no_colour = self.bench.side_tabs.no_colour = self.no_color
-
-    def make_bench(self, parts: BenchParts) -> Workbench:
-        """The screen of this app."""
-        return Workbench(parts, self.bridge)
-
-    def get_default_screen(self) -> Screen[None]:
-        return self.bench
-
-    # sessions
 
     @property
-    def sessions(self) -> Sessions:
-        """Where sessions come from; a replay has none, and nothing there asks."""
-        assert self._sessions is not None
-        return self._sessions
+    def sources(self) -> Sessions:
+        """Where sessions come from."""
+        assert self._sources is not None
+        return self._sources
 
     @property
     def store(self) -> Store | None:
@@ -153,115 +84,133 @@ class SessionHost(App[int], inherit_bindings=False):
         """What keys and commands act on; None where there is nothing to act on."""
         return self.engine
 
-    async def open_session(self) -> None:
-        """Ask for the session of the workspace; with none, show how to get one."""
-        if self.sessions.unconfirmed_origin and not await self._confirm_origin():
-            self.opening = False
-            await self.bench.show_welcome()
-            self._give_back_unsent()
-            return
-        if self.options.choose:
-            facts = await self.choose_session(choosing=True)
-            self.sessions.resume(facts.session_id if facts is not None else "")
-        try:
-            engine = await self.sessions.open(self.spawn)
-        except SessionFault as fault:  # which the command line puts into words
-            log.info("no session: %s", fault)
-            self.exit(REFUSED, REFUSED)
-            return
-        if engine is not None:
-            await self.attach(engine)
-            return
-        self.opening = False
-        await self.bench.show_welcome()
-        self._give_back_unsent()
-
-    def _give_back_unsent(self) -> None:
-        """No session comes: messages are the user's draft again, commands say what they need."""
-        waiting, self.unsent = self.unsent, []
-        for unsent in waiting:
-            if unsent.command:
-                self.run_typed(unsent.text)
-            else:
-                self.bench.composer.add(unsent.text)
-
-    async def open_demo(self) -> None:
-        """Start the session with scripted replies."""
-        self.opening = True
-        await self.attach(await self.sessions.open_demo(self.spawn))
-
-    async def choose_session(self, *, choosing: bool = False) -> SessionFacts | None:
-        """The session that the user picks from all there are; ``choosing``: before any is open."""
-        from duckflow_tui.ui.screens.sessions import SessionScreen
-
+    @property
+    def workspace(self) -> str:
+        """The folder that is worked in."""
         store = self.store
-        workspace = store.state.session.workspace if store else self.options.workspace
-        page = SessionScreen(
-            self.words,
-            self.clock,
-            self.sessions.catalog,
-            workspace=workspace,
-            own=self.own_key,
-            choosing=choosing,
-        )
-        return await self.push_screen_wait(page)
-
-    async def take_up(self, session_id: str) -> None:
-        """Go on with another session of this workspace; where that cannot be, it is said."""
-        if self.engine is not None:
-            self._keep_draft()
-        try:
-            engine = await self.sessions.open_resumed(session_id, self.spawn)
-        except SessionFault as fault:
-            reason = fault_words(fault, self.words)
-            self.say("sessions.not_opened", reason=reason)
-            return
-        for group in ("chat", "warm"):
-            self.workers.cancel_group(self, group)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
-        self.bench.composer.write("")
-        await self.attach(engine)
+        return store.state.session.workspace if store else self._app.options.workspace
 
     @property
     def own_key(self) -> str:
         """The open session's key in the catalog, empty where it has none."""
-        folder, root = self.sessions.folder, self.sessions.catalog.state_dir
+        folder, root = self.sources.folder, self.sources.catalog.state_dir
         inside = folder is not None and folder.is_relative_to(root)
         return str(folder.relative_to(root)) if folder is not None and inside else ""
 
+    # --- opening ----------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Ask for the session of the workspace; with none, show how to get one."""
+        engine = None
+        if not self.sources.unconfirmed_origin or await self._confirm_origin():
+            if self._app.options.choose:
+                facts = await self.choose(choosing=True)
+                self.sources.resume(facts.session_id if facts is not None else "")
+            try:
+                engine = await self.sources.open(self._app.spawn)
+            except SessionFault as fault:  # which the command line puts into words
+                log.info("no session: %s", fault)
+                self._app.exit(REFUSED, REFUSED)
+                return
+        if engine is not None:
+            await self._attach(engine)
+            return
+        self.opening = False
+        await self._app.bench.show_welcome()
+        self.give_back_unsent()
+
     async def _confirm_origin(self) -> bool:
         """Plain http to a private address is confirmed once (R11)."""
-        origin = self.sessions.unconfirmed_origin
-        question = Confirm(self.words, self.clock, "origin", origin=origin)
-        if await self.push_screen_wait(question) != "yes":
+        origin = self.sources.unconfirmed_origin
+        question = Confirm(self._app.words, self._app.clock, "origin", origin=origin)
+        if await self._app.push_screen_wait(question) != "yes":
             return False
-        self.sessions.confirm_origin()
+        self.sources.confirm_origin()
         return True
 
-    async def attach(self, engine: Engine) -> None:
+    async def choose(self, *, choosing: bool = False) -> SessionFacts | None:
+        """The session that the user picks from all there are; ``choosing``: before any is open."""
+        from duckflow_tui.ui.screens.sessions import SessionScreen
+
+        page = SessionScreen(
+            self._app.words,
+            self._app.clock,
+            self.sources.catalog,
+            workspace=self.workspace,
+            own=self.own_key,
+            choosing=choosing,
+        )
+        return await self._app.push_screen_wait(page)
+
+    def start_demo(self) -> None:
+        """Open the session that needs no model, where there is none."""
+        if self.engine is None and not self.opening:
+            self._app.spawn(self._open_demo(), "opening")
+
+    async def _open_demo(self) -> None:
+        self.opening = True
+        await self._attach(await self.sources.open_demo(self._app.spawn))
+
+    async def choose_another(self) -> None:
+        """Open another session of this workspace in place of the one that is open."""
+        facts = await self.choose()
+        turn = self.store.state.turn if self.store is not None else None
+        if facts is None:
+            return
+        if turn is not None and turn.pause != "paused":
+            self._app.status.show_notice("sessions.busy")
+        elif self.engine is None:
+            self._app.status.show_notice("shell.no_endpoint")
+        else:
+            await self.switch_to(facts.session_id)
+
+    async def switch_to(self, session_id: str) -> None:
+        """Go on with another session of this workspace; where that cannot be, it is said."""
+        app = self._app
+        self.keep_draft()
+        try:
+            engine = await self.sources.open_resumed(session_id, app.spawn)
+        except SessionFault as fault:
+            app.status.show_notice("sessions.not_opened", reason=fault_words(fault, app.words))
+            return
+        for group in ("chat", "warm"):
+            app.workers.cancel_group(app, group)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
+        app.bench.composer.write("")
+        await self._attach(engine)
+
+    async def _attach(self, engine: Engine) -> None:
         """Show this engine's session and run its loops."""
+        app, composer = self._app, self._app.bench.composer
         self.engine = engine
-        self._names = None
         session = engine.store.state.session
-        keeps = None if session.demo else self.options.data_dir
-        self.bench.composer.past = MessageHistory(keeps, session.workspace, self.sessions.redact)
-        await self.bench.show_session(engine.store)
-        self.bridge.attach(engine.store)
-        self.spawn(engine.chat_loop(), "chat")
+        keeps = None if session.demo else app.options.data_dir
+        composer.past = MessageHistory(keeps, session.workspace, self.sources.redact)
+        await app.bench.show_session(engine.store)
+        app.bridge.attach(engine.store)
+        app.spawn(engine.chat_loop(), "chat")
         # A second of imports, that would share the processor with the session's first drawing.
-        self.bench.call_after_refresh(lambda: self.spawn(engine.warm(), "warm"))
+        app.bench.call_after_refresh(lambda: app.spawn(engine.warm(), "warm"))
         self.opening = False
         if engine.store.state.draft:
-            self.bench.composer.give_back(engine.store.state.draft)
-        self.bench.composer.suggested = engine.suggestion
+            composer.give_back(engine.store.state.draft)
+        composer.suggested = engine.suggestion
         waiting, self.unsent = self.unsent, []
         for unsent in waiting:
             if unsent.command:
-                self.run_typed(unsent.text)
+                app.run_typed(unsent.text)
             else:
                 await self.send(unsent.text, own=unsent.own)
 
-    def run_typed(self, text: str) -> None:
-        """Run a command that was typed before there was a session."""
+    def give_back_unsent(self) -> None:
+        """No session comes: messages are the user's draft again, commands say what they need."""
+        waiting, self.unsent = self.unsent, []
+        for unsent in waiting:
+            if unsent.command:
+                self._app.run_typed(unsent.text)
+            else:
+                self._app.bench.composer.add(unsent.text)
+
+    # --- what the user sends ----------------------------------------------------------------
 
     async def send(self, text: str, *, later: bool = False, own: bool = False) -> None:
         """Hand a message to the engine, or a command of the user's ``own`` behind its ``!``;
@@ -275,124 +224,79 @@ class SessionHost(App[int], inherit_bindings=False):
         else:
             await engine.send(text, when="next" if later else "now")
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
-        """Run beside the screen; what it raises is shown, and does not end the app."""
-        return self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
+    def take_back(self, message_id: str) -> None:
+        """A waiting message comes back into the composer."""
+        engine = self.acting()
+        text = engine.take_back(message_id) if engine is not None else None
+        if text is not None:
+            self._app.bench.composer.add(text)
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.state is not WorkerState.ERROR:
-            return
-        worker = cast("Worker[None]", event.worker)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
-        log.error("the worker %s failed", worker.name, exc_info=worker.error)
-        if worker.group == "opening":
-            self.opening = False
-            self._give_back_unsent()
-        self.say("shell.worker_failed", name=worker.name, error=str(worker.error))
+    def stop_own_command(self) -> bool:
+        """End what the user runs with ``!``; False when nothing of theirs runs."""
+        if self.store is None or not any(r.by_user for r in self.store.state.running):
+            return False
+        engine = self.acting()
+        if engine is not None:
+            engine.stop()
+        return True
 
-    # the draft
-
-    def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Keep what is being written, a moment later: a key waits for nothing."""
-        if event.text_area is self.bench.composer and self._drafting is None:
-            self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)
-
-    def _keep_draft(self) -> None:
-        self._drafting = None
+    def keep_draft(self) -> None:
+        """Record what stands in the composer."""
         if self.engine is not None:
-            self.engine.keep_draft(self.bench.composer.draft)
+            self.engine.keep_draft(self._app.bench.composer.draft)
 
-    # completion
+    # --- exports ----------------------------------------------------------------------------
 
-    async def offer(self, token: Token) -> None:
-        """Fill the list above the composer for what is being typed."""
-        completions = self.bench.completions
-        if token.kind == "command":
-            completions.offer(
-                tuple(
-                    Candidate(f"/{command.name}", self.words(command.text))
-                    for command in starting_with(token.query)
-                )
-            )
-            return
-        if self.engine is None:
-            return
-        names = self._names
-        if names is None or (names.complete and not completions.is_open):
-            names = self._names = FileNames(self.engine.workspace_files())
-            self.run_worker(names.read(), group="names", exclusive=True, exit_on_error=False)
-        async for found in names.matches(token.query, SHOWN):
-            completions.offer(tuple(Candidate(path) for path in found))
-
-    def proposed(self, gate_id: str) -> str | None:
-        """The whole new content behind a gate, where the engine has it."""
-        return None if self.engine is None else self.engine.proposed_text(gate_id)
-
-    # words
-
-    def say(self, key: str, *, stays: bool = False, **params: object) -> None:
-        """A word of the app on the status line until a key or a moment has passed, one that
-        ``stays`` until a key; an empty one takes the last away. A param may be words too.
+    async def export(self, folder: Path, session_id: str, target: str = "") -> None:
+        """Write the session in this folder to a file in the workspace; without a ``target`` under
+        a name made of its id. A file that is there is replaced only if the user says so.
         """
-        if not key:
-            self.bench.status.clear_message()
-            return
-        told = {n: self.words.told(v) if isinstance(v, Told) else v for n, v in params.items()}
-        self.bench.status.show_message(self.words(key, **told), stays=stays)
+        from duckflow_tui.session.export import exported_name, format_of
 
-    def speak(self, language: str) -> None:
-        """Switch the language of everything on the screen."""
-        self.words = Catalogue(language)
-        self.bench.words = self.words
+        app, kind = self._app, format_of(target)
+        path = self._in_workspace(target or exported_name(session_id, kind))
+        try:
+            await self._write_export(folder, path, kind, replace=False)
+        except FileExistsError:
+            ask = Confirm(app.words, app.clock, "sessions.replace", path=path)
+            if await app.push_screen_wait(ask) == "yes":
+                await self._write_export(folder, path, kind, replace=True)
 
-    # the end
+    def _in_workspace(self, name: str) -> Path:
+        return Path(os.path.abspath(os.path.join(self.workspace, os.path.expanduser(name))))
 
-    def terminal_lost(self) -> None:
-        """The terminal hung up: end as SIGHUP would."""
-        self.end(129)
+    async def _write_export(self, folder: Path, path: Path, kind: Format, *, replace: bool) -> None:
+        from duckflow_tui.session.export import export_lines, write_file
 
-    def end(self, status: int) -> None:
-        """End the app with this exit status; safe from a signal handler."""
-        loop = self._loop
-        if loop is not None and loop.is_running():
-            loop.call_soon_threadsafe(self.exit, status, status)
+        app, words, redact = self._app, self._app.words, self.sources.catalog.redact or str
 
-    def exit(
-        self,
-        result: int | None = None,
-        return_code: int = 0,
-        message: RenderableType | None = None,
-    ) -> None:
-        """End the app. From here on nothing is recorded: the session goes on another time from
-        where it is now, with what is open, and what the end stops was not the user's wish.
-        """
-        if self.engine is not None:
-            self._keep_draft()
-        if self._sessions is not None:
-            self._sessions.freeze()
-        super().exit(result, return_code, message)
+        def write() -> None:
+            write_file(path, export_lines(folder, kind, words, redact), replace=replace)
 
-    async def on_unmount(self) -> None:
-        self.bridge.detach()
+        try:
+            await asyncio.to_thread(write)
+        except SessionFault as fault:
+            app.tell(fault_words(fault, words), wrong=True)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            reason = f"{path}: {error.strerror or error}"
+            app.tell(words("sessions.not_written", reason=reason), wrong=True)
+        else:
+            app.tell(words("sessions.exported", path=path))
+
+    # --- the end ----------------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """Record nothing more: the session goes on another time."""
+        if self._sources is not None:
+            self._sources.freeze()
+
+    async def close(self) -> None:
+        """Take down what was opened, in the time that the exit has for it."""
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
-                if self._sessions is not None:
-                    await self._sessions.close()
+                if self._sources is not None:
+                    await self._sources.close()
         except TimeoutError:
             log.warning("connections were still open at the end")
-
-    def run_to_end(self) -> int:
-        """Run on the terminal and give it back; the exit status."""
-        try:
-            self.run()
-        finally:
-            self.guard.restore()
-        if self.guard.exit_status is not None:
-            return self.guard.exit_status
-        return self.return_code or 0
-
-    def _fatal_error(self) -> None:
-        if self._sessions is not None:
-            self._sessions.freeze()
-        # Textual's own report prints the values of local variables, keys and file contents too.
-        self._exit_renderables.append(Text(visible(traceback.format_exc())))
-        self._close_messages_no_wait()

@@ -15,8 +15,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.gates import CardKind
 
 if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.first_frame import FirstFrame
 
 #: Every mode that Textual or the first frame may have left on; harmless where it is off.
@@ -89,6 +92,58 @@ class TerminalGuard:
     def _force(self) -> None:
         self.restore()
         os._exit(self.exit_status or 1)
+
+
+#: Cards that ask for an approval; the others ask for an answer.
+_APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
+
+
+class Terminal:
+    """What the app says to the terminal that it runs in: its title, notifications, clipboard."""
+
+    def __init__(self, app: DuckflowApp) -> None:
+        self._app = app
+        self._seen: frozenset[str] = frozenset()  # ids of gates and cards
+
+    def begin(self) -> None:
+        """Keep the title that the terminal has, and take its place."""
+        self._app.write_to_terminal(SAVE_TITLE)
+        self._set_title(waiting=False)
+
+    def copy(self, text: str) -> None:
+        """Hand the text to the terminal, and say so; only the terminal knows if it took it."""
+        sequence = clipboard_sequence(text)
+        if sequence is None:
+            self._app.status.show_notice("shell.too_long_to_copy", count=len(text))
+            return
+        self._app.write_to_terminal(sequence)
+        self._app.status.show_notice("shell.copied", count=len(text))
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return state.gates, state.cards
+
+    def show(self, state: AgentState) -> None:
+        """Say in the title that the user is asked, and call who does not look."""
+        app, words = self._app, self._app.words
+        names = {gate.gate_id: gate.operation for gate in state.gates}
+        asked = {card.card_id for card in state.cards if card.kind not in _APPROVALS}
+        names |= {card.card_id: words(f"card.kind.{card.kind}") for card in state.cards}
+        new = [question for question in names if question not in self._seen]
+        self._seen = frozenset(names)
+        self._set_title(waiting=bool(names))
+        if not new or app.app_focus or not app.options.notifications:
+            return
+        app.bell()
+        key = "consult.asks_you" if new[-1] in asked else "shell.needs_you"
+        body = words(key, operation=names[new[-1]])
+        app.write_to_terminal(notification_sequence("duckflow", body, os.environ))
+
+    def _set_title(self, *, waiting: bool) -> None:
+        store = self._app.session.store
+        name = store.state.session.title if store is not None else self._app.options.title
+        mark = f"{self._app.words('shell.title_waiting')} " if waiting else ""
+        self._app.write_to_terminal(title_sequence(f"{mark}duckflow {name}".strip()))
 
 
 def title_sequence(title: str) -> str:

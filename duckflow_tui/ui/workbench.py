@@ -2,65 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.reactive import var
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock
-from duckflow_tui.state.gates import Card, CardKind, Gate
+from duckflow_tui import commands
+from duckflow_tui.state.base import Clock, StateError, one_line
+from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.compositor import LeanCompositor
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for, right_column
 from duckflow_tui.ui.panes.card import QuestionCard
-from duckflow_tui.ui.panes.completion import CompletionList, Token
-from duckflow_tui.ui.panes.composer import Composer, work_at
-from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_pane import DiffPane, ending_of, newest_change, previews_of
+from duckflow_tui.ui.panes.completion import CompletionList
+from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.gate import GateCard
-from duckflow_tui.ui.panes.goal import GoalPane
-from duckflow_tui.ui.panes.header import Header, PaneName, PaneTitle, Tabs, step_place
-from duckflow_tui.ui.panes.plan import PlanPane, PlanPill
+from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
+from duckflow_tui.ui.panes.plan import PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.panes.side import SIDE, Side
 from duckflow_tui.ui.panes.status import StatusLine
-from duckflow_tui.ui.panes.transcript import Transcript
-from duckflow_tui.ui.panes.welcome import Trouble, Welcome
-from duckflow_tui.ui.questions import Unheard, may_ask_again, oldest, step_words
+from duckflow_tui.ui.panes.talk import Talk
+from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript
+from duckflow_tui.ui.screens.pick_list import Choice
+from duckflow_tui.ui.session_host import AppOptions, Unsent
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.layout import Layout
 
-SIDE: Final[tuple[PaneName, ...]] = ("plan", "diff", "vitals")
 ALL: Final[tuple[PaneName, ...]] = ("chat", *SIDE)
 #: Cards whose answer the plan's own pane helps with.
 _ABOUT_PLAN: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.BREAKPOINT)
 
-
-@dataclass(frozen=True, slots=True)
-class BenchParts:
-    """What the screen is made with."""
-
-    title: str  # of the workspace, until the session says it
-    demo: bool
-    settings_path: str
-    problems: tuple[Trouble, ...]
-    clock: Clock
-    animation: bool
-    offer: Callable[[Token], Coroutine[Any, Any, None]]
-    proposed: Callable[[str], str | None]
+TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit
+DRAFT_AFTER: Final = 0.5  # seconds from a key until what is written is kept
 
 
 class Workbench(Screen[None], inherit_bindings=False):
@@ -81,57 +70,39 @@ class Workbench(Screen[None], inherit_bindings=False):
     beside: var[PaneName] = var[PaneName]("plan")  # in the tabbed layout's right column
     vitals_on: var[bool] = var(True)  # whether the gauges are shown anywhere
 
-    def __init__(self, parts: BenchParts, bridge: Bridge) -> None:
+    def __init__(self, options: AppOptions, clock: Clock, bridge: Bridge) -> None:
         super().__init__(id="workbench")
         self._compositor = LeanCompositor()
-        self._parts = parts
+        self._clock = clock
         self._bridge = bridge
         self.layout_name: Layout = "wide"
-        self._gates_open = False
-        self._plan_title = Text()  # as it was drawn, empty without a plan
-        self._waiting = 0  # questions that are open
-        self._carries = False  # one was answered while another waited
         self._stands = False
         self._in_question = False  # the focus is there, and no pane beside shows a part of it
         self._in_plan: bool = False
-        self._unheard = Unheard()
-        self.header = Header(parts.title, demo=parts.demo, id="header")
+        self._interrupted_at = float("-inf")
+        self._drafting: Timer | None = None  # runs from a key until the draft is kept
+        self.header = Header(options.title, demo=options.demo, id="header")
         self.status = StatusLine(id="status")
         self.all_tabs = Tabs(ALL, id="all-tabs")
-        self.side_tabs = Tabs(SIDE, id="side-tabs")
-        self.goal = GoalPane(id="goal")
-        self.vitals = self.goal.vitals
-        self.plan = PlanPane(parts.clock, id="plan")
-        self.plan.animation = parts.animation
-        self.diff = DiffPane(id="diff")
-        self.card = GateCard(parts.clock, beside=self.diff, proposed=parts.proposed, id="gate")
-        self.question = QuestionCard(parts.clock, id="question")
+        self.side = Side(clock, animation=options.animation)
+        self.side_tabs, self.plan, self.diff = self.side.tabs, self.side.plan, self.side.diff
+        self.goal, self.vitals = self.side.goal, self.side.goal.vitals
         self.pill = PlanPill(id="pill")
         self.queue = QueueChips(id="queue")
         self.completions = CompletionList(id="completions")
-        self.composer = Composer(self.completions, parts.offer, id="composer")
-        self.transcript: Transcript | None = None
-        self.welcome: Welcome | None = None
+        self.composer = Composer(self.completions, id="composer")
+        self.talk = Talk(options, clock, self.diff, self.composer)
+        self.card, self.question = self.talk.card, self.talk.question
 
     def compose(self) -> ComposeResult:
         self._shape()  # before there is a child: each is styled once, for this size
         yield self.header
         yield self.all_tabs
         with Container(id="body"):
-            with Vertical(id="side"):
-                yield self.side_tabs
-                yield PaneTitle("vitals", id="vitals-title")
-                yield self.goal
-                yield PaneTitle("plan", self.plan.title, id="plan-title")
-                yield self.plan
-                yield PaneTitle("diff", self._diff_title, id="diff-title")
-                yield self.diff
+            yield self.side
             with Vertical(id="main"):
                 # The card takes its share of what the composer leaves, however tall that is.
-                with Vertical(id="talk"):
-                    yield Vertical(id="chat")
-                    yield self.card
-                    yield self.question
+                yield self.talk
                 yield self.pill
                 yield self.queue
                 yield self.completions
@@ -143,64 +114,34 @@ class Workbench(Screen[None], inherit_bindings=False):
         yield self.composer
 
     def on_mount(self) -> None:
-        bridge = self._bridge
-        bridge.add(
-            lambda s: (
-                *(s.session, s.phase, s.status, s.turn, s.vitals),
-                *(s.work, s.usage.calls, *step_place(s)),
-            ),
-            self.header.show,
-        )
-        bridge.add(
-            lambda s: (
-                *(s.usage, s.mode, s.turn, s.gates, s.cards, s.session),
-                *(s.processes, s.servers, s.running, s.unkept),
-            ),
-            self.status.show,
-        )
-        bridge.add(lambda s: (s.vitals, s.pace), self.vitals.show)
-        bridge.add(lambda s: (s.objective,), self._goal_changed)
-        bridge.add(
-            lambda s: (s.plans, s.active_plan_id, s.work, s.turn, s.gates, s.cards),
-            self._plan_changed,
-        )
-        bridge.add(lambda s: (s.queue, s.turn is None), self.queue.show)
-        bridge.add(lambda s: (s.turn,), self._work_changed)
-        bridge.add(
-            lambda s: (s.gates, s.cards, s.cards and s.plans, may_ask_again(s)),
-            self._questions_changed,
-        )
-        bridge.add(lambda s: (s.gates, len(s.messages), s.undone_calls), self._endings_changed)
-        bridge.add(
-            lambda s: (s.gates, s.cards, len(s.messages), any(v.aside for v in s.live.values())),
-            self._talk_changed,
-        )
+        panes = (self.header, self.status, self.vitals, self.goal.ledger, self.plan, self.pill)
+        for pane in (*panes, self.side, self.queue, self.composer, self.talk, self.diff):
+            self._bridge.add(pane)
+        self.watch(self.card, "gates", self._gates_came, init=False)
+        self.watch(self.talk, "gates_open", self._gate_opened, init=False)
+        self.watch(self.talk, "asks", self._card_came, init=False)
+        self.watch(self.goal.ledger, "has_items", self._lay_out, init=False)
         self._stands = True
-        self._speak()
+        self.invalidate()
         self._lay_out()
         self.set_focus(self.composer)
         self.post_message(self.Stands())
 
-    # what it shows
+    @property
+    def host(self) -> DuckflowApp:
+        """The app: what keys act on."""
+        return host_of(self)
+
+    # --- what it shows ----------------------------------------------------------------------
 
     async def show_session(self, store: Store) -> None:
         """The chat of this session takes the place of whatever was there."""
-        chat = self.query_one("#chat", Vertical)
-        await chat.remove_children()
-        self.welcome = None
-        self.transcript = Transcript(store, animation=self._parts.animation, id="transcript")
-        self.transcript.words = self.words
-        await chat.mount(self.transcript)
+        await self.talk.show_session(store)
         self._lay_out()
 
     async def show_welcome(self) -> None:
         """No endpoint is configured: say how to set one."""
-        chat = self.query_one("#chat", Vertical)
-        await chat.remove_children()
-        self.transcript = None
-        self.welcome = Welcome(self._parts.settings_path, self._parts.problems, id="welcome")
-        self.welcome.words = self.words
-        await chat.mount(self.welcome)
+        await self.talk.show_welcome()
         self._lay_out()
 
     def show_pane(self, pane: PaneName) -> None:
@@ -209,33 +150,22 @@ class Workbench(Screen[None], inherit_bindings=False):
         if pane != "chat":
             self.beside = pane
         target: Widget | None = {
-            "chat": self.transcript or self.welcome,
+            "chat": self.talk.chat,
             "plan": self.plan,
-            "diff": self.open_question or self.diff.view,
+            "diff": self.talk.open_question or self.diff.view,
             "vitals": self.goal.target,
         }[pane]
         if target is not None:
             self.call_after_refresh(self.set_focus, target)
 
-    @property
-    def open_question(self) -> GateCard | QuestionCard | None:
-        """The gate or card that waits for the user and is shown; None while nothing waits."""
-        if self.question.card is not None:
-            return self.question
-        return self.card if self._gates_open else None
-
-    def focus_question(self) -> None:
-        """The user wants to decide."""
-        if self.open_question is not None:
-            self.set_focus(self.open_question)
-
-    def go_to(self, step_id: str, call_id: str) -> None:
-        """Show the place in the chat of a call or message, or of a step where none is named."""
-        chat = self.transcript
-        if chat is not None and chat.go_to(step_id, call_id):
-            self.show_pane("chat")
-        else:
-            self.plan.problem = self.words("plan.not_in_chat")
+    def go_to(self, refs: Sequence[str], step_id: str = "") -> bool:
+        """Show the place in the chat of the first of these messages and calls that has one, or
+        where none is named that of a step; False without.
+        """
+        if not self.talk.go_to(refs, step_id):
+            return False
+        self.show_pane("chat")
+        return True
 
     def to_composer(self, typed: events.Key | events.Paste | None = None) -> None:
         """The focus and, where one pane is shown at a time, the chat come back.
@@ -251,27 +181,21 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.composer.take_typed(typed)
 
     def invalidate(self) -> None:
-        """Draw everything anew: another theme."""
-        self._speak()
+        """Draw everything anew: another language or theme."""
+        for rows in self.query(Rows).results(Rows):
+            rows.words = self.words
+        self.composer.words = self.side.words = self.talk.words = self.words
+        if self.talk.welcome is not None:  # of another theme its words tell nothing
+            self.talk.welcome.invalidate()
 
-    def go_to_first(self, refs: tuple[str, ...]) -> bool:
-        """Show the place of the first of these messages and calls that has one; False without."""
-        chat = self.transcript
-        if chat is None or not any(ref and chat.go_to("", ref) for ref in refs):
-            return False
-        self.show_pane("chat")
-        return True
-
-    # watchers
+    # --- watchers ---------------------------------------------------------------------------
 
     def watch_words(self) -> None:
         if self._stands:
-            self._speak()
+            self.invalidate()
 
     def watch_vitals_on(self) -> None:
-        self.goal.vitals_on = self.vitals_on
-        for tabs in (self.all_tabs, self.side_tabs):
-            tabs.vitals_on = self.vitals_on
+        self.side.vitals_on = self.all_tabs.vitals_on = self.vitals_on
         self._lay_out()
 
     def watch_shown(self) -> None:
@@ -280,7 +204,20 @@ class Workbench(Screen[None], inherit_bindings=False):
     def watch_beside(self) -> None:
         self._place()
 
-    # Textual
+    def _gates_came(self, gates: tuple[Gate, ...]) -> None:
+        self.all_tabs.waiting = self.side_tabs.waiting = bool(gates)
+
+    def _gate_opened(self, is_open: bool) -> None:
+        if is_open:
+            self.beside = "diff"
+        self._lay_out()
+
+    def _card_came(self, before: CardKind | None, kind: CardKind | None) -> None:
+        if before is None and kind in _ABOUT_PLAN:
+            self.beside = "plan"
+        self.set_class(kind is not None, "-card")
+
+    # --- messages ---------------------------------------------------------------------------
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         # What Textual would style here was styled when it was mounted, and on every change since.
@@ -293,22 +230,83 @@ class Workbench(Screen[None], inherit_bindings=False):
         event.stop()
         self.show_pane(event.pane)
 
-    def on_gate_card_answered(self) -> None:
-        self._carries = self._waiting > 1
-        if self.composer.text:  # the user was in the middle of a message
-            self.card.release_focus()
+    async def on_composer_submitted(self, event: Composer.Submitted) -> None:
+        host, composer = self.host, event.composer
+        session = host.session
+        typed = None if event.own else commands.parse(event.text)
+        command = typed.command if typed is not None else None
+        if event.own and event.text == "!":
+            self.status.show_notice("composer.no_command")
+            composer.give_back(event.text)
+        elif typed is not None and command is None:
+            self.status.show_notice("shell.no_command", name=typed.name)
+            composer.give_back(event.text)
+        elif typed is None and session.engine is None and not session.opening:
+            self.status.show_notice("shell.no_endpoint")
+            composer.give_back(event.text)
+        else:
+            composer.remember(event.text, own=event.own)
+            if typed is None:
+                await session.send(event.text, later=event.later, own=event.own)
+            elif command is not None and self._must_wait(command):
+                session.unsent.append(Unsent(event.text, own=False, command=True))
+            elif command is not None:
+                host.run_command(command, typed.argument)
+
+    def _must_wait(self, command: commands.Command) -> bool:
+        """Whether it acts on a session that is still on its way."""
+        session = self.host.session
+        return session.opening and session.store is None and not command.early
+
+    def on_composer_empty_enter(self) -> None:
+        session = self.host.session
+        if session.engine is None:
+            session.start_demo()
+            return
+        state, engine = session.engine.store.state, session.acting()
+        if state.gates or state.cards:
+            if self.talk.open_question is not None:
+                self.set_focus(self.talk.open_question)
+        elif engine and ((state.turn and state.turn.pause != "running") or state.queue):
+            engine.resume()
+
+    def on_text_area_changed(self) -> None:
+        """Keep what is being written, a moment later: a key waits for nothing."""
+        self.status.written = self.composer.written
+        if self._drafting is None:
+            self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)
+
+    def _keep_draft(self) -> None:
+        self._drafting = None
+        self.host.session.keep_draft()
+
+    async def on_gate_card_answered(self, event: GateCard.Answered) -> None:
+        engine = self.host.session.acting()
+        if engine is not None:
+            try:
+                await engine.answer_gate(event.answer)
+            except StateError:
+                # It closed or was renewed between the key and here: nothing was approved.
+                self.status.show_notice("shell.answer_refused")
 
     def on_gate_card_left(self, event: GateCard.Left) -> None:
-        self._lay_gate(gates_open=bool(self.card.gates))
         if event.typed is not None or self.focused is not self.question:
             self.to_composer(event.typed)
 
-    def on_question_card_answered(self) -> None:
-        self._carries = self._waiting > 1
+    async def on_question_card_answered(self, event: QuestionCard.Answered) -> None:
+        engine = self.host.session.acting()
+        if engine is not None:
+            try:
+                await engine.answer_card(event.answer)
+            except StateError:
+                # It closed or was renewed between the key and here: nothing was answered.
+                self.status.show_notice("shell.answer_refused")
 
     def on_question_card_left(self, event: QuestionCard.Left) -> None:
         if event.typed is not None or self.focused is not self.card:
             self.to_composer(event.typed)
+        if event.pending:
+            self.status.show_notice("card.left_pending")
 
     def on_question_card_plan_wanted(self) -> None:
         self.show_pane("plan")
@@ -316,217 +314,182 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_vitals_pane_unfolded(self) -> None:
         self._lay_out()
 
-    def on_text_area_changed(self) -> None:
-        self.status.written = self.composer.written
-
-    def on_diff_view_changed(self) -> None:
-        self.query_one("#diff-title", PaneTitle).invalidate()
-
     def on_descendant_focus(self) -> None:
-        self._light()
         self._focus_moved()
 
     def on_descendant_blur(self) -> None:
-        self._light()
         self._focus_moved()
+
+    def _around(self) -> tuple[DOMNode | None, ...]:
+        """What has the focus, and all that it is part of."""
+        return self.focused, *(self.focused.ancestors if self.focused else ())
 
     def _focus_moved(self) -> None:
         """A question that the user turned to has the room of the pane beside, where that is short
         and shows nothing of it; so has the plan that of the diff.
         """
-        if not self._stands or not self.app.app_focus:  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+        if not self._stands or not self.host.app_focus:
             return
-        around = (self.focused, *(self.focused.ancestors if self.focused else ()))
-        gate = self.card.gate
+        around, gate = self._around(), self.card.gate
         at_gate = self.card in around and gate is not None and not gate.previews
         asked, in_plan = self.question in around or at_gate, self.plan in around
         if asked != self._in_question or in_plan != self._in_plan:
             self._in_question, self._in_plan = asked, in_plan
             self._lay_out()
-        if self.card in around or self.question in around:
-            self._unheard.heard()
-            self.card.yields = self.question.yields = False
 
     def on_key(self, event: events.Key) -> None:
         """A character that no pane has a use for was meant for the composer, and so is what was
         typed right behind it: it may still come from where the focus was.
         """
-        focused = self.focused
-        around = (focused, *(focused.ancestors if focused else ()))
+        around = self._around()
         asked = self.card in around or self.question in around
         if asked or not event.is_printable or event.character is None:
             return
-        if focused is not self.composer and event.key in self.active_bindings:
+        if self.focused is not self.composer and event.key in self.active_bindings:
             return
         event.stop()
         event.prevent_default()
         self.to_composer(event)
 
-    # state
+    # --- keys -------------------------------------------------------------------------------
 
-    def _plan_changed(self, state: AgentState) -> None:
-        self.plan.show(state)
-        self.pill.show(state)
-        title = self.query_one("#plan-title", PaneTitle)
-        shown = self.plan.title(200) if state.active_plan else Text()
-        if shown != self._plan_title:
-            self._plan_title = shown
-            title.invalidate()
-            self._place()
+    def action_pane(self, pane: PaneName) -> None:
+        self.show_pane(pane)
 
-    def _goal_changed(self, state: AgentState) -> None:
-        before = self.goal.ledger.has_items
-        self.goal.ledger.show(state)
-        if self.goal.ledger.has_items != before:
-            self._lay_out()
-        self._name_goal()
+    def action_escape(self) -> None:
+        """Back to the composer; there: pause the work, and the second time stop it."""
+        session = self.host.session
+        turn = session.store.state.turn if session.store is not None else None
+        if self.focused is not self.composer:
+            self.to_composer()
+        elif self.get_selected_text():
+            self.clear_selection()
+        elif turn is None:
+            session.stop_own_command()
+        elif (engine := session.acting()) is not None:
+            engine.pause() if turn.pause == "running" else engine.stop()
 
-    def _work_changed(self, state: AgentState) -> None:
-        turn = state.turn
-        self.composer.work = "none" if turn is None else work_at(turn.pause)
-
-    def _questions_changed(self, state: AgentState) -> None:
-        """One question is shown at a time: the oldest, and that one until it is gone."""
-        before = self.open_question
-        shown = oldest(state, self.card.gates, self.question.card)
-        card = shown if isinstance(shown, Card) else None
-        gates = state.gates if isinstance(shown, Gate) else ()
-        if card is not None:
-            self.card.release_focus()
-        self._show_gates(gates, state)
-        plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
-        about_plan = card is not None and card.kind in _ABOUT_PLAN
-        if about_plan and self.question.card is None:
-            self.beside = "plan"
-        self.set_class(card is not None, "-card")
-        self._waiting = len(state.gates) + len(state.cards)
-        self.question.ask(card, plan, self._waiting)
-        self._carry_focus(before)
-
-    def _talk_changed(self, state: AgentState) -> None:
-        """What is said while a question is open has some room beside it."""
-        gate, card = self.card.gate, self.question.card
-        shown = card.card_id if card else gate.gate_id if gate else ""
-        self.card.yields = self.question.yields = self._unheard.look(state, shown)
-
-    def _carry_focus(self, before: Widget | None) -> None:
-        """After an answer the next question that already waited gets the focus too."""
-        shown = self.open_question
-        if not self._carries or shown is before:
+    def action_interrupt(self) -> None:
+        """Ctrl+C without a selection: one effect a press, and never a lost draft."""
+        session = self.host.session
+        if self.composer.draft.strip():
+            self.composer.put_away()
+            self.status.show_notice("shell.draft_kept")
             return
-        self._carries = False
-        if shown is not None and self.focused in (self.composer, before) and not self.composer.text:
-            shown.take_focus()
+        state = session.store.state if session.store is not None else None
+        if state is not None and state.turn is not None:
+            engine = session.acting()
+            if engine is not None:
+                engine.stop()
+        elif not session.stop_own_command():
+            waiting = len(state.queue) if state is not None else 0
+            key = "shell.quit_waiting" if waiting else "shell.quit_again"
+            self.quit_on_second(key, count=waiting)
 
-    def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
-        again = may_ask_again(state)
-        opened = bool(gates) and not self._gates_open
-        self.side_tabs.waiting = self.all_tabs.waiting = bool(gates)
-        if opened:
-            self.beside = "diff"
-        self._lay_gate(gates_open=bool(gates) or (self.card.staying and again))
-        self.card.step = step_words(gates[0], state, self.words) if gates else ""
-        self.card.gates = gates
-        self.card.may_ask_again = again
+    def quit_on_second(self, key: str, count: int = 0) -> None:
+        """End the app if the key before was the same; else say what a second one would do."""
+        now = self._clock.monotonic()
+        if now - self._interrupted_at <= TWICE_WITHIN:
+            self.host.exit(0)
+        else:
+            self._interrupted_at = now
+            self.status.show_notice(key, count=count)
 
-    def _endings_changed(self, state: AgentState) -> None:
-        self._show_unasked(state)
-        self.diff.ended(ending_of(self.diff.call_id, state.messages, state.undone_calls))
+    def action_fold(self) -> None:
+        if self.talk.transcript is not None:
+            self.talk.transcript.action_fold()
 
-    def _show_unasked(self, state: AgentState) -> None:
-        """A change that no gate asked about is shown once it was made, or refused."""
-        message = None if state.gates else newest_change(state.messages)
-        if message is not None and message.call_id != self.diff.call_id:
-            self.diff.show(DiffDocument(previews_of(message)), message.call_id)
+    def action_scroll_page(self, step: int) -> None:
+        chat = self.talk.chat
+        if chat is not None:
+            chat.scroll_page_up(animate=False) if step < 0 else chat.scroll_page_down(animate=False)
 
-    # layout
+    def action_scroll_line(self, step: int) -> None:
+        if self.talk.chat is not None:
+            self.talk.chat.scroll_relative(y=step, animate=False)
 
-    def _lay_gate(self, *, gates_open: bool) -> None:
-        self._gates_open = gates_open
-        self._lay_out()
+    def action_search(self) -> None:
+        """In the diff while it has the focus, else in the chat."""
+        view, chat = self.diff.view, self.talk.transcript
+        # Lines from the composer's top to the end of the screen.
+        below = self.size.height - self.composer.region.y if self.composer.region.height else 1
+        if self.focused is view:
+            self.host.push_screen(Find(self.words, InDiff(view), below))
+        elif chat is not None:
+            self.host.push_screen(Find(self.words, InTranscript(chat), below))
+
+    def action_copy(self) -> None:
+        """The last reply, as it was written."""
+        chat = self.talk.transcript
+        text = chat.last_reply_markdown() if chat is not None else ""
+        if text:
+            self.host.copy_to_clipboard(text)
+        else:
+            self.status.show_notice("shell.nothing_to_copy")
+
+    def action_search_history(self) -> None:
+        messages = self.composer.past.messages
+        choices = [Choice(text, one_line(text, 200)) for text in reversed(messages)]
+        if choices:
+            self.host.pick("history", choices, self.composer.write)
+        else:
+            self.status.show_notice("shell.no_history")
+
+    def action_external_editor(self) -> None:
+        self.host.spawn(self._edit_outside(), "editor")
+
+    async def _edit_outside(self) -> None:
+        text = await self.host.editor.edit(self.composer.draft)
+        if text is not None:
+            self.composer.write(text)
+
+    # --- layout -----------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
         if not self._stands:
             return
         width, height = self.size
-        self.layout_name = layout_for(width, height)
-        self.status.tight = height < ROOMY
-        wide = self.layout_name == "wide"
-        self._name_goal()
-        self.goal.lay_out(height, wide=wide, squeezed=self._gates_open)
-        self.header.gauges = self.vitals_on and self.layout_name == "tabbed"
-        # Where the user looks at the plan, the diff gives way instead.
-        squeezed = self._gates_open or self.goal.explained
-        self.plan.folded = wide and squeezed and not self._in_plan
         self._shape()
-        self.query_one("#side").styles.width = right_column(width, self.layout_name) or "1fr"
+        self.status.tight = height < ROOMY
+        self.header.gauges = self.vitals_on and self.layout_name == "tabbed"
+        wide = self.layout_name == "wide"
+        squeezed = self.talk.gates_open
+        self.side.lay_out(height, wide=wide, squeezed=squeezed, in_plan=self._in_plan)
+        self.side.styles.width = right_column(width, self.layout_name) or "1fr"
         self._place()
 
     def _shape(self) -> None:
         """The classes, at once: each change of one styles the whole tree anew."""
         width, height = self.size
         self.layout_name = layout_for(width, height)
-        wide = self.layout_name == "wide"
-        squeezed = self._gates_open or self.goal.explained
+        wide, gates_open = self.layout_name == "wide", self.talk.gates_open
+        squeezed = gates_open or self.goal.explained
         self.update_classes(
             {f"-{name}": self.layout_name == name for name in ("wide", "tabbed", "single")}
             | {
                 "-tight": height < ROOMY,
                 "-scant": height < SCANT,
-                "-gate": self._gates_open,
+                "-gate": gates_open,
                 "-why": wide and self.goal.explained,
                 "-in-plan": wide and squeezed and self._in_plan,
             }
         )
 
-    def _name_goal(self) -> None:
-        title = self.query_one("#vitals-title", PaneTitle)
-        title.vitals_on = self.vitals_on
-        title.more = "" if self.vitals_on else self.goal.ledger.progress
-
     def _place(self) -> None:
         if not self._stands:
             return
         self.all_tabs.shown, self.side_tabs.shown = self.shown, self.beside
-        single, tabbed = self.layout_name == "single", self.layout_name == "tabbed"
         visible: set[str] = set(ALL)
-        if single:
+        if self.layout_name == "single":
             # The gate shows its own diff where there is no pane beside it.
-            asked = self._gates_open or self.question.card is not None
+            asked = self.talk.gates_open or self.question.card is not None
             visible = {"chat" if self.shown == "diff" and asked else self.shown}
-        elif tabbed:
-            alone = self.welcome is not None or self._in_question
+        elif self.layout_name == "tabbed":
+            alone = self.talk.welcome is not None or self._in_question
             visible = {"chat"} if alone else {"chat", self.beside}
+        elif self.goal.is_empty:
+            visible.discard("vitals")
         self.query_one("#chat").display = "chat" in visible
         self.query_one("#main").set_class("chat" not in visible, "-foot")
         self.card.alone = self.question.alone = "chat" not in visible
-        self.query_one("#side").display = bool(visible - {"chat"})
-        wide = self.layout_name == "wide"
-        if wide and self.goal.is_empty:
-            visible.discard("vitals")
-        for pane, widget in (("plan", self.plan), ("diff", self.diff), ("vitals", self.goal)):
-            widget.display = pane in visible
-            says_more = pane == "diff" or (pane == "plan" and self._plan_title.plain != "")
-            titled = pane in visible and (wide or says_more)
-            self.query_one(f"#{pane}-title").display = titled
-
-    def _light(self) -> None:
-        focused = self.focused
-        around = [focused, *(focused.ancestors if focused else ())]
-        for pane, widget in (("plan", self.plan), ("diff", self.diff), ("vitals", self.goal)):
-            self.query_one(f"#{pane}-title", PaneTitle).lit = widget in around
-
-    def _speak(self) -> None:
-        words = self.words
-        for rows in self.query(Rows).results(Rows):
-            rows.words = words
-        self.composer.words = self.diff.words = self.card.words = words
-        self.plan.words = self.question.words = self.goal.words = words
-        if self.transcript is not None:
-            self.transcript.words = words
-        if self.welcome is not None:
-            self.welcome.words = words
-            self.welcome.invalidate()
-
-    def _diff_title(self, width: int) -> Text:
-        return self.diff.title(width)
+        self.side.show_panes(visible)

@@ -535,6 +535,6 @@ async def standing(
 ) -> AsyncGenerator[Pilot[int]]:
     """The app with its session open."""
     async with app.run_test(size=(width, height)) as pilot:
-        await settled(pilot, lambda: not app.opening, "the session")
+        await settled(pilot, lambda: not app.session.opening, "the session")
         await pilot.pause()
         yield pilot

@@ -56,8 +56,8 @@ class Live:
     @property
     def state(self) -> AgentState:
         """What is true."""
-        assert self.app.engine is not None
-        return self.app.engine.store.state
+        assert self.app.session.engine is not None
+        return self.app.session.engine.store.state
 
     async def until(self, holds: Callable[[AgentState], bool], what: str) -> None:
         """Return once the state is so."""
@@ -112,7 +112,7 @@ class Live:
         await self.until(lambda state: state.turn is None, "the end")
         self.app.bench.to_composer()
         await self.pilot.pause(0.3)
-        chat = self.app.bench.transcript
+        chat = self.app.bench.talk.transcript
         assert chat is not None
         await settled(self.pilot, lambda: not chat.measure(100), "the whole chat")
 
@@ -132,9 +132,9 @@ async def live(
         )
         sessions = Sessions(choose(flags, found, language, {}))
         app = DuckflowApp(sessions, OPTIONS)
-        app.speak(language)
+        app.action_language(language)
         async with app.run_test(size=size) as pilot:
-            await settled(pilot, lambda: not app.opening, "the session")
+            await settled(pilot, lambda: not app.session.opening, "the session")
             yield Live(app, pilot), stage.request
         sessions.ending.settle()
 
@@ -196,9 +196,9 @@ async def replaying(
 ) -> AsyncGenerator[tuple[ReplayApp, Pilot[int]]]:
     """The replay on the screen."""
     app = ReplayApp(tape, OPTIONS, speed=speed, playing=playing)
-    app.speak(language)
+    app.action_language(language)
     async with app.run_test(size=size) as pilot:
-        await settled(pilot, lambda: not app.opening, "the session")
+        await settled(pilot, lambda: not app.session.opening, "the session")
         await pilot.pause()
         yield app, pilot
 

@@ -60,8 +60,8 @@ class Seat:
 
     def _open(self) -> tuple[str, ...]:
         """The ids of all questions that wait for the user."""
-        assert self.app.engine is not None
-        state = self.app.engine.store.state
+        assert self.app.session.engine is not None
+        state = self.app.session.engine.store.state
         return (*(gate.gate_id for gate in state.gates), *(card.card_id for card in state.cards))
 
     def _shown(self) -> str:
@@ -71,5 +71,5 @@ class Seat:
 
     def _read(self) -> bool:
         """Whether no row of the question is still out of sight: until then keys turn its pages."""
-        asks = self.app.bench.open_question
+        asks = self.app.bench.talk.open_question
         return asks is not None and asks.unseen() == 0

@@ -179,7 +179,7 @@ async def test_a_waiting_message_comes_back_behind_the_draft() -> None:
         await pilot.press("x", "tab")
         await settled(pilot, lambda: len(fake.store.state.queue) == 1)
         await pilot.press("y")
-        app.take_back(fake.store.state.queue[0].message_id)
+        app.session.take_back(fake.store.state.queue[0].message_id)
         assert app.bench.composer.text == "y\nx"
         assert fake.store.state.queue == ()
 

@@ -104,7 +104,7 @@ async def test_after_any_change_the_terminal_shows_what_a_whole_drawing_would(
         app.theme = "duck-light"
         await _rest(pilot)
         watched.assert_whole(monkeypatch, "another theme")
-        app.speak("ja")
+        app.action_language("ja")
         await _rest(pilot)
         watched.assert_whole(monkeypatch, "another language")
         assert watched.updates > 20
@@ -197,14 +197,14 @@ async def test_a_key_in_the_composer_asks_no_other_pane_to_draw(
     async with standing(app, 120, 40) as pilot:
         await _rest(pilot)
         bench = app.bench
-        assert bench.transcript is not None
+        assert bench.talk.transcript is not None
         asked: list[Region] = []
 
         def asks(crop: Region) -> list[Strip]:
             asked.append(crop)
             return []
 
-        for widget in (bench.transcript, bench.plan, bench.vitals, bench.header, bench.status):
+        for widget in (bench.talk.transcript, bench.plan, bench.vitals, bench.header, bench.status):
             monkeypatch.setattr(widget, "render_lines", asks)
         bench.composer.insert("x")
         await _rest(pilot)

@@ -252,7 +252,7 @@ async def test_enter_on_what_was_tried_shows_its_place() -> None:
         await pilot.press("enter")  # nothing is chosen yet
         assert app.bench.focused is app.bench.question
         await pilot.press("down", "down", "up", "enter")
-        chat = app.bench.transcript
+        chat = app.bench.talk.transcript
         assert chat is not None
         await settled(pilot, lambda: app.bench.focused is chat, "the chat")
         assert at_cursor(chat) == RUN
@@ -266,7 +266,7 @@ async def test_a_message_is_a_place_too() -> None:
     async with standing(app) as pilot:
         await at_card(pilot)
         await pilot.press("up", "enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.transcript)
+        await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript)
 
 
 async def test_a_place_that_is_gone_is_said_to_be() -> None:
@@ -382,7 +382,7 @@ async def test_an_answered_card_stays_in_the_chat(language: str) -> None:
 
 def chat_of(app: DuckflowApp) -> str:
     """The lines of the chat."""
-    chat = app.bench.transcript
+    chat = app.bench.talk.transcript
     assert chat is not None
     return "\n".join(chat.render_line(y).text.rstrip() for y in range(chat.size.height))
 

@@ -86,7 +86,7 @@ def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
     async def press(pilot: Pilot[int]) -> None:
         app = pilot.app
         assert isinstance(app, DuckflowApp)
-        await settled(pilot, lambda: not app.opening)
+        await settled(pilot, lambda: not app.session.opening)
         for _ in range(3):
             await pilot.pause()
         for key in keys:

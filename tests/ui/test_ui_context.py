@@ -171,8 +171,8 @@ async def test_what_was_sent_adds_up_to_what_the_list_says() -> None:
 
 
 def chat(app: DuckflowApp) -> str:
-    assert app.bench.transcript is not None
-    return " ".join(shown(app.bench.transcript).split())
+    assert app.bench.talk.transcript is not None
+    return " ".join(shown(app.bench.talk.transcript).split())
 
 
 async def test_the_card_says_what_was_kept_digested_and_dropped() -> None:

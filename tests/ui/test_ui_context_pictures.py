@@ -48,7 +48,7 @@ def test_the_window(snap_compare: Any, build: Build, size: tuple[int, int], lang
 
     async def press(pilot: Pilot[int]) -> None:
         assert isinstance(pilot.app, DuckflowApp)
-        await settled(pilot, lambda: not app.opening)
+        await settled(pilot, lambda: not app.session.opening)
         await pilot.pause()
         for key in keys:
             if key == "settle":

@@ -46,7 +46,7 @@ async def seat(tmp_path: Path) -> AsyncGenerator[Guest]:
         app = DuckflowApp(sessions, AppOptions(animation=False), clock=clock)
         try:
             async with app.run_test(size=(150, 60)) as pilot:
-                await settled(pilot, lambda: app.engine is not None, "the session")
+                await settled(pilot, lambda: app.session.engine is not None, "the session")
                 yield Guest(app, pilot, clock, stage)
         finally:
             await sessions.close()

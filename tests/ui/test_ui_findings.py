@@ -46,7 +46,7 @@ LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
 
 
 def chat(app: DuckflowApp) -> list[str]:
-    transcript = app.bench.transcript
+    transcript = app.bench.talk.transcript
     assert transcript is not None
     return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
 
@@ -62,7 +62,7 @@ async def in_plan(pilot: Pilot[int], app: DuckflowApp) -> None:
 
 async def at_question(pilot: Pilot[int], app: DuckflowApp) -> None:
     await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.open_question, "the question")
+    await settled(pilot, lambda: app.bench.focused is app.bench.talk.open_question, "the question")
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE)
 
@@ -79,7 +79,7 @@ async def test_what_is_said_while_a_question_is_open_is_seen(
     store = working(at_gate=True) if asks == "a gate" else drafted()
     app = app_with(FakeEngine(store))
     async with standing(app, *size) as pilot:
-        await settled(pilot, lambda: app.bench.open_question is not None, "the question")
+        await settled(pilot, lambda: app.bench.talk.open_question is not None, "the question")
         asked = user("how far is it?").model_copy(update={"aside": True, "message_id": "a1"})
         store.dispatch(UserMessageAdded(message=asked))
         answer = assistant("Step 2 of 3; it waits for your key.", 2)

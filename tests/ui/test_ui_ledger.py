@@ -108,10 +108,12 @@ async def test_without_requirements_it_takes_no_room() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app) as pilot:
         assert not app.bench.goal.ledger.is_on_screen
-        goals.set_objective(app.engine.store if app.engine else store_with(), items=())
+        goals.set_objective(
+            app.session.engine.store if app.session.engine else store_with(), items=()
+        )
         new = RequirementItem(requirement_id="req_9", requirement="It works")
-        assert app.engine is not None
-        app.engine.store.dispatch(RequirementEdited(item=new))
+        assert app.session.engine is not None
+        app.session.engine.store.dispatch(RequirementEdited(item=new))
         await settled(pilot, lambda: "It works" in shown(app.bench.goal.ledger), "the first one")
 
 
@@ -195,7 +197,7 @@ async def test_an_evidence_leads_to_its_call_in_the_chat() -> None:
         await open_board(app, pilot)
         await pilot.press("1")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        await settled(pilot, lambda: app.bench.focused is app.bench.transcript, "its focus")
+        await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript, "its focus")
 
 
 async def test_an_evidence_without_a_place_says_so_and_the_page_stays() -> None:
@@ -251,8 +253,8 @@ async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no
         assert isinstance(app.screen, LedgerBoard)
         app.screen.invalidate()
         await settled(pilot, lambda: "1 ✓ README.md" in page(app), "the number")
-        assert app.bench.transcript is not None
-        app.bench.transcript.sync(fake.store.state)
+        assert app.bench.talk.transcript is not None
+        app.bench.talk.transcript.sync(fake.store.state)
         await pilot.press("1")
         await settled(pilot, lambda: not isinstance(app.screen, LedgerBoard), "the chat")
 
@@ -417,6 +419,6 @@ async def test_small_screens_draw_it_all_the_same(width: int, height: int) -> No
     async with standing(app, width, height) as pilot:
         await pilot.press("f5", "enter", "down", "pagedown")
         await pilot.press("escape")
-        app.action_requirements()
+        app.action_page("requirements")
         await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
         await pilot.press("down", "pagedown", "escape")

@@ -142,7 +142,7 @@ def test_the_page_of_notes(snap_compare: Any, language: str) -> None:
 
     async def press(pilot: Pilot[int]) -> None:
         assert isinstance(pilot.app, DuckflowApp)
-        await settled(pilot, lambda: not app.opening)
+        await settled(pilot, lambda: not app.session.opening)
         await open_board(app, pilot)
         await settled(pilot, lambda: "pytest" in page(app))
         await pilot.press("down", "down")

@@ -120,7 +120,7 @@ async def test_enter_on_a_task_goes_to_its_call_and_on_a_step_to_its_first_item(
     async with standing(app, 120, 16) as pilot:
         await in_the_plan(pilot)
         await pilot.press("home", "enter")
-        chat = app.bench.transcript
+        chat = app.bench.talk.transcript
         assert chat is not None
         await settled(pilot, lambda: app.bench.focused is chat)
         assert "step 1 · Reproduce the wrong total" in shown(chat)

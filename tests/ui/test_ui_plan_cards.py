@@ -401,7 +401,7 @@ async def test_escape_from_the_word_and_n_still_rejects() -> None:
 async def test_the_chat_shows_cards_reports_and_whose_step_an_item_is() -> None:
     app = app_with(FakeEngine(working()))
     async with standing(app, 120, 50) as pilot:
-        chat = app.bench.transcript
+        chat = app.bench.talk.transcript
         assert chat is not None
         lines = [chat.render_line(y).text.rstrip() for y in range(chat.size.height)]
         text = "\n".join(lines)
@@ -425,7 +425,7 @@ async def test_a_step_that_begins_has_its_head_above_what_is_in_flight() -> None
     del store.state.messages[1:]
     app = app_with(FakeEngine(store))
     async with standing(app):
-        chat = app.bench.transcript
+        chat = app.bench.talk.transcript
         assert chat is not None
         lines = [chat.render_line(y).text.strip() for y in range(10)]
         head = next(n for n, line in enumerate(lines) if "step 2 · Fix" in line)

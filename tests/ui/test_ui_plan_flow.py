@@ -60,7 +60,7 @@ async def seat(tmp_path: Path, server: ScriptedEndpoint) -> AsyncGenerator[Seat]
     sessions = Sessions(choose(flags, places, "en", {}))
     app = DuckflowApp(sessions, AppOptions(animation=False), clock=clock)
     async with app.run_test(size=(150, 50)) as pilot:
-        await settled(pilot, lambda: app.engine is not None, "the session")
+        await settled(pilot, lambda: app.session.engine is not None, "the session")
         yield Seat(app, pilot, clock)
 
 

@@ -82,7 +82,7 @@ MAIN: list[Build] = [a_draft, at_work]
 async def stands(pilot: Pilot[int]) -> DuckflowApp:
     app = pilot.app
     assert isinstance(app, DuckflowApp)
-    await settled(pilot, lambda: not app.opening)
+    await settled(pilot, lambda: not app.session.opening)
     for _ in range(3):
         await pilot.pause()
     return app

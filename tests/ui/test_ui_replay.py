@@ -29,8 +29,8 @@ def place(app: ReplayApp) -> int:
 
 def chat_of(app: ReplayApp) -> str:
     """What the chat shows."""
-    assert app.bench.transcript is not None
-    return shown(app.bench.transcript)
+    assert app.bench.talk.transcript is not None
+    return shown(app.bench.talk.transcript)
 
 
 async def press(pilot: Pilot[int], *names: str) -> None:
@@ -183,7 +183,7 @@ async def test_the_panes_are_reached_and_lead_on_as_ever() -> None:
         await press(pilot, "end")
         assert app.bench.focused is app.stage.bar
         await press(pilot, "alt+1")
-        await settled(pilot, lambda: app.bench.focused is app.bench.transcript, "the chat")
+        await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript, "the chat")
         await press(pilot, "alt+2")
         await settled(pilot, lambda: app.bench.plan.has_focus, "the plan")
         await press(pilot, "enter")

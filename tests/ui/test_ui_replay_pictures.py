@@ -24,10 +24,10 @@ def test_a_replay(
     snap_compare: Callable[..., bool], where: str, size: tuple[int, int], language: str
 ) -> None:
     app = ReplayApp(story(language), OPTIONS, playing=False)
-    app.speak(language)
+    app.action_language(language)
 
     async def go(pilot: Pilot[Any]) -> None:
-        await settled(pilot, lambda: not app.opening, "the session")
+        await settled(pilot, lambda: not app.session.opening, "the session")
         await pilot.press(*(["n"] if where == "gate" else ["end", "minus"]))
         if where == "end":
             await settled(pilot, lambda: app.player.at_end, "the end")
@@ -43,7 +43,7 @@ def test_a_replay_in_the_other_themes(snap_compare: Callable[..., bool], theme: 
     app.theme = theme
 
     async def go(pilot: Pilot[Any]) -> None:
-        await settled(pilot, lambda: not app.opening, "the session")
+        await settled(pilot, lambda: not app.session.opening, "the session")
         await pilot.press("n")
         await pilot.pause()
         await pilot.pause()

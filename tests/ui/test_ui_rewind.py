@@ -40,8 +40,8 @@ def page(app: DuckflowApp) -> str:
 
 
 def chat(app: DuckflowApp) -> str:
-    assert app.bench.transcript is not None
-    return shown(app.bench.transcript)
+    assert app.bench.talk.transcript is not None
+    return shown(app.bench.talk.transcript)
 
 
 async def test_each_message_says_what_became_of_files_since() -> None:
@@ -126,7 +126,7 @@ def forking(tmp_path: Path) -> tuple[DuckflowApp, FakeEngine, FakeSessions]:
     engine = asked()
     own = session_path(tmp_path, "/work/little-shop", "session_00000001")
     app = app_with(engine, catalog=Catalog(tmp_path), folder=own)
-    sources = app._sessions  # pyright: ignore[reportPrivateUsage]
+    sources = app.session.sources
     assert isinstance(sources, FakeSessions)
     sources.other = FakeEngine(store_with())
     sources.other.store.state.draft = LAST
@@ -141,7 +141,7 @@ async def test_f_forks_and_the_fork_takes_the_place(
     async with standing(app) as pilot:
         await opened(app, pilot, command)
         await pilot.press("f")
-        await settled(pilot, lambda: app.engine is sources.other, "the fork")
+        await settled(pilot, lambda: app.session.engine is sources.other, "the fork")
         assert engine.rewind.asked == [wanted]
         assert sources.resumed == ["session_0000000f"]
         assert app.bench.composer.draft == LAST
@@ -157,4 +157,4 @@ async def test_while_work_runs_the_fork_waits_and_says_how_to_resume_it(tmp_path
         said = "duckflow-tui --resume session_0000000f"
         await settled(pilot, lambda: said in shown(app.bench.status), "how")
         assert sources.resumed == []
-        assert app.engine is engine
+        assert app.session.engine is engine

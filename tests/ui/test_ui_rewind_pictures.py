@@ -26,7 +26,7 @@ def test_rewind(
 
     async def press(pilot: Pilot[int]) -> None:
         assert isinstance(pilot.app, DuckflowApp)
-        await settled(pilot, lambda: not app.opening)
+        await settled(pilot, lambda: not app.session.opening)
         await pilot.pause()
         await commanded(pilot, "/rewind")
         await settled(pilot, lambda: app.screen is not app.bench)

@@ -41,7 +41,7 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
         app = pilot.app
         assert isinstance(app, DuckflowApp)
         if not app.options.choose:
-            await settled(pilot, lambda: not app.opening)
+            await settled(pilot, lambda: not app.session.opening)
             app.action_sessions()
         await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
         page = app.screen

@@ -33,11 +33,11 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens import sessions
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.rename import RenameForm
 from duckflow_tui.ui.screens.sessions import SessionScreen
-from duckflow_tui.ui.session_host import AppOptions
 
 OWN = "session_00000001"  # what the app of these tests has open, in its fake engine
 
@@ -50,7 +50,7 @@ def with_shelf(state_dir: Path, *, folder: str = "") -> DuckflowApp:
 
 
 def sources(app: DuckflowApp) -> FakeSessions:
-    found: object = app._sessions  # pyright: ignore[reportPrivateUsage]
+    found: object = app.session.sources
     assert isinstance(found, FakeSessions)
     return found
 
@@ -74,12 +74,17 @@ async def opened(app: DuckflowApp, pilot: Pilot[int]) -> SessionScreen:
 async def to(pilot: Pilot[int], page: SessionScreen, number: str) -> None:
     """Put the cursor on the session of this number."""
     for _ in range(12):
-        if page.chosen is not None and page.chosen.session_id.endswith(number):
+        if page.facts is not None and page.facts.session_id.endswith(number):
             await settled(pilot, lambda: page.previewed, "its end")
             await pilot.pause()
             return
         await pilot.press("down")
     raise AssertionError(f"no session {number}")
+
+
+def ids(page: SessionScreen) -> list[str]:
+    """The ids in the list, from its top."""
+    return [key.rpartition("/")[2] for key in page.names()]
 
 
 def text(page: SessionScreen) -> str:
@@ -100,7 +105,7 @@ async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) 
         assert "what does round_half_even do here" in rows
         assert "It rounds 0.5" not in rows  # of another workspace
         await pilot.press("a")
-        await settled(pilot, lambda: "session_00000007" in page.searched_ids, "all of them")
+        await settled(pilot, lambda: "session_00000007" in ids(page), "all of them")
 
 
 @pytest.mark.parametrize(("number", "why"), [("8", "later version"), ("9", "not a session")])
@@ -128,11 +133,11 @@ async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) 
         page = await opened(app, pilot)
         await to(pilot, page, "3")
         await pilot.press("enter")
-        await settled(pilot, lambda: cast("Any", app.engine) is other, "the other session")
+        await settled(pilot, lambda: cast("Any", app.session.engine) is other, "the other session")
         assert sources(app).resumed == ["session_00000003"]
-        assert app.bench.transcript is not None
+        assert app.bench.talk.transcript is not None
         await settled(
-            pilot, lambda: "the other one" in shown(app.bench.transcript or page), "its chat"
+            pilot, lambda: "the other one" in shown(app.bench.talk.transcript or page), "its chat"
         )
         assert app.bench.composer.draft == "half a thought"
 
@@ -140,7 +145,7 @@ async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) 
 async def test_a_session_that_cannot_be_opened_leaves_this_one(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
-        engine = app.engine
+        engine = app.session.engine
         path = session_path(tmp_path, WORKSPACE, "session_00000003")
         sources(app).other = None
         page = await opened(app, pilot)
@@ -148,15 +153,15 @@ async def test_a_session_that_cannot_be_opened_leaves_this_one(tmp_path: Path) -
         sources(app).fault = SessionInUse(path, 4711)
         await pilot.press("enter")
         await settled(pilot, lambda: "4711" in shown(app.bench.status), "the reason")
-        assert app.engine is engine
+        assert app.session.engine is engine
 
 
 async def test_while_work_runs_no_other_is_opened(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
-        assert app.engine is not None
+        assert app.session.engine is not None
         turn = TurnInfo(turn_id="t", message_id="m", started_at=NOW)
-        app.engine.store.dispatch(TurnStarted(turn=turn))
+        app.session.engine.store.dispatch(TurnStarted(turn=turn))
         page = await opened(app, pilot)
         await to(pilot, page, "3")
         await pilot.press("enter")
@@ -169,7 +174,7 @@ async def test_one_of_another_workspace_is_named_with_its_command(tmp_path: Path
     async with standing(app) as pilot:
         page = await opened(app, pilot)
         await pilot.press("a")
-        await settled(pilot, lambda: "session_00000007" in page.searched_ids, "all of them")
+        await settled(pilot, lambda: "session_00000007" in ids(page), "all of them")
         await to(pilot, page, "7")
         await pilot.press("enter")
         await pilot.pause()
@@ -184,12 +189,12 @@ async def test_the_search_marks_what_it_finds_and_esc_ends_it(tmp_path: Path) ->
         page = await opened(app, pilot)
         await pilot.press("slash", *"multiplied")
         await settled(pilot, lambda: page.searched == "multiplied", "what was found")
-        assert page.searched_ids == ["session_00000001"]
+        assert ids(page) == ["session_00000001"]
         await settled(pilot, lambda: page.previewed, "the place")
         assert "have to be multiplied" in text(page)
         await pilot.press("escape")
         await settled(pilot, lambda: page.searched == "", "all of them")
-        assert len(page.searched_ids) == 7
+        assert len(ids(page)) == 7
         assert app.screen is page
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench, "the end of it")
@@ -237,16 +242,16 @@ async def test_a_pin_goes_to_the_top_and_away_again(tmp_path: Path) -> None:
         page = await opened(app, pilot)
         await to(pilot, page, "3")
         await pilot.press("p")
-        await settled(pilot, lambda: page.searched_ids[0] == "session_00000003", "the top")
+        await settled(pilot, lambda: ids(page)[0] == "session_00000003", "the top")
         await pilot.press("p")
-        await settled(pilot, lambda: page.searched_ids[0] == "session_00000004", "its place")
+        await settled(pilot, lambda: ids(page)[0] == "session_00000004", "its place")
 
 
 async def test_the_open_session_is_named_and_pinned_by_its_engine(tmp_path: Path) -> None:
     app = with_shelf(tmp_path, folder=OWN)
     async with standing(app) as pilot:
-        assert app.engine is not None
-        state = app.engine.store.state
+        assert app.session.engine is not None
+        state = app.session.engine.store.state
         page = await opened(app, pilot)
         await to(pilot, page, "1")
         assert "this one" in text(page)
@@ -261,44 +266,33 @@ async def test_the_open_session_is_named_and_pinned_by_its_engine(tmp_path: Path
         assert sources(app).resumed == []
 
 
-class Watched(DuckflowApp, inherit_bindings=False):
-    """Says which session would have the terminal, and how its replay ended."""
-
-    watched: Path | None = None
-    ends_with: int | OSError = 0
-
-    async def show_again(self, folder: Path) -> int:
-        self.watched = folder
-        if isinstance(self.ends_with, OSError):
-            raise self.ends_with
-        return self.ends_with
-
-
 @pytest.mark.parametrize(
     ("ends_with", "says"),
     [(0, ""), (2, "exit status 2"), (OSError(errno.ENOMEM, "no memory left"), "no memory left")],
 )
 async def test_w_shows_the_chosen_session_again(
-    tmp_path: Path, ends_with: int | OSError, says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_with: int | OSError, says: str
 ) -> None:
-    shelf(tmp_path)
-    sources = FakeSessions(
-        FakeEngine(store_with()), catalog=Catalog(tmp_path, clock=ManualClock(NOW))
-    )
-    app = Watched(
-        cast("Any", sources), AppOptions(animation=False, workspace=WORKSPACE), clock=ManualClock()
-    )
-    app.ends_with = ends_with
+    watched: list[Path] = []
+
+    async def replay(_app: DuckflowApp, session: Path) -> int:
+        watched.append(session)
+        if isinstance(ends_with, OSError):
+            raise ends_with
+        return ends_with
+
+    monkeypatch.setattr(sessions, "watch_again", replay)  # which would have the terminal
+    app = with_shelf(tmp_path)
     async with standing(app) as pilot:
         page = await opened(app, pilot)
         await to(pilot, page, "9")  # which is no session: its reason stands there already
         await pilot.press("w")
-        assert app.watched is None
-        while page.chosen is None or not page.chosen.session_id.endswith("3"):
+        assert not watched
+        while page.facts is None or not page.facts.session_id.endswith("3"):
             await pilot.press("up")
         await pilot.press("w")
-        await settled(pilot, lambda: app.watched is not None, "the replay")
-        assert app.watched == session_path(tmp_path, WORKSPACE, "session_00000003")
+        await settled(pilot, lambda: bool(watched), "the replay")
+        assert watched == [session_path(tmp_path, WORKSPACE, "session_00000003")]
         await settled(pilot, lambda: says in text(page), "how it ended")
         assert ("Not shown again" in text(page)) is bool(says)
         assert app.screen is page
@@ -317,14 +311,14 @@ async def test_only_a_yes_moves_to_the_trash_and_u_fetches_back(tmp_path: Path) 
             await pilot.press(answer)
             await settled(pilot, lambda: app.screen is page, "the page")
             assert path.is_dir() or answer == "y"
-        await settled(pilot, lambda: "session_00000003" not in page.searched_ids, "that it is gone")
+        await settled(pilot, lambda: "session_00000003" not in ids(page), "that it is gone")
         assert not path.exists()
         await pilot.press("t")
-        await settled(pilot, lambda: page.searched_ids == ["session_00000003"], "the trash")
+        await settled(pilot, lambda: ids(page) == ["session_00000003"], "the trash")
         await pilot.press("enter", "d", "p")  # none of these means anything here
         await pilot.press("u")
         await settled(pilot, lambda: path.is_dir(), "the session")
-        await settled(pilot, lambda: page.searched_ids == [], "the empty trash")
+        await settled(pilot, lambda: ids(page) == [], "the empty trash")
         assert "The trash is empty" in text(page)
 
 
@@ -339,7 +333,7 @@ async def test_what_is_open_elsewhere_is_refused_before_anything_is_asked(
         async with standing(app) as pilot:
             page = await opened(app, pilot)
             await to(pilot, page, "3")
-            assert page.chosen is not None
+            assert page.facts is not None
             await pilot.press(key)
             await settled(pilot, lambda: "open in another window" in text(page), "the reason")
             assert app.screen is page
@@ -422,7 +416,7 @@ async def test_the_app_begins_with_the_page_where_it_is_asked_for(tmp_path: Path
         settle(app)
         await to(pilot, page, "2")
         await pilot.press("enter")
-        await settled(pilot, lambda: not app.opening, "the session")
+        await settled(pilot, lambda: not app.session.opening, "the session")
         assert sources(app).resumed == ["session_00000002"]
 
 
@@ -433,7 +427,7 @@ async def test_esc_there_begins_a_new_session(tmp_path: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
         await pilot.press("escape")
-        await settled(pilot, lambda: not app.opening, "the session")
+        await settled(pilot, lambda: not app.session.opening, "the session")
         assert sources(app).resumed == [""]
 
 
@@ -454,8 +448,8 @@ async def test_no_text_of_a_journal_acts(tmp_path: Path) -> None:
 async def test_rename_names_the_session_or_asks(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
-        assert app.engine is not None
-        state: AgentState = app.engine.store.state
+        assert app.session.engine is not None
+        state: AgentState = app.session.engine.store.state
         await pilot.press(*"/rename My shop", "enter")
         await settled(pilot, lambda: state.session.name == "My shop", "the name")
         await pilot.press(*"/rename ", "enter")

@@ -30,11 +30,11 @@ async def test_a_signal_withdraws_the_open_gate_and_the_turn_ends_as_stopped(
         flags = Flags(workspace=workspace, base_url=server.base_url, model="m", protocol="json")
         app = DuckflowApp(Sessions(choose(flags, places, "en", {})), AppOptions(animation=False))
         async with app.run_test(size=(120, 40)) as pilot:
-            await settled(pilot, lambda: app.engine is not None, "the session")
-            assert app.engine is not None
-            store = app.engine.store
+            await settled(pilot, lambda: app.session.engine is not None, "the session")
+            assert app.session.engine is not None
+            store = app.session.engine.store
             store.watch(lambda state, record: events.append(record.event))
-            await app.send("write it")
+            await app.session.send("write it")
             await settled(pilot, lambda: bool(store.state.gates), "the gate")
             app.end(130)
             await settled(pilot, lambda: not app.is_running, "the end")

@@ -7,6 +7,7 @@ from support.app_states import FakeEngine, app_with, settled, standing, store_wi
 from support.gates import gate
 from support.pinned import ManualClock
 from textual import events
+from textual.actions import parse
 
 from duckflow_tui.commands import COMMANDS
 from duckflow_tui.state.conversation import MessageQueued, QueuedMessage
@@ -179,7 +180,7 @@ async def test_each_pane_has_its_keys(size: tuple[int, int]) -> None:
     async with standing(app, *size) as pilot:
         bench = app.bench
         panes = {"plan": bench.plan, "diff": bench.diff.view, "vitals": bench.vitals}
-        panes_and_chat = {**panes, "chat": bench.transcript}
+        panes_and_chat = {**panes, "chat": bench.talk.transcript}
         for number, name in enumerate(("chat", "plan", "diff", "vitals"), 1):
             for key in (f"alt+{number}", f"f{number + 1}"):
                 await pilot.press("escape", key)
@@ -264,13 +265,18 @@ async def test_a_command_is_known_in_capitals_too() -> None:
 def test_every_key_and_command_has_an_action_and_words() -> None:
     words = app_with(None).words
     app = app_with(None)
+
+    def can(action: str) -> bool:
+        place, name, _ = parse(action)
+        return hasattr(app.bench if place == "screen" else app, f"action_{name}")
+
     for key in KEYS:
         assert words.has(key.text), key
         assert words.has(f"keys.surface.{key.surface}"), key
         if key.surface == "anywhere":
-            assert hasattr(app, f"action_{key.action.partition('(')[0]}"), key
+            assert can(key.action), key
     for command in COMMANDS:
         assert words.has(command.text), command
         assert command.act or command.action, command
         for action in filter(None, (command.action, command.with_choice)):
-            assert hasattr(app, f"action_{action.partition('(')[0]}"), command
+            assert can(action), command

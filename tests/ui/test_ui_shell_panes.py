@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -182,8 +184,27 @@ async def test_where_one_pane_is_shown_the_plan_is_a_line_above_the_composer() -
         assert not app.bench.plan.is_on_screen
 
 
+@dataclass
+class Shows:
+    """A pane."""
+
+    slices: Callable[[AgentState], tuple[object, ...]]
+    show: Callable[[AgentState], None]
+
+
 class Clockwork:
-    """Runs what is due when it is told to."""
+    """Runs what is due when it is told to; has its state shown, as the app does."""
+
+    bridge: Bridge
+
+    @property
+    def state(self) -> AgentState:
+        return self._state
+
+    @state.setter
+    def state(self, state: AgentState) -> None:
+        self._state = state
+        self.bridge.spread(state)
 
     def __init__(self) -> None:
         self.soon: list[Any] = []
@@ -201,11 +222,12 @@ class Clockwork:
 def test_changes_are_joined_to_thirty_a_second() -> None:
     clock, works = ManualClock(), Clockwork()
     store = Store(AgentState(), clock, MemoryRecorder())
-    bridge = Bridge(cast("Any", works), clock.monotonic)
+    bridge = works.bridge = Bridge(cast("Any", works), clock.monotonic)
     drawn: list[int] = []
-    bridge.add(
+    pane = Shows(
         lambda state: (len(state.messages), state.usage), lambda s: drawn.append(s.usage.calls)
     )
+    bridge.add(pane)
     bridge.attach(store)
     assert drawn == [0]
     for _ in range(100):
@@ -225,8 +247,8 @@ def test_changes_are_joined_to_thirty_a_second() -> None:
 def test_what_a_pane_does_not_show_does_not_wake_it() -> None:
     clock, works = ManualClock(), Clockwork()
     store = Store(AgentState(), clock, MemoryRecorder())
-    bridge = Bridge(cast("Any", works), clock.monotonic)
-    bridge.add(lambda state: (state.vitals,), lambda _: None)
+    bridge = works.bridge = Bridge(cast("Any", works), clock.monotonic)
+    bridge.add(Shows(lambda state: (state.vitals,), lambda _: None))
     bridge.attach(store)
     event: Event = ReplyDelta(llm_id="none", text="x", at=0.0)
     store.dispatch(event)

@@ -142,7 +142,7 @@ def store_in(build: Build, language: str) -> Store:
 async def stands(pilot: Pilot[int]) -> None:
     app = pilot.app
     assert isinstance(app, DuckflowApp)
-    await settled(pilot, lambda: not app.opening)
+    await settled(pilot, lambda: not app.session.opening)
     await pilot.pause()
     await pilot.pause()
 

@@ -41,7 +41,7 @@ async def test_what_is_sent_before_the_session_is_open_is_sent_once_it_is() -> N
     app = app_with(fake, held=held)
     async with app.run_test() as pilot:
         await pilot.press("o", "n", "e", "enter", "t", "w", "o")
-        await settled(pilot, lambda: [unsent.text for unsent in app.unsent] == ["one"])
+        await settled(pilot, lambda: [unsent.text for unsent in app.session.unsent] == ["one"])
         assert app.bench.composer.text == "two"
         held.set()
         await settled(pilot, lambda: fake.sent == ["one"])
@@ -53,9 +53,9 @@ async def test_without_an_endpoint_the_text_stays() -> None:
     app = app_with(None, held=held)
     async with app.run_test() as pilot:
         await pilot.press("o", "n", "e", "enter")
-        await settled(pilot, lambda: [unsent.text for unsent in app.unsent] == ["one"])
+        await settled(pilot, lambda: [unsent.text for unsent in app.session.unsent] == ["one"])
         held.set()
-        await settled(pilot, lambda: app.bench.welcome is not None)
+        await settled(pilot, lambda: app.bench.talk.welcome is not None)
         await settled(pilot, lambda: app.bench.composer.text == "one")
         await pilot.press("enter")
         await settled(pilot, lambda: bool(app.bench.status.said))
@@ -77,8 +77,10 @@ async def test_the_first_screen_says_how_and_enter_starts_the_demo() -> None:
         ):
             assert words in shown, words
         await pilot.press("enter")
-        await settled(pilot, lambda: app.engine is not None and app.bench.transcript is not None)
-        assert app.bench.welcome is None
+        await settled(
+            pilot, lambda: app.session.engine is not None and app.bench.talk.transcript is not None
+        )
+        assert app.bench.talk.welcome is None
         await pilot.pause()
         assert "scripted replies" in app.export_screenshot().replace("&#160;", " ")
 
@@ -139,7 +141,7 @@ async def test_the_demo_says_so_before_its_session_stands() -> None:
         header = "".join(part.text for part in app.bench.header.render_line(0))
         assert "demo · scripted replies" in header
         held.set()
-        await settled(pilot, lambda: not app.opening)
+        await settled(pilot, lambda: not app.session.opening)
 
 
 async def test_what_is_sent_in_the_demo_is_kept_nowhere(tmp_path: Path) -> None:
@@ -158,9 +160,9 @@ async def test_the_first_screen_shows_every_mistake_in_the_settings_whole() -> N
     problems = tuple(SettingProblem(path, line, "ui.theme", "choices", why) for line in range(3, 7))
     app = app_on(FakeSessions(None), AppOptions(problems=problems), ManualClock())
     async with app.run_test(size=(60, 40)) as pilot:
-        await settled(pilot, lambda: app.bench.welcome is not None)
+        await settled(pilot, lambda: app.bench.talk.welcome is not None)
         for language in ("en", "ja"):
-            app.speak(language)
+            app.action_language(language)
             await pilot.pause()
             head = app.bench.query_one(".welcome-head", Static)
             rows = [head.render_line(y).text for y in range(head.size.height)]
@@ -176,7 +178,7 @@ async def test_nothing_is_suggested_to_who_has_sent_something_before_the_session
     app = app_with(fake, held=held)
     async with app.run_test() as pilot:
         await pilot.press("o", "n", "e", "enter")
-        await settled(pilot, lambda: [unsent.text for unsent in app.unsent] == ["one"])
+        await settled(pilot, lambda: [unsent.text for unsent in app.session.unsent] == ["one"])
         held.set()
         await settled(pilot, lambda: fake.sent == ["one"])
         await pilot.press("enter")
@@ -193,11 +195,11 @@ async def test_plain_http_is_asked_for_before_anything_is_opened() -> None:
     app = app_on(sessions, clock=clock)
     async with app.run_test() as pilot:
         await settled(pilot, lambda: app.screen is not app.bench)
-        assert app.engine is None
+        assert app.session.engine is None
         assert sessions.confirmed == 0
         clock.advance(1)
         await pilot.press("y")
-        await settled(pilot, lambda: cast("Any", app.engine) is fake)
+        await settled(pilot, lambda: cast("Any", app.session.engine) is fake)
         assert sessions.confirmed == 1
 
 
@@ -208,8 +210,8 @@ async def test_plain_http_refused_opens_nothing() -> None:
     async with app.run_test() as pilot:
         await settled(pilot, lambda: app.screen is not app.bench)
         await pilot.press("escape")
-        await settled(pilot, lambda: app.bench.welcome is not None)
-        assert app.engine is None
+        await settled(pilot, lambda: app.bench.talk.welcome is not None)
+        assert app.session.engine is None
         assert sessions.confirmed == 0
 
 
@@ -217,7 +219,7 @@ async def test_the_end_takes_the_session_down() -> None:
     sessions = FakeSessions(FakeEngine(store_with()))
     app = app_on(sessions, clock=ManualClock())
     async with app.run_test() as pilot:
-        await settled(pilot, lambda: app.engine is not None)
+        await settled(pilot, lambda: app.session.engine is not None)
         await pilot.press("ctrl+c", "ctrl+c")
     assert sessions.closed
 
@@ -241,7 +243,7 @@ async def test_commands_typed_before_the_session_stands_are_done_then_each_on_it
     app = app_with(fake, held=held)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(*"/remember one", "enter", *"/remember two", "enter", *"hello", "enter")
-        await settled(pilot, lambda: len(app.unsent) == 3, "what waits")
+        await settled(pilot, lambda: len(app.session.unsent) == 3, "what waits")
         assert app.bench.composer.text == ""
         held.set()
         await settled(pilot, lambda: [m.text for m in fake.memory.noted] == ["one", "two"])

@@ -236,7 +236,7 @@ async def test_enter_on_a_change_leads_to_its_place_in_the_chat() -> None:
         await explain(app, pilot)
         await pilot.press("down")  # the newest decision
         await pilot.press("enter")
-        chat = app.bench.transcript
+        chat = app.bench.talk.transcript
         assert chat is not None
         await settled(pilot, lambda: app.bench.focused is chat, "the chat")
         assert "Two discounts are added" in marked_row(chat)
@@ -250,7 +250,7 @@ async def test_a_click_on_a_change_does_the_same() -> None:
         rows = text.splitlines()
         at = next(n for n, row in enumerate(rows) if "one repeat" in row and "→" in row)
         await pilot.click(app.bench.vitals, offset=(10, at))
-        chat = app.bench.transcript
+        chat = app.bench.talk.transcript
         assert chat is not None
         await settled(pilot, lambda: app.bench.focused is chat, "the chat")
         assert "pytest -q" in marked_row(chat)

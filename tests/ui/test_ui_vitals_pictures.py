@@ -43,7 +43,7 @@ def pressing(keys: Keys) -> Callable[[Pilot[int]], Any]:
     async def press(pilot: Pilot[int]) -> None:
         app = pilot.app
         assert isinstance(app, DuckflowApp)
-        await settled(pilot, lambda: not app.opening)
+        await settled(pilot, lambda: not app.session.opening)
         for key in keys:
             if key.startswith("/"):
                 await commanded(pilot, key)

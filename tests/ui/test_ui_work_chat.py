@@ -40,7 +40,7 @@ CALL = "call_00000001"
 
 def chat_of(app: DuckflowApp) -> list[str]:
     """What the chat shows, without padding."""
-    chat = app.bench.transcript
+    chat = app.bench.talk.transcript
     assert chat is not None
     return [chat.render_line(y).text.rstrip() for y in range(chat.size.height)]
 
@@ -302,8 +302,8 @@ async def test_silence_is_said_after_two_minutes() -> None:
     async with standing(app) as pilot:
         await settled(pilot, lambda: says(app, "step 1"))
         clock.advance(119)
-        assert app.bench.transcript is not None
-        app.bench.transcript.sync(store.state)
+        assert app.bench.talk.transcript is not None
+        app.bench.talk.transcript.sync(store.state)
         assert not says(app, "no output")
         clock.advance(6)
         await settled(pilot, lambda: says(app, "no output for 2:05"))
@@ -519,7 +519,7 @@ async def test_boards_draw_at_every_size(size: tuple[int, int]) -> None:
     app = app_with(FakeEngine(store))
     async with standing(app) as pilot:
         for name in ("processes", "servers", "queue"):
-            await app.run_action(name)
+            app.action_page(name)
             await settled(pilot, lambda: isinstance(app.screen, Board))
             await pilot.resize_terminal(*size)
             await pilot.press("down", "pagedown", "pageup", "up")
@@ -534,5 +534,5 @@ async def test_copy_takes_the_last_reply_as_it_was_written() -> None:
     app = app_with(FakeEngine(store))
     async with standing(app) as pilot:
         await pilot.pause()
-        app.action_copy()
+        app.bench.action_copy()
         await settled(pilot, lambda: app.clipboard == "**bold** and `code`", "the copy")

@@ -107,7 +107,7 @@ def test_work_at_hand(
 
     async def press(pilot: Pilot[int]) -> None:
         assert isinstance(pilot.app, DuckflowApp)
-        await settled(pilot, lambda: not app.opening)
+        await settled(pilot, lambda: not app.session.opening)
         await pilot.pause()
         await pilot.press(*keys)
         if keys and keys[-1] in ("enter", "down"):

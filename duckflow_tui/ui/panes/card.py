@@ -30,6 +30,7 @@ from duckflow_tui.state.gates import (
 )
 from duckflow_tui.state.plan import Plan
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, TALK
 from duckflow_tui.ui.panes.card_words import (
     CONSULTS,
@@ -103,13 +104,6 @@ class QuestionCard(Question):
 
     class PlanWanted(Message):
         """The user would change the plan before answering; the card stays open."""
-
-    class GoTo(Message):
-        """The user wants to see the place in the chat that a row is about."""
-
-        def __init__(self, ref: str) -> None:
-            super().__init__()
-            self.ref = ref
 
     class Left(Question.Left):
         """The user is done here; the card may still wait."""
@@ -301,18 +295,19 @@ class QuestionCard(Question):
         self._refresh_frame()
 
     def action_go_to(self) -> None:
-        if self._rows.chosen and self.has_focus and self._guard.settled:
-            self.post_message(self.GoTo(self._rows.chosen))
+        """Show the place in the chat that the row is about."""
+        if not self._rows.chosen or not self.has_focus or not self._guard.settled:
+            return
+        if host_of(self).bench.go_to((self._rows.chosen,)):
+            self.yields = True  # the place needs some rows to be seen in
+        else:
+            self._show_hint("plan.not_in_chat")
 
     def on_card_view_pointed(self, event: CardView.Pointed) -> None:
         event.stop()
         self._refresh_frame()
         if event.again:
             self.action_go_to()
-
-    def not_in_chat(self) -> None:
-        """The place that was wanted is not there."""
-        self._show_hint("plan.not_in_chat")
 
     def _other_key(self, event: events.Key) -> None:
         self._no_such_key(event.character or event.key)

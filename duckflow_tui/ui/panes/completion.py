@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from duckflow_tui.commands import starting_with
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.ui.file_names import FileNames
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 SHOWN: Final = 8  # rows at most
 _FILE: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
@@ -51,6 +57,7 @@ class CompletionList(Rows):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._names: tuple[Engine, FileNames] | None = None  # of whose workspace
         self.candidates: tuple[Candidate, ...] = ()
         self._at = 0
 
@@ -69,6 +76,23 @@ class CompletionList(Rows):
         self.candidates, self._at = candidates, 0
         self.set_class(bool(candidates), "-open")
         self.invalidate(layout=True)
+
+    async def complete(self, token: Token) -> None:
+        """Fill the list for what is being typed; may take its time and may be cancelled."""
+        if token.kind == "command":
+            commands = starting_with(token.query)
+            self.offer(tuple(Candidate(f"/{c.name}", self.words(c.text)) for c in commands))
+            return
+        engine = host_of(self).session.engine
+        if engine is None:
+            return
+        whose, names = self._names or (None, None)
+        if names is None or whose is not engine or (names.complete and not self.is_open):
+            names = FileNames(engine.workspace_files())
+            self._names = engine, names
+            self.run_worker(names.read(), group="names", exclusive=True, exit_on_error=False)
+        async for found in names.matches(token.query, SHOWN):
+            self.offer(tuple(Candidate(path) for path in found))
 
     def close(self) -> None:
         """Hide the list."""

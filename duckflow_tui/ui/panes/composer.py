@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import ClassVar, Final, Literal
 
 from textual import events
 from textual.actions import SkipAction
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Region
@@ -20,9 +18,10 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 from textual.worker import Worker
 
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import digest
-from duckflow_tui.state.turn import PauseState
 from duckflow_tui.ui.history import MessageHistory
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
 from duckflow_tui.ui.panes.key_guard import InOrder
 from duckflow_tui.ui.panes.strips import fit
@@ -93,11 +92,6 @@ _HINTS: Final[dict[WorkNow, str]] = {
 Written = Literal["nothing", "message", "command"]
 
 
-def work_at(pause: PauseState) -> WorkNow:
-    """How the work of a turn is; what is about to halt still runs."""
-    return "paused" if pause == "paused" else "running"
-
-
 def _stock_bindings() -> list[BindingType]:
     kept: list[BindingType] = []
     for binding in TextArea.BINDINGS:
@@ -150,30 +144,15 @@ class Composer(TextArea, inherit_bindings=False):
         def control(self) -> Composer:
             return self.composer
 
-    class Copied(Message):
-        """The user copied a part of the text."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     class EmptyEnter(Message):
         """Enter with nothing written."""
 
-    def __init__(
-        self,
-        completions: CompletionList,
-        offer: Callable[[Token], Coroutine[Any, Any, None]],
-        *,
-        id: str | None = None,
-    ) -> None:
-        """``offer`` fills the list for a token; it may take its time and may be cancelled."""
+    def __init__(self, completions: CompletionList, *, id: str | None = None) -> None:
         self._has_sent = False
         super().__init__(id=id, highlight_cursor_line=False, tab_behavior="focus")
         self.cursor_blink = False
         self.past = MessageHistory(None, "")
         self._completions = completions
-        self._offer = offer
         self._completing: Worker[None] | None = None
         self._asked: Token | None = None  # what the list is made for
         self._pastes = FoldedPastes()
@@ -182,6 +161,15 @@ class Composer(TextArea, inherit_bindings=False):
         self._draft = ""
         self._loaded = ""  # what was put here, not typed: nothing is offered for it
         self._dismissed = ""  # the line for which the list was closed by Esc
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return (state.turn,)
+
+    def show(self, state: AgentState) -> None:
+        """What Enter and Tab mean depends on the work; what is about to halt still runs."""
+        pause = state.turn.pause if state.turn is not None else None
+        self.work = "none" if pause is None else "paused" if pause == "paused" else "running"
 
     # what it holds
 
@@ -328,7 +316,7 @@ class Composer(TextArea, inherit_bindings=False):
     def action_copy_selection(self) -> None:
         if not self.selected_text:
             raise SkipAction
-        self.post_message(self.Copied(self.selected_text))
+        host_of(self).copy_to_clipboard(self.selected_text)
 
     def action_close_completion(self) -> None:
         if not self._completions.is_open:
@@ -394,7 +382,10 @@ class Composer(TextArea, inherit_bindings=False):
         self._dismissed = ""
         self._asked = token
         self._completing = self.run_worker(
-            partial(self._offer, token), group="completion", exclusive=True, exit_on_error=False
+            partial(self._completions.complete, token),
+            group="completion",
+            exclusive=True,
+            exit_on_error=False,
         )
 
     # history
@@ -440,9 +431,8 @@ class Composer(TextArea, inherit_bindings=False):
         Left to the app, a bound key is acted on after the characters that came right behind it:
         a new line or a Backspace typed ahead would land in another place.
         """
-        app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
         for binding in self._bindings.key_to_bindings.get(key, ()):
-            if await app.run_action(binding.action, self):
+            if await host_of(self).run_action(binding.action, self):
                 return True
         return False
 

@@ -13,6 +13,7 @@ from textual.reactive import var
 from textual.widgets import Static
 
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message
 from duckflow_tui.state.gates import FilePreview
@@ -127,7 +128,18 @@ class DiffPane(Vertical):
     def on_mount(self) -> None:
         self._verdict.display = False
 
-    def show(self, document: DiffDocument, call_id: str = "") -> None:
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return state.gates, len(state.messages), state.undone_calls
+
+    def show(self, state: AgentState) -> None:
+        """What became of the change; one that no gate asked about comes once it was made."""
+        message = None if state.gates else newest_change(state.messages)
+        if message is not None and message.call_id != self.call_id:
+            self.open(DiffDocument(previews_of(message)), message.call_id)
+        self.ended(ending_of(self.call_id, state.messages, state.undone_calls))
+
+    def open(self, document: DiffDocument, call_id: str = "") -> None:
         """Show another document from its start: what the call would change."""
         self.call_id = call_id
         self.ended(None)

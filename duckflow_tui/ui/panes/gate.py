@@ -17,6 +17,7 @@ from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.ui.bindings import KEYS, keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_view import GateView
 from duckflow_tui.ui.panes.question import Question
@@ -25,11 +26,11 @@ from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
 def gate_bindings() -> list[BindingType]:
     """The keys of a gate and of the diff in it, and those that scroll."""
-    found: list[BindingType] = []
+    found: list[BindingType] = [Binding("escape", "escape", show=False)]
     for key in KEYS:
         if key.action == "alternative":
             found += [Binding(k, f"alternative({k})", k, show=False) for k in key.keys]
-        elif key.surface in ("gate", "diff") or key.action == "escape":
+        elif key.surface in ("gate", "diff"):
             found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
     for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
         found.append(Binding(binding.key, f"scroll_part('{binding.action}')", show=False))
@@ -161,7 +162,7 @@ class GateCard(GateView):
         return between and (self.has_focus or self._leaving)
 
     def on_blur(self) -> None:
-        if self._staying and self.app.app_focus:  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+        if self._staying and host_of(self).app_focus:
             self._end_stay()
         if not self._staying and not self.gates and self._gate is not None:
             self.show_gate(None)
@@ -215,9 +216,7 @@ class GateCard(GateView):
         else:
             self._guard.end()  # what comes until the screen has the keys answers nothing
             screen = EditProposal(self.words, gate.previews[0], text)
-            self.app.push_screen(  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
-                screen, lambda edited: self._edited(gate, text, edited)
-            )
+            host_of(self).push_screen(screen, lambda edited: self._edited(gate, text, edited))
 
     def action_alternative(self, number: int) -> None:
         gate = self._open_gate()

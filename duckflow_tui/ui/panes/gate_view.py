@@ -167,7 +167,7 @@ class GateView(Question):
         self._document = DiffDocument(gate.previews, choosing=True)
         self._document.on_choice(self._chosen)
         if self._beside is not None:
-            self._beside.show(self._document, gate.call_id)
+            self._beside.open(self._document, gate.call_id)
         self._place_diff()
         self._refresh_rows(fresh=True)
 
@@ -293,7 +293,7 @@ class GateView(Question):
     def _place_diff(self) -> None:
         self._inner.display = self._needs_inner()
         if self._inner.display:
-            self._inner.show(self._document)
+            self._inner.open(self._document)
         self._relayout()
 
     @property

@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Size
-from textual.message import Message
 from textual.reactive import var
 from textual.widget import Widget
 
@@ -20,6 +19,7 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
@@ -102,13 +102,14 @@ class LedgerPane(Rows, can_focus=True):
     titled: var[bool] = var(True)  # it says itself what it is
     has_items: var[bool] = var(False)
 
-    class Opened(Message):
-        """The user wants to see all of it."""
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._items: tuple[RequirementItem, ...] = ()
         self._met = (0, 0)
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return (state.objective,)
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -116,8 +117,8 @@ class LedgerPane(Rows, can_focus=True):
         items = objective.extracted_requirements if objective else ()
         changed = len(items) != len(self._items)
         self._items, self._met = items, objective.met if objective else (0, 0)
-        self.has_items = bool(items)
         self.invalidate(layout=changed)
+        self.has_items = bool(items)
 
     @property
     def progress(self) -> str:
@@ -140,10 +141,7 @@ class LedgerPane(Rows, can_focus=True):
         self.invalidate()
 
     def on_click(self) -> None:
-        self.post_message(self.Opened())
-
-    def action_open_ledger(self) -> None:
-        self.post_message(self.Opened())
+        host_of(self).action_page("requirements")
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._drawn(width, self.room or 999))

@@ -59,6 +59,11 @@ class Header(Rows):
         self._step = (0, 0)
         self._calls = 0  # of this turn
 
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        work = (state.turn, state.work, *step_place(state), state.usage.calls)
+        return state.session, state.phase, state.status, state.vitals, *work
+
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         if state.session.session_id:

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
 from textual import events
-from textual.app import App
 from textual.message_pump import MessagePump
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
 
 from duckflow_tui.state.base import Clock
+from duckflow_tui.ui.host import host_of
 
 #: Keys beside characters that a message is written with; they follow what was typed before them.
 COMPOSED: Final = frozenset({"enter", "backspace"})
@@ -107,9 +107,8 @@ class InlineField(Input):
         if event.is_printable and event.character is not None:
             self._write(event.character)
             return True
-        app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
         for binding in self._bindings.key_to_bindings.get(event.key, ()):
-            if await app.run_action(binding.action, self):
+            if await host_of(self).run_action(binding.action, self):
                 return True
         return False
 
@@ -252,8 +251,7 @@ class KeyGuard:
         held, owner = self._held, self._owner
         if held is None:
             return
-        app = cast("App[Any]", owner.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
-        app.call_later(lambda: owner.call_later(self._act, held))
+        host_of(owner).call_later(lambda: owner.call_later(self._act, held))
 
     async def _act(self, held: _Held) -> None:
         if self._held is held:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.message import Message
 from textual.reactive import var
 from textual.strip import Strip
 from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock
+from duckflow_tui.state.base import Clock, Told
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import (
     Pen,
@@ -36,10 +37,20 @@ from duckflow_tui.ui.panes.plan_rows import (
 )
 from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, wrap
+from duckflow_tui.ui.screens.step_form import StepForm
+
+if TYPE_CHECKING:
+    from duckflow_tui.plans.desk import PlanKeys
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 COUNT: Final = 1.0  # seconds between two times where nothing spins
 _LEAST: Final = 6  # lines of the pane from which on some are for its keys
+
+
+def plan_slices(state: AgentState) -> tuple[object, ...]:
+    """What shows a plan looks at these, since what waits for the user is marked in it."""
+    plan = (state.plans, state.active_plan_id, state.work)
+    return *plan, state.turn, state.gates, state.cards
 
 
 class PlanView(LineView):
@@ -65,6 +76,10 @@ class PlanView(LineView):
         self._beat = 0.0  # seconds between two ticks
 
     # --- data -------------------------------------------------------------------------------
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return plan_slices(state)
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now; only lines that changed are drawn again."""
@@ -257,7 +272,7 @@ class PlanView(LineView):
 
     @property
     def _spins(self) -> bool:
-        level: str = self.app.animation_level  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+        level = host_of(self).animation_level
         return self.animation and level != "none" and not self._held and not self._asking
 
     def _foot(self, width: int, height: int) -> list[Row]:
@@ -376,40 +391,6 @@ class PlanPane(PlanView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = _bindings()
 
-    class Edited(Message):
-        """The user changes the plan; an ``add`` carries no id yet."""
-
-        def __init__(self, edit: PlanEdit) -> None:
-            super().__init__()
-            self.edit = edit
-
-    class Asked(Message):
-        """The user asks something of a step: to stop before it, to do it again, to skip it."""
-
-        def __init__(self, what: str, step_id: str, *, on: bool = False) -> None:
-            """``what`` is break, retry or skip; ``on`` is for break."""
-            super().__init__()
-            self.what = what
-            self.step_id = step_id
-            self.on = on
-
-    class FormWanted(Message):
-        """The user would write a step: the one given, or a new one after it."""
-
-        def __init__(self, plan: Plan, step: Step, *, new: bool) -> None:
-            super().__init__()
-            self.plan = plan
-            self.step = step
-            self.new = new
-
-    class GoTo(Message):
-        """The user wants to see the place in the chat where this was done."""
-
-        def __init__(self, step_id: str, call_id: str = "") -> None:
-            super().__init__()
-            self.step_id = step_id
-            self.call_id = call_id
-
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:
         super().__init__(clock, id=id)
         self._warned = ""  # the step that was said to be needed when the user would skip it
@@ -462,7 +443,8 @@ class PlanPane(PlanView, can_focus=True):
             self.problem = self.words("plan.not_run_yet")
             return
         step_id = self._tree.step_at(spot).step_id
-        self.post_message(self.GoTo(step_id, task.call_id if task else ""))
+        if not host_of(self).bench.go_to((task.call_id if task else "",), step_id):
+            self.problem = self.words("plan.not_in_chat")
 
     def action_edit_step(self) -> None:
         self._write(new=False)
@@ -472,15 +454,21 @@ class PlanPane(PlanView, can_focus=True):
 
     def _write(self, *, new: bool) -> None:
         step, plan = self.cursor_step, self._tree.plan
-        if step is not None and plan is not None:
-            self.post_message(self.FormWanted(plan, step, new=new))
+        host = host_of(self)
+        if step is not None and plan is not None and host.session.acting() is not None:
+            host.push_screen(StepForm(self.words, plan, step, new=new), self._edit)
 
-    def action_drop_step(self) -> None:
+    async def _edit(self, edit: PlanEdit | None) -> None:
+        engine = host_of(self).session.acting() if edit is not None else None
+        if engine is not None and edit is not None:
+            self.problem = self.words.told(await engine.plan.edit((edit,)))
+
+    async def action_drop_step(self) -> None:
         step = self.cursor_step
         if step is not None:
-            self.post_message(self.Edited(PlanEdit(op="drop", step_id=step.step_id)))
+            await self._edit(PlanEdit(op="drop", step_id=step.step_id))
 
-    def action_move_step(self, by: int) -> None:
+    async def action_move_step(self, by: int) -> None:
         step, plan = self.cursor_step, self._tree.plan
         if step is None or plan is None:
             return
@@ -490,15 +478,13 @@ class PlanPane(PlanView, can_focus=True):
         follows = at if by > 0 else at - 1
         after = plan.steps[follows].step_id if follows >= 0 else ""
         self._cursor = (step.step_id, "")
-        self.post_message(self.Edited(PlanEdit(op="move", step_id=step.step_id, after=after)))
+        await self._edit(PlanEdit(op="move", step_id=step.step_id, after=after))
 
     def action_break_before(self) -> None:
-        step = self.cursor_step
-        if step is not None:
-            self.post_message(self.Asked("break", step.step_id, on=not step.break_before))
+        self._ask(lambda plan, step: plan.set_break(step.step_id, not step.break_before))
 
     def action_retry_step(self) -> None:
-        self._ask("retry")
+        self._ask(lambda plan, step: plan.retry(step.step_id))
 
     def action_skip_step(self) -> None:
         """What needs the step begins without it: that is said first, and a second key does it."""
@@ -512,12 +498,13 @@ class PlanPane(PlanView, can_focus=True):
             needed = ", ".join(map(str, numbers))
             self.notice = self.words("plan.skip_warns", numbers=needed)
         else:
-            self._ask("skip")
+            self._ask(lambda plan, step: plan.skip(step.step_id))
 
-    def _ask(self, what: str) -> None:
+    def _ask(self, what: Callable[[PlanKeys, Step], Told | None]) -> None:
         step = self.cursor_step
-        if step is not None:
-            self.post_message(self.Asked(what, step.step_id))
+        engine = host_of(self).session.acting() if step is not None else None
+        if step is not None and engine is not None:
+            self.problem = self.words.told(what(engine.plan, step))
 
 
 class PlanPill(Rows):
@@ -528,6 +515,10 @@ class PlanPill(Rows):
         self._plan: Plan | None = None
         self._asking: frozenset[str] = frozenset()
         self._said = ""
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return plan_slices(state)
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""

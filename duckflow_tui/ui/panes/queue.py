@@ -7,11 +7,11 @@ from typing import Final
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
-from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import QueuedMessage
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 
@@ -22,17 +22,14 @@ _WITH_KEY: Final = 36  # cells from which there is room for the key that opens t
 class QueueChips(Rows):
     """A click on a chip takes the message back into the composer; so does ``/queue``."""
 
-    class TakeBack(Message):
-        """The user wants this one back."""
-
-        def __init__(self, message_id: str) -> None:
-            super().__init__()
-            self.message_id = message_id
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._queue: tuple[QueuedMessage, ...] = ()
         self._held = False
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return state.queue, state.turn is None
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -65,4 +62,4 @@ class QueueChips(Rows):
 
     def on_click(self, event: events.Click) -> None:
         if 0 <= event.y < min(len(self._queue), SHOWN):
-            self.post_message(self.TakeBack(self._queue[event.y].message_id))
+            host_of(self).session.take_back(self._queue[event.y].message_id)

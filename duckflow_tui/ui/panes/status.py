@@ -6,6 +6,7 @@ from textual.reactive import var
 from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo
 from duckflow_tui.state.turn import TurnInfo
@@ -41,6 +42,12 @@ class StatusLine(Rows):
         self._said = ""
         self._timer: Timer | None = None
 
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        asks = (state.gates, state.cards)
+        runs = (state.processes, state.servers, state.running)
+        return state.usage, state.mode, state.turn, state.session, state.unkept, *asks, *runs
+
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._usage, self._mode, self._turn = state.usage, state.mode, state.turn
@@ -58,6 +65,14 @@ class StatusLine(Rows):
     def watch_written(self) -> None:
         if self._turn is not None and self._turn.pause != "running":  # else no word rests on it
             self.invalidate()
+
+    def show_notice(self, key: str, *, stays: bool = False, **params: object) -> None:
+        """Show this word of the app; an empty key takes the last away. A param may be words too."""
+        if not key:
+            self.clear_message()
+            return
+        told = {n: self.words.told(v) if isinstance(v, Told) else v for n, v in params.items()}
+        self.show_message(self.words(key, **told), stays=stays)
 
     def show_message(self, text: str, *, stays: bool = False) -> None:
         """Show a word of the app in place of the figures until a key or ``MESSAGE_FOR``; one that

@@ -9,11 +9,11 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset
-from textual.message import Message
 from textual.reactive import var
 from textual.selection import Selection
 from textual.timer import Timer
 
+from duckflow_tui.commands import undo_compaction
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.calls import OperationOutput
@@ -21,6 +21,7 @@ from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
 from duckflow_tui.ui.panes.column import Anchor, Place
 from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
@@ -68,20 +69,6 @@ class Transcript(SearchableColumn, can_focus=True):
         Binding("ctrl+down", "select_block(1)", show=False),
         *(Binding(",".join(k.keys), k.action, show=False) for k in keys_of("compaction", "result")),
     ]
-
-    class UndoWanted(Message):
-        """The user wants the compaction at the cursor away."""
-
-        def __init__(self, compaction_id: str) -> None:
-            super().__init__()
-            self.compaction_id = compaction_id
-
-    class WholeWanted(Message):
-        """The user wants all of what a call gave."""
-
-        def __init__(self, call_id: str) -> None:
-            super().__init__()
-            self.call_id = call_id
 
     words: var[Catalogue] = var(Catalogue)
     #: Whether anything may move; off, a still sign and the seconds show that work goes on.
@@ -251,7 +238,7 @@ class Transcript(SearchableColumn, can_focus=True):
     # --- drawing ----------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._restyle, init=False)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # App[Unknown]
+        self.watch(host_of(self), "theme", self._restyle, init=False)
         self._start()
 
     def on_unmount(self) -> None:
@@ -356,8 +343,7 @@ class Transcript(SearchableColumn, can_focus=True):
         return SPINNER[self._frame % len(SPINNER)] if self._animated() else STILL
 
     def _animated(self) -> bool:
-        level: str = self.app.animation_level  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
-        return self.animation and level != "none"
+        return self.animation and host_of(self).animation_level != "none"
 
     def _tick_while(self, *, needed: bool) -> None:
         if not needed:
@@ -453,12 +439,25 @@ class Transcript(SearchableColumn, can_focus=True):
         return super().check_action(action, parameters)
 
     def action_undo_compaction(self) -> None:
-        if isinstance(self._cursor, CompactionBlock):
-            self.post_message(self.UndoWanted(self._cursor.compaction.compaction_id))
+        host = host_of(self)
+        engine = host.session.acting()
+        if engine is not None and isinstance(self._cursor, CompactionBlock):
+            compaction_id = self._cursor.compaction.compaction_id
+            host.spawn(undo_compaction(engine, compaction_id, host.status.show_notice), "compact")
 
     def action_open_whole(self) -> None:
         if isinstance(self._cursor, OperationBlock):
-            self.post_message(self.WholeWanted(self._cursor.message.call_id))
+            host_of(self).spawn(self._open_whole(self._cursor.message.call_id), "editor")
+
+    async def _open_whole(self, call_id: str) -> None:
+        """All that a call gave, in the user's editor: a copy, what is kept stays as it is."""
+        host = host_of(self)
+        engine = host.session.engine
+        text = await engine.context.whole(call_id) if engine is not None else None
+        if text is None:
+            host.status.show_notice("context.gone")
+        else:
+            await host.editor.edit(text)
 
     def action_previous_row(self) -> None:
         self._step_cursor(-1)

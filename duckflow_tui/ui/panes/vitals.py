@@ -16,6 +16,7 @@ from textual.reactive import var
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.pace import Pace, VitalChange, Vitals
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import LineView, palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
@@ -97,16 +98,6 @@ class VitalsPane(LineView, can_focus=True):
     ALLOW_SELECT = False
     explained: var[bool] = var(False)  # whether the reasons are shown
 
-    class GoTo(Message):
-        """The user wants to see what is behind a change: ids of messages and calls."""
-
-        def __init__(self, refs: tuple[str, ...]) -> None:
-            super().__init__()
-            self.refs = refs
-
-    class LedgerWanted(Message):
-        """The user wants to see the requirements."""
-
     class Unfolded(Message):
         """The reasons are shown, or no longer."""
 
@@ -118,6 +109,10 @@ class VitalsPane(LineView, can_focus=True):
         self._cursor = NAMES[0]
 
     # --- data -------------------------------------------------------------------------------
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        return state.vitals, state.pace
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -142,13 +137,16 @@ class VitalsPane(LineView, can_focus=True):
         """Show the reasons, or hide them; on a change, go to its place."""
         here = self._here()
         if self.explained and here is not None and here.change is not None:
-            self.post_message(self.GoTo(here.change.refs))
+            self._go_to(here.change)
             return
         self.explained = not self.explained
         self._cursor = NAMES[0]
 
-    def action_open_ledger(self) -> None:
-        self.post_message(self.LedgerWanted())
+    def _go_to(self, change: VitalChange) -> None:
+        """Show what is behind a change: the newest of its messages and calls that the chat has."""
+        host = host_of(self)
+        if not host.bench.go_to(change.refs[::-1]):
+            host.status.show_notice("vitals.no_place")
 
     def action_walk(self, by: int) -> None:
         lines = self._lines()
@@ -175,7 +173,7 @@ class VitalsPane(LineView, can_focus=True):
         self.redraw()
         change = lines[line].change
         if change is not None:
-            self.post_message(self.GoTo(change.refs))
+            self._go_to(change)
         elif event.chain == 2 or not self.explained:
             self.explained = not self.explained
 

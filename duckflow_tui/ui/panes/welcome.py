@@ -9,10 +9,10 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.reactive import var
 from textual.widgets import Static
 
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -36,12 +36,9 @@ class Trouble(Protocol):
 class DemoButton(Static):
     """One line that a click or Enter on the empty composer takes."""
 
-    class Pressed(Message):
-        """The user wants the demo."""
-
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(self.Pressed())
+        host_of(self).session.start_demo()
 
 
 class Welcome(VerticalScroll, can_focus=True):

@@ -1,9 +1,9 @@
-"""A page with a list above and what belongs to the chosen item below; it follows the state."""
+"""A page with a list above and what belongs to the chosen item below."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -14,10 +14,12 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.timer import Timer
 
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
-from duckflow_tui.state.store import Record, Store, Unsubscribe
+from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Key, Surface, keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Rows
@@ -27,11 +29,12 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp
 
-FRAME: Final = 1 / 12  # seconds between two drawings at most
+T = TypeVar("T")
+
 COUNT: Final = 1.0  # seconds between two times that are shown
-_PAGE: Final = 5  # rows that one key scrolls
+PAGE: Final = 5  # rows that one key scrolls
 _LEAST: Final = 3  # items that are shown however little room there is
-_WALKS: Final = frozenset({"walk", "scroll_rows", "leave"})
+WALKS: Final = frozenset({"walk", "scroll_rows", "leave"})
 
 
 def board_bindings(surface: Surface) -> list[BindingType]:
@@ -46,44 +49,46 @@ def board_bindings(surface: Surface) -> list[BindingType]:
     for key in keys_of(surface):
         if key.action == "to_evidence":
             found += [Binding(k, f"to_evidence({k})", k, show=False) for k in key.keys]
-        elif key.action not in _WALKS:
+        elif key.action not in WALKS:
             found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
     return found
 
 
-class Board(ModalScreen[None]):
-    """Follows a Store while it is open. Its letters do nothing for ``SETTLE`` seconds, since they
-    may have been meant for the place before.
+class Board(ModalScreen[T], Generic[T]):
+    """Its letters do nothing for ``SETTLE`` seconds, since they may have been meant for the place
+    before.
     """
 
     SURFACE: ClassVar[Surface]
     NEWEST_LAST: ClassVar[bool] = False  # what belongs to an item is shown from its end
 
-    def __init__(self, words: Catalogue, store: Store) -> None:
+    def __init__(self, words: Catalogue, clock: Clock) -> None:
         super().__init__()
         self.words = words
-        self.state: AgentState = store.state
-        self.clock: Clock = store.clock
-        self._store = store
-        self._since = store.clock.monotonic()
+        self.clock = clock
+        self._since = clock.monotonic()
+        self._said = ""  # what came of the last key
         self._chosen = ""
         self._at = 0  # where the chosen one stood when it was last seen
         self._offset = 0  # rows that what belongs to it is scrolled by
-        self._unwatch: Unsubscribe | None = None
-        self._later: Timer | None = None
         self._ticker: Timer | None = None
         self._page = Page(self._paint)
 
     @property
     def host(self) -> DuckflowApp:
         """The app: what keys act on, and the composer under the board."""
-        return cast("DuckflowApp", self.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+        return host_of(self)
 
     # --- what a board says -------------------------------------------------------------------
 
     def heading(self) -> str:
         """Its first line."""
         raise NotImplementedError
+
+    def head(self, width: int) -> list[Row]:
+        """What stands above the list."""
+        title = fit(self.heading(), width)
+        return [[Segment(title, ink(self._page.palette.accent, bold=True))], []]
 
     def empty(self) -> str:
         """What is said when there is nothing to list."""
@@ -101,6 +106,10 @@ class Board(ModalScreen[None]):
         """What is always shown of the chosen one, above what can be scrolled."""
         return []
 
+    def about_none(self, width: int) -> list[Row]:
+        """What is shown below ``empty``."""
+        return []
+
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         """What belongs to it; rows beyond the ``room`` can be scrolled to."""
         raise NotImplementedError
@@ -109,10 +118,17 @@ class Board(ModalScreen[None]):
         """Whether it shows a time that goes on."""
         return False
 
-    def tell(self, problem: str) -> None:
-        """What was in the way of the last key, empty for nothing; a board that has a line for it
-        shows it.
+    def tell(self, said: str, *, wrong: bool = True) -> None:
+        """What came of the last key, mostly what was in its way; empty for nothing. A board that
+        has a line for it shows it.
         """
+        self._said = said
+        self.invalidate()
+
+    def said_rows(self, width: int) -> list[Row]:
+        """That line, for what was in the way."""
+        said = (f"✗ {visible_line(self._said)}", ink(self._page.palette.bad))
+        return rows_of([said], width) if self._said else []
 
     # --- the choice --------------------------------------------------------------------------
 
@@ -142,7 +158,7 @@ class Board(ModalScreen[None]):
         return round(self.clock.monotonic() - self._since, 6) >= SETTLE
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        own = {key.action.partition("(")[0] for key in keys_of(self.SURFACE)} - _WALKS
+        own = {key.action.partition("(")[0] for key in keys_of(self.SURFACE)} - WALKS
         return action not in own or (self.settled and bool(self.chosen))
 
     # --- Textual -----------------------------------------------------------------------------
@@ -153,17 +169,10 @@ class Board(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._page.words = self.words
-        self._unwatch = self._store.watch(self._changed)
         self.invalidate()
-
-    def on_unmount(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
 
     def invalidate(self) -> None:
         """Draw it anew."""
-        self._later = None
         if not self.is_mounted:
             return
         self._page.invalidate()
@@ -180,29 +189,25 @@ class Board(ModalScreen[None]):
             self.choose(names[min(max(at + by, 0), len(names) - 1)])
 
     def action_scroll_rows(self, by: int) -> None:
-        self._offset = max(0, self._offset + by * (-_PAGE if self.NEWEST_LAST else _PAGE))
+        self._offset = max(0, self._offset + by * (-PAGE if self.NEWEST_LAST else PAGE))
         self._page.invalidate()
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
-    def _changed(self, state: AgentState, _record: Record) -> None:
-        if self._later is None:
-            self._later = self.set_timer(FRAME, self.invalidate)
-
     # --- drawing -----------------------------------------------------------------------------
 
     def _paint(self, width: int, height: int) -> list[Row]:
         palette = self._page.palette
-        title = fit(self.heading(), width)
-        rows: list[Row] = [[Segment(title, ink(palette.accent, bold=True))], []]
-        foot = self._foot(palette, width)
+        rows = self.head(width)
+        foot = self.foot(width)
         names, chosen = self.names(), self.chosen
         if not names:
             rows += rows_of([(self.empty(), ink(palette.quiet))], width)
+            rows += self.about_none(width)
         else:
             room = max(1, height - len(rows) - len(foot) - 1)
-            rows += self._list(names, chosen, width, room)
+            rows += list_rows(names, chosen, self.item, width, room, palette, self.words)
             rows += [[], *self.about(chosen, width)]
             room = height - len(rows) - len(foot) - 1
             if room > 0:
@@ -210,9 +215,6 @@ class Board(ModalScreen[None]):
         del rows[max(0, height - len(foot) - 1) :]
         rows += [[] for _ in range(height - len(rows) - len(foot))]
         return [*rows, *foot][:height]
-
-    def _list(self, names: Sequence[str], chosen: str, width: int, room: int) -> list[Row]:
-        return list_rows(names, chosen, self.item, width, room, self._page.palette, self.words)
 
     def _window(self, rows: list[Row], room: int, palette: Palette) -> list[Row]:
         """As many of the rows as there is room for; what is hidden below is counted."""
@@ -231,8 +233,31 @@ class Board(ModalScreen[None]):
             shown[-1] = [Segment(said, ink(palette.faint))]
         return shown
 
-    def _foot(self, palette: Palette, width: int) -> list[Row]:
-        return foot_rows(keys_of(self.SURFACE), width, palette, self.words)
+    def foot(self, width: int) -> list[Row]:
+        """The keys."""
+        return foot_rows(keys_of(self.SURFACE), width, self._page.palette, self.words)
+
+
+class StateBoard(Board[None]):
+    """Follows the state while it is open."""
+
+    def __init__(self, words: Catalogue, store: Store) -> None:
+        super().__init__(words, store.clock)
+        self.state: AgentState = store.state
+
+    def on_mount(self) -> None:
+        self.host.bridge.add(self)
+
+    def on_unmount(self) -> None:
+        self.host.bridge.remove(self)
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """A page may show anything: each event is news."""
+        return (object(),)
+
+    def show(self, state: AgentState) -> None:
+        """Draw what the state says now."""
+        self.invalidate()
 
 
 def list_rows(

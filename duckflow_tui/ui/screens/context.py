@@ -30,14 +30,14 @@ from duckflow_tui.ui.panes.context_blocks import (
 )
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.requests import SentPart
 
 
-class ContextBoard(Board):
+class ContextBoard(StateBoard):
     """The requests, the newest at the top; the parts of the chosen one in its window."""
 
     SURFACE: ClassVar[Surface] = "context"
@@ -47,7 +47,7 @@ class ContextBoard(Board):
 
     def action_open(self) -> None:
         request = self._request(self.chosen)
-        engine = self.host.acting() if request is not None else None
+        engine = self.host.session.acting() if request is not None else None
         if request is None or engine is None:
             return
         parts = engine.context.sent(self.chosen)
@@ -204,7 +204,7 @@ def _as_counted(parts: tuple[SentPart, ...], request: PromptFigures) -> tuple[Se
     return tuple(replace(part, tokens=size(part)) for part in parts)
 
 
-class SentBoard(Board):
+class SentBoard(StateBoard):
     """The messages of one request, as the endpoint got them; the text of the chosen one."""
 
     SURFACE: ClassVar[Surface] = "sent"

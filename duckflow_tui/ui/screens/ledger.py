@@ -25,7 +25,7 @@ from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row,
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure
-from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Part = Literal["words", "check"]
 
 
-class LedgerBoard(Board):
+class LedgerBoard(StateBoard):
     """The requirements in the order in which they were found; the evidence of the chosen one.
 
     Below them the requests that were left before they were done, the newest first, to be read only.
@@ -42,14 +42,6 @@ class LedgerBoard(Board):
 
     SURFACE: ClassVar[Surface] = "ledger"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("ledger")
-
-    _problem = ""
-
-    def tell(self, problem: str) -> None:
-        """What was in the way of the last key, empty for nothing."""
-        if problem != self._problem:
-            self._problem = problem
-            self.invalidate()
 
     # --- keys -------------------------------------------------------------------------------
 
@@ -69,7 +61,7 @@ class LedgerBoard(Board):
 
     def action_next_priority(self) -> None:
         item = self._own()
-        engine = self.host.acting() if item is not None else None
+        engine = self.host.session.acting() if item is not None else None
         if item is not None and engine is not None:
             priority = item.priority % 3 + 1
             self._told(engine.ledger.edit(item.requirement_id, priority=priority))
@@ -78,7 +70,7 @@ class LedgerBoard(Board):
         from duckflow_tui.ui.screens.requirement_form import WaiveForm
 
         item = self._own()
-        engine = self.host.acting() if item is not None else None
+        engine = self.host.session.acting() if item is not None else None
         if item is None or engine is None:
             return
         if not item.counts:
@@ -95,7 +87,7 @@ class LedgerBoard(Board):
         """Write a requirement; without an item a new one."""
         from duckflow_tui.ui.screens.requirement_form import RequirementForm
 
-        engine = self.host.acting()
+        engine = self.host.session.acting()
         if engine is None:
             return
 
@@ -128,7 +120,7 @@ class LedgerBoard(Board):
         evidence = item.evidence if item else ()
         if number > len(evidence):
             return
-        if self.host.bench.go_to_first(self._refs(evidence[number - 1])):
+        if self.host.bench.go_to(self._refs(evidence[number - 1])):
             self.dismiss(None)
         else:
             self.tell(self.words("ledger.no_place"))
@@ -168,10 +160,7 @@ class LedgerBoard(Board):
         return requirement_row(item, palette_of(self), width, said)
 
     def about(self, name: str, width: int) -> list[Row]:
-        if not self._problem:
-            return []
-        style = ink(palette_of(self).bad)
-        return rows_of([(f"✗ {visible_line(self._problem)}", style)], width)
+        return self.said_rows(width)
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         item, request = self._item(name), self._request(name)

@@ -12,12 +12,11 @@ from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
-from duckflow_tui.ui import outside_editor
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
-from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def fault_words(fault: MemoryFault, path: str, words: Catalogue) -> SafeText:
     return words(f"memory.fault.{fault.code}", path=path, detail=fault.detail)
 
 
-class MemoryBoard(Board):
+class MemoryBoard(StateBoard):
     """The lines in the order of the file; a second ``d`` deletes the one at the cursor."""
 
     SURFACE: ClassVar[Surface] = "memory"
@@ -40,7 +39,6 @@ class MemoryBoard(Board):
         self._memory = engine.memory
         self._path = engine.memory.path
         self._lines: tuple[MemoryLine, ...] = ()
-        self._problem = ""
         self._doomed = ""  # the line that a second key deletes
 
     def on_mount(self) -> None:
@@ -51,17 +49,12 @@ class MemoryBoard(Board):
         """Show what the file says now."""
         self.run_worker(self._read(), exclusive=True, exit_on_error=False)
 
-    def tell(self, problem: str) -> None:
-        """What was in the way of the last key, empty for nothing."""
-        self._problem = problem
-        self.invalidate()
-
     async def _read(self) -> None:
         try:
             self._lines = await self._memory.lines()
         except MemoryFault as fault:
             self._lines = ()
-            self._problem = fault_words(fault, self._path, self.words)
+            self._said = fault_words(fault, self._path, self.words)
         self.invalidate()
 
     # --- keys -------------------------------------------------------------------------------
@@ -100,7 +93,7 @@ class MemoryBoard(Board):
         if fault is None or fault.code != "disk":
             fault = None
             path = Path(self._path)
-            await self.host.in_editor(lambda command: outside_editor.edit_file(command, path))
+            await self.host.editor.edit_file(path)
             await self._memory.reread()
         self._tell_fault(fault)
 
@@ -115,7 +108,7 @@ class MemoryBoard(Board):
         return f"{self.words('memory.title')}  {visible_line(self._path)}"
 
     def empty(self) -> str:
-        return self._problem or self.words("memory.none")
+        return self._said or self.words("memory.none")
 
     def names(self) -> Sequence[str]:
         return [str(line.number) for line in self._lines]
@@ -140,9 +133,7 @@ class MemoryBoard(Board):
         palette = palette_of(self)
         if self._doomed == name:
             return rows_of([(self.words("memory.delete_again"), ink(palette.accent))], width)
-        if self._problem:
-            return rows_of([(f"✗ {visible_line(self._problem)}", ink(palette.bad))], width)
-        return []
+        return self.said_rows(width)
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         line = self._line(name)

@@ -16,9 +16,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from duckflow_tui.commands import AUTO, CHOICES
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.ui import fuzzy
 from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.panes.vitals_words import profile_words
+from duckflow_tui.words.catalogue import Catalogue
 
 SHOWN = 200  # matches that are listed
 
@@ -31,6 +36,23 @@ class Choice:
     label: str
     about: str = ""
     key: str = ""
+
+
+def profile_choices(state: AgentState | None, words: Catalogue) -> list[Choice]:
+    """The kinds of request; the one in force is marked, with who chose it."""
+    chosen = state.profile_choice if state is not None else None
+    limit = state.pace.limit if state is not None and state.pace is not None else None
+    found: list[Choice] = []
+    for value in CHOICES["profile"]:
+        profile = None if value == AUTO else TaskProfile(value.upper())
+        mark = ""
+        if profile is chosen:
+            mark = words("profile.yours" if profile else "profile.auto")
+        elif profile is not None and limit is not None and limit.profile is profile:
+            mark = words(f"profile.now_{limit.chosen_by}")
+        name = profile_words(profile, words) if profile else words("profile.let")
+        found.append(Choice(value, name, mark))
+    return found
 
 
 class PickList(ModalScreen[str | None]):

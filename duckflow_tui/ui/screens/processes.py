@@ -16,7 +16,7 @@ from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.live_blocks import silence, tail_rows
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -25,7 +25,7 @@ KEPT_LINES: Final = 400  # of the newest output that can be scrolled through
 _COMMAND_ROWS: Final = 4  # of a long command
 
 
-class ProcessBoard(Board):
+class ProcessBoard(StateBoard):
     """Those that run first, the newest of them at the top; then those that ended. The user's own
     commands are among them while they run.
     """
@@ -36,13 +36,13 @@ class ProcessBoard(Board):
 
     def action_end(self) -> None:
         process = self._process(self.chosen)
-        engine = self.host.acting() if process is not None and process.runs else None
+        engine = self.host.session.acting() if process is not None and process.runs else None
         if engine is not None:
             self.host.spawn(self._end(engine, self.chosen), "process")
 
     async def _end(self, engine: Engine, process_id: str) -> None:
         if not await engine.end_process(process_id):
-            self.host.say("ps.over")
+            self.host.status.show_notice("ps.over")
 
     def heading(self) -> str:
         return self.words("ps.title")

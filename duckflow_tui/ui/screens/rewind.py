@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
+from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.rewind import Point, points
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import FileChange
@@ -19,7 +19,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 from duckflow_tui.ui.session_words import when
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -33,7 +33,7 @@ _LONGEST: Final = 400  # characters of a message in the list
 _SHOWN: Final = 4_000  # below it
 
 
-class RewindBoard(Board):
+class RewindBoard(StateBoard):
     """The newest message at the top. Nothing happens to files unless a second key says so."""
 
     SURFACE: ClassVar[Surface] = "rewind"
@@ -44,20 +44,14 @@ class RewindBoard(Board):
         super().__init__(words, store)
         self._seen: tuple[object, ...] = ()
         self._points: dict[str, Point] = {}
-        self._problem = ""
         self._sure = ""  # the message at which a second key undoes changes of files
         if not at_end and len(self.names()) > 1:
             self._chosen = self.names()[1]
 
-    def tell(self, problem: str) -> None:
-        """What was in the way of the last key, empty for nothing."""
-        self._problem = problem
-        self.invalidate()
-
     # --- keys -------------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
-        self._sure = self._problem = ""
+        self._sure = self._said = ""
         super().choose(name)
 
     def action_back(self) -> None:
@@ -66,7 +60,7 @@ class RewindBoard(Board):
     def action_back_with_files(self) -> None:
         point = self._points.get(self.chosen)
         if point is not None and point.files and self._sure != self.chosen:
-            self._sure, self._problem = self.chosen, ""
+            self._sure, self._said = self.chosen, ""
             self.invalidate()
         else:
             self._want("files")
@@ -79,7 +73,7 @@ class RewindBoard(Board):
         if self.chosen == NOW and way != "fork":
             self.tell(self.words("rewind.here"))
         else:
-            engine = self.host.acting()
+            engine = self.host.session.acting()
             message_id = "" if self.chosen == NOW else self.chosen
             if engine is not None and way == "fork":
                 self.host.spawn(self._fork(engine, message_id), "rewind")
@@ -90,7 +84,7 @@ class RewindBoard(Board):
         composer = self.host.bench.composer
         problem = await engine.rewind.back(message_id, composer.draft)
         if problem:
-            self._refused(self.words(f"rewind.not.{problem}"))
+            self.host.tell(self.words(f"rewind.not.{problem}"))
             return
         self._close()
         rewound = engine.store.state.rewound
@@ -98,31 +92,24 @@ class RewindBoard(Board):
             composer.write(rewound.draft)
         if way == "files":
             await engine.rewind.put_files_back()
-        self.host.say("rewind.how_to_undo")
+        self.host.status.show_notice("rewind.how_to_undo")
 
     async def _fork(self, engine: Engine, message_id: str) -> None:
         host = self.host
-        if not host.own_key:  # nowhere, or in the demo's own folder
-            self._refused(self.words("rewind.not.not_kept"))
+        if not host.session.own_key:  # nowhere, or in the demo's own folder
+            self.host.tell(self.words("rewind.not.not_kept"))
             return
         forked = await engine.rewind.fork(message_id, host.bench.composer.draft)
         if forked.problem:
-            self._refused(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
+            self.host.tell(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
             return
         self._close()
         state = engine.store.state
-        if state.turn is None and engine is host.engine:
-            await host.take_up(forked.session_id)
+        if state.turn is None and engine is host.session.engine:
+            await host.session.switch_to(forked.session_id)
         else:
             command = _resuming(forked.session_id, state.session.workspace)
-            host.say("rewind.fork_waits", command=command)
-
-    def _refused(self, why: SafeText) -> None:
-        """On the board while it is open, since it covers the status line."""
-        if self.is_mounted:
-            self.tell(why)
-        else:
-            self.host.bench.status.show_message(why)
+            host.status.show_notice("rewind.fork_waits", command=command)
 
     def _close(self) -> None:
         if self.is_mounted:
@@ -169,8 +156,8 @@ class RewindBoard(Board):
 
     def about(self, name: str, width: int) -> list[Row]:
         palette = palette_of(self)
-        if self._problem:
-            return rows_of([(f"✗ {visible_line(self._problem)}", ink(palette.bad))], width)
+        if self._said:
+            return self.said_rows(width)
         if self._sure == name:
             count = self._points[name].files
             said = self.words("rewind.sure", count=count)

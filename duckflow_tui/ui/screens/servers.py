@@ -15,7 +15,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.live_blocks import tail_rows
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
-from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 from duckflow_tui.words.catalogue import Catalogue
 
 LOG_LINES: Final = 12  # newest lines of a log
@@ -24,7 +24,7 @@ _SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗
 Wish = Literal["start", "stop", "restart"]
 
 
-class ServerBoard(Board):
+class ServerBoard(StateBoard):
     """The servers in the order of the settings."""
 
     SURFACE: ClassVar[Surface] = "servers"
@@ -34,7 +34,7 @@ class ServerBoard(Board):
     _read_for: tuple[object, ...] = ()
 
     def action_want(self, wish: Wish) -> None:
-        engine = self.host.acting()
+        engine = self.host.session.acting()
         if engine is not None:
             wishes = {
                 "start": engine.start_server,
@@ -126,7 +126,7 @@ class ServerBoard(Board):
         return [*rows, [Segment(words("servers.log_empty"), ink(palette.faint))]]
 
     async def _read(self, name: str) -> None:
-        engine = self.host.engine  # a replay has none: the log is another one by now
+        engine = self.host.session.engine  # a replay has none: the log is another one by now
         text = await engine.server_log(name) if engine is not None else ""
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
         if (name, lines) != self._log:

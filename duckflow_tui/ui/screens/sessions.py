@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from typing import ClassVar, Final
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from duckflow_tui.session.catalog import AT_ONCE, Catalog
 from duckflow_tui.session.facts import Piece, SessionFacts
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import workspace_key
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.outside_editor import watch_again
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.board import Page, board_bindings, foot_rows, list_rows
+from duckflow_tui.ui.screens.board import PAGE, WALKS, Board, board_bindings, foot_rows
+from duckflow_tui.ui.screens.confirm import Confirm
+from duckflow_tui.ui.screens.rename import RenameForm
 from duckflow_tui.ui.screens.session_rows import (
     Columns,
     Listed,
@@ -30,12 +33,10 @@ from duckflow_tui.ui.screens.session_rows import (
     pattern_of,
     preview_rows,
 )
-from duckflow_tui.ui.session_words import size_text
+from duckflow_tui.ui.session_words import fault_words, size_text
 from duckflow_tui.words.catalogue import Catalogue
 
-SURFACE: Final = "sessions"
 PIECES: Final = 60  # texts of a conversation that the preview has
-_PAGE: Final = 5  # rows that one key scrolls
 _LOW: Final = 20  # rows of a page where each counts
 _TYPED: Final = 0.1  # seconds after a key before a search begins
 #: Keys that need a chosen session, and those of them that the trash has.
@@ -43,23 +44,15 @@ _ON_ONE: Final = frozenset({"open", "rename", "pin", "export", "watch", "delete"
 _IN_TRASH: Final = frozenset({"export", "watch", "restore"})
 
 
-class SessionScreen(ModalScreen[SessionFacts | None]):
-    """Gives back the session to open, or None. Letters count once the page has stood a moment.
+class SessionScreen(Board[SessionFacts]):
+    """Gives back the session to open, or None.
 
     ``own`` is the key of the session at work; ``choosing``: the app begins with this page.
     """
 
     AUTO_FOCUS = ""  # letters are keys here, until the search is asked for
-
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings(SURFACE)
-
-    class Wanted(Message):
-        """The user wants something done with a session."""
-
-        def __init__(self, facts: SessionFacts, what: str) -> None:
-            super().__init__()
-            self.facts = facts
-            self.what = what  # rename, pin, export, watch, delete, restore
+    SURFACE: ClassVar[Surface] = "sessions"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("sessions")
 
     def __init__(
         self,
@@ -71,29 +64,23 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
         own: str = "",
         choosing: bool = False,
     ) -> None:
-        super().__init__()
-        self.words = words
-        self._clock = clock
-        self._since = clock.monotonic()
+        super().__init__(words, clock)
         self._catalog = catalog
         self._workspace = workspace
         self._own = own
         self._choosing = choosing
         self._listed: dict[str, Listed] = {}
-        self._chosen = ""
         self._query = ""
         self._answered = ""
         self._pattern: re.Pattern[str] | None = None
         self._everywhere = False
         self._trash = False
         self._reading = True
-        self._said = ""
         self._wrong = False
         self._pieces: tuple[str, list[Piece]] = ("", [])
         self._top: int | None = None  # the first row of the preview, None where it begins
         self._columns: tuple[int, Columns] | None = None
         self._head = Static("", markup=False, classes="card-title sessions-head")
-        self._page = Page(self._paint)
 
     # --- Textual ------------------------------------------------------------------------------
 
@@ -111,20 +98,15 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
             yield self._page
 
     def on_mount(self) -> None:
-        self._page.words = self.words
         self._field.can_focus = False
-        self.invalidate()
         self.run_worker(self._read(), group="reading", exit_on_error=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _ON_ONE:
-            facts = self.chosen
-            if facts is None or not self.settled:
+            if self.facts is None or not self.settled:
                 return False
             return action in _IN_TRASH if self._trash else action != "restore"
-        if action in ("trash", "everywhere", "search"):
-            return self.settled
-        return super().check_action(action, parameters)
+        return self.settled if action in ("trash", "everywhere", "search") else True
 
     def on_key(self, event: events.Key) -> None:
         if self.focused is not self._field:
@@ -153,14 +135,9 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     # --- what there is ------------------------------------------------------------------------
 
     @property
-    def settled(self) -> bool:
-        """Whether keys are meant for this page."""
-        return round(self._clock.monotonic() - self._since, 6) >= SETTLE
-
-    @property
-    def chosen(self) -> SessionFacts | None:
+    def facts(self) -> SessionFacts | None:
         """The session at the cursor."""
-        one = self._listed.get(self._chosen)
+        one = self._listed.get(self.chosen)
         return one.facts if one is not None else None
 
     @property
@@ -174,19 +151,13 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
         return self._answered
 
     @property
-    def searched_ids(self) -> list[str]:
-        """The ids in the list, from its top."""
-        return [one.facts.session_id for one in self._listed.values()]
-
-    @property
     def previewed(self) -> bool:
         """Whether the conversation shown is that of the chosen session."""
-        return self._pieces[0] == self._chosen
+        return self._pieces[0] == self.chosen
 
     def tell(self, said: str, *, wrong: bool = False) -> None:
-        """A word about the last key, under the list."""
-        self._said, self._wrong = said, wrong
-        self.invalidate()
+        self._wrong = wrong
+        super().tell(said)
 
     async def reload(self) -> None:
         """Ask the catalog again, and keep the cursor where it was."""
@@ -202,15 +173,11 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
             listed = [Listed(facts) for facts in known]
         if query != self._query:
             return  # another search is on its way
-        at = list(self._listed).index(self._chosen) if self._chosen in self._listed else 0
         self._listed = {
             one.facts.key: one
             for one in listed
             if (one.facts.trashed_at is not None) == self._trash
         }
-        if self._chosen not in self._listed:
-            keys = list(self._listed)
-            self._chosen = keys[min(at, len(keys) - 1)] if keys else ""
         self._columns = None
         self._answered = query
         await self._preview()
@@ -228,32 +195,28 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     async def _search(self) -> None:
         await asyncio.sleep(_TYPED)
         self._top = None
-        self._chosen = ""
+        self._chosen, self._at = "", 0
         await self.reload()
 
     async def _preview(self) -> None:
         """The texts of the chosen one."""
-        one = self._listed.get(self._chosen)
+        one = self._listed.get(self.chosen)
         if one is not None:
             pieces = await asyncio.to_thread(self._catalog.pieces, one.facts, PIECES, one.at)
-            if one.facts.key == self._chosen:
-                self._pieces = (self._chosen, pieces)
+            if one.facts.key == self.chosen:
+                self._pieces = (self.chosen, pieces)
         self.invalidate()
 
     # --- keys ---------------------------------------------------------------------------------
 
-    def action_walk(self, by: int) -> None:
-        keys = list(self._listed)
-        if not keys:
-            return
-        at = keys.index(self._chosen) if self._chosen in keys else 0
-        self._chosen = keys[min(max(at + by, 0), len(keys) - 1)]
+    def choose(self, name: str) -> None:
+        self._chosen = name
         self._top = None
         self.tell("")
         self.run_worker(self._preview(), group="preview", exclusive=True, exit_on_error=False)
 
     def action_scroll_rows(self, by: int) -> None:
-        self._top = (self._top or 0) + by * _PAGE
+        self._top = (self._top or 0) + by * PAGE
         self.invalidate()
 
     def action_search(self) -> None:
@@ -261,7 +224,7 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
         self._field.focus()
 
     def action_open(self) -> None:
-        facts = self.chosen
+        facts = self.facts
         if facts is None or self._trash:
             return
         if facts.problem:
@@ -275,56 +238,109 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
         else:
             self.dismiss(facts)
 
-    def action_rename(self) -> None:
-        self._want("rename")
-
-    def action_pin(self) -> None:
-        self._want("pin")
-
-    def action_export(self) -> None:
-        self._want("export")
-
-    def action_watch(self) -> None:
-        facts = self.chosen
-        if facts is not None and facts.problem:
-            self.invalidate()  # the reason stands under the list
-        else:
-            self._want("watch")
-
-    def action_delete(self) -> None:
-        self._want("delete")
-
-    def action_restore(self) -> None:
-        self._want("restore")
-
     async def action_trash(self) -> None:
         self._trash = not self._trash
-        self._chosen = ""
+        self._chosen, self._at = "", 0
         await self.reload()
 
     async def action_everywhere(self) -> None:
         self._everywhere = not self._everywhere
         await self.reload()
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
+    def action_rename(self) -> None:
+        self._do(self._rename, changes=True)
 
-    def _want(self, what: str) -> None:
-        facts = self.chosen
+    async def _rename(self, facts: SessionFacts) -> None:
+        engine = self.host.session.engine
+        name = await self.host.push_screen_wait(RenameForm(self.words, facts.name))
+        if name is None:
+            return
+        if engine is not None and facts.key == self._own:
+            engine.title.rename(name)
+        else:
+            await self._tried(lambda: self._catalog.rename(facts, name))
+        await self._refresh()
+
+    def action_pin(self) -> None:
+        self._do(self._pin, changes=True)
+
+    async def _pin(self, facts: SessionFacts) -> None:
+        engine = self.host.session.engine
+        if engine is not None and facts.key == self._own:
+            engine.title.pin(not facts.pinned)
+        else:
+            await self._tried(lambda: self._catalog.pin(facts, not facts.pinned))
+        await self._refresh()
+
+    def action_delete(self) -> None:
+        facts = self.facts
+        if facts is not None and facts.key == self._own:
+            self.tell(self.words("sessions.used_here"), wrong=True)
+        else:
+            self._do(self._delete, changes=True)
+
+    async def _delete(self, facts: SessionFacts) -> None:
+        size = size_text(facts.size).replace(" ", "")  # no line ends between them
+        ask = Confirm(self.words, self.clock, "sessions.delete", name=facts.title, size=size)
+        if await self.host.push_screen_wait(ask) == "yes":
+            await self._tried(lambda: self._catalog.delete(facts))
+            await self._refresh()
+
+    def action_restore(self) -> None:
+        self._do(self._restore)
+
+    async def _restore(self, facts: SessionFacts) -> None:
+        if await self._tried(lambda: self._catalog.restore(facts)):
+            self.host.tell(self.words("sessions.restored", title=facts.title))
+        await self._refresh()
+
+    def action_export(self) -> None:
+        self._do(lambda facts: self.host.session.export(self._folder(facts), facts.session_id))
+
+    def action_watch(self) -> None:
+        if self.facts is not None and self.facts.problem:
+            self.invalidate()  # the reason stands under the list
+        else:
+            self._do(self._watch)
+
+    async def _watch(self, facts: SessionFacts) -> None:
+        try:
+            status = await watch_again(self.host, self._folder(facts))
+        except OSError as error:
+            reason = error.strerror or str(error)
+        else:
+            reason = self.words("sessions.ended_with", status=status) if status else ""
+        if reason:
+            self.host.tell(self.words("sessions.not_watched", reason=reason), wrong=True)
+
+    def _folder(self, facts: SessionFacts) -> Path:
+        return self._catalog.path_of(facts)
+
+    def _do(
+        self, what: Callable[[SessionFacts], Coroutine[Any, Any, None]], *, changes: bool = False
+    ) -> None:
+        """Do it to the chosen session, beside the screen; not to one in use where it changes it."""
+        facts = self.facts
         if facts is None:
             return
-        refused = self._refused(facts, what)
-        self.tell(self.words(refused) if refused else "", wrong=True)
-        if not refused:
-            self.post_message(self.Wanted(facts, what))
+        used = changes and facts.in_use and facts.key != self._own
+        self.tell(self.words("sessions.used_elsewhere") if used else "", wrong=True)
+        if not used:
+            self.host.spawn(what(facts), "sessions-act")
 
-    def _refused(self, facts: SessionFacts, what: str) -> str:
-        """What is in the way of a change before the user is asked anything; mostly nothing."""
-        own = facts.key == self._own
-        if what == "delete" and own:
-            return "sessions.used_here"
-        changes = what in ("rename", "pin", "delete")
-        return "sessions.used_elsewhere" if changes and facts.in_use and not own else ""
+    async def _tried(self, act: Callable[[], object]) -> bool:
+        """Do it in a thread; what is in the way is said."""
+        try:
+            await asyncio.to_thread(act)
+        except SessionFault as fault:
+            self.host.tell(fault_words(fault, self.words), wrong=True)
+            return False
+        return True
+
+    async def _refresh(self) -> None:
+        if self.is_mounted:
+            await asyncio.to_thread(self._catalog.refresh)
+            await self.reload()
 
     def _to_list(self) -> None:
         self.set_focus(None)
@@ -333,16 +349,15 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
     # --- drawing ------------------------------------------------------------------------------
 
     def invalidate(self) -> None:
-        """Draw it anew."""
+        super().invalidate()
         if self.is_mounted:
-            self._head.update(self._heading())
-            self._page.invalidate()
+            self._head.update(self.heading())
 
     @property
     def _field(self) -> Input:
         return self.query_one(Input)
 
-    def _heading(self) -> str:
+    def heading(self) -> str:
         words = self.words
         where = words("sessions.everywhere" if self._everywhere else "sessions.here")
         if self._trash:
@@ -355,62 +370,14 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
             parts.append(words("sessions.reading"))
         return fit("  ".join(parts), max(1, self._page.size.width))
 
-    def _paint(self, width: int, height: int) -> list[Row]:
-        palette, words = self._page.palette, self.words
-        keys = [key for key in keys_of(SURFACE) if self._counts(key.action)]
-        if height < _LOW:  # what every list has is left unsaid
-            keys = [key for key in keys if key.action not in ("walk", "scroll_rows", "leave")]
-        foot = foot_rows(keys, width, palette, words)
-        rows: list[Row] = [[]]
-        one = self._listed.get(self._chosen)
-        if self._choosing:
-            said = words("sessions.choose")
-            rows += [*rows_of([(said, ink(palette.quiet))], width), []]
-        if one is None:
-            rows += rows_of([(self._nothing(), ink(palette.quiet))], width)
-        else:
-            room = max(1, height - len(rows) - len(foot) - 1)
-            rows += list_rows(
-                list(self._listed), self._chosen, self._item, width, room, palette, words
-            )
-            rows.append([])
-            own = one.facts.key == self._own
-            rows += about_rows(one, width, words, palette, place=self._everywhere, own=own)
-        if self._said:
-            colour = palette.bad if self._wrong else palette.good
-            rows += rows_of([(self._said, ink(colour))], width)
-        room = height - len(rows) - len(foot) - 2
-        if one is not None and room > 0:
-            rows += [[], *self._window(one, width, room)]
-        del rows[max(0, height - len(foot) - 1) :]
-        rows += [[] for _ in range(height - len(rows) - len(foot))]
-        return [*rows, *foot][:height]
+    def head(self, width: int) -> list[Row]:
+        said = (self.words("sessions.choose"), ink(self._page.palette.quiet))
+        return [[], *rows_of([said], width), []] if self._choosing else [[]]
 
-    def _item(self, key: str, width: int) -> Row:
-        if self._columns is None or self._columns[0] != width:
-            listed = list(self._listed.values())
-            now = self._clock.now()
-            columns = Columns(listed, width, self.words, now, folders=self._everywhere)
-            self._columns = width, columns
-        return self._columns[1].row(self._listed[key], self._page.palette, self._pattern)
+    def names(self) -> Sequence[str]:
+        return list(self._listed)
 
-    def _window(self, one: Listed, width: int, room: int) -> list[Row]:
-        """The part of the conversation that there is room for: its end, or what was found."""
-        palette = self._page.palette
-        if self._pieces[0] != one.facts.key:
-            return []
-        found = preview_rows(self._pieces[1], width, self.words, palette, self._pattern)
-        if not found.rows:
-            key = "" if one.facts.problem else "sessions.nothing_said"
-            return rows_of([(self.words(key) if key else "", ink(palette.faint))], width)
-        spare = max(0, len(found.rows) - room)
-        start = spare if found.hit is None else min(spare, max(0, found.hit - 1))
-        top = start if self._top is None else min(max(0, start + self._top), spare)
-        if self._top is not None:
-            self._top = top - start
-        return found.window(top, room)
-
-    def _nothing(self) -> str:
+    def empty(self) -> str:
         if self._reading:
             return self.words("sessions.reading")
         if self._query:
@@ -419,8 +386,48 @@ class SessionScreen(ModalScreen[SessionFacts | None]):
             return self.words("sessions.none_in_trash")
         return self.words("sessions.none_anywhere" if self._everywhere else "sessions.none")
 
-    def _counts(self, action: str) -> bool:
-        """Whether the key does something on this page."""
-        if self._trash:
-            return action not in _ON_ONE - _IN_TRASH
-        return action != "restore"
+    def item(self, name: str, width: int) -> Row:
+        if self._columns is None or self._columns[0] != width:
+            listed = list(self._listed.values())
+            now = self.clock.now()
+            columns = Columns(listed, width, self.words, now, folders=self._everywhere)
+            self._columns = width, columns
+        return self._columns[1].row(self._listed[name], self._page.palette, self._pattern)
+
+    def about(self, name: str, width: int) -> list[Row]:
+        one, palette, place = self._listed[name], self._page.palette, self._everywhere
+        own = one.facts.key == self._own
+        rows = about_rows(one, width, self.words, palette, place=place, own=own)
+        return [*rows, *self.said_rows(width), []]
+
+    def about_none(self, width: int) -> list[Row]:
+        return self.said_rows(width)
+
+    def said_rows(self, width: int) -> list[Row]:
+        palette = self._page.palette
+        said = (self._said, ink(palette.bad if self._wrong else palette.good))
+        return rows_of([said], width) if self._said else []
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        """The part of the conversation that there is room for: its end, or what was found."""
+        palette = self._page.palette
+        if self._pieces[0] != name:
+            return []
+        found = preview_rows(self._pieces[1], width, self.words, palette, self._pattern)
+        if not found.rows:
+            key = "" if self._listed[name].facts.problem else "sessions.nothing_said"
+            return rows_of([(self.words(key) if key else "", ink(palette.faint))], width)
+        spare = max(0, len(found.rows) - room)
+        start = spare if found.hit is None else min(spare, max(0, found.hit - 1))
+        top = start if self._top is None else min(max(0, start + self._top), spare)
+        if self._top is not None:
+            self._top = top - start
+        return found.window(top, room)
+
+    def foot(self, width: int) -> list[Row]:
+        """The keys that do something on this page."""
+        skip = _ON_ONE - _IN_TRASH if self._trash else {"restore"}
+        if self._page.size.height < _LOW:  # what every list has is left unsaid
+            skip = skip | WALKS
+        keys = [key for key in keys_of("sessions") if key.action not in skip]
+        return foot_rows(keys, width, self._page.palette, self.words)

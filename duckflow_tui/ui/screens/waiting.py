@@ -17,12 +17,12 @@ from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 from duckflow_tui.ui.screens.edit_proposal import ProposalEditor
 from duckflow_tui.words.catalogue import Catalogue
 
 
-class WaitingBoard(Board):
+class WaitingBoard(StateBoard):
     """The queue in its order; the first is sent next."""
 
     SURFACE: ClassVar[Surface] = "waiting"
@@ -35,20 +35,20 @@ class WaitingBoard(Board):
         self.host.push_screen(screen, lambda text: self._rewrite(message, text))
 
     def _rewrite(self, message: QueuedMessage, text: str | None) -> None:
-        engine = self.host.acting() if text is not None and text != message.text else None
+        engine = self.host.session.acting() if text is not None and text != message.text else None
         if engine is None or text is None:
             return
         if not text.strip():
             engine.take_back(message.message_id)
         elif not engine.change_queued(message.message_id, text.strip()):
             self.host.bench.composer.add(text)
-            self.host.say("waiting.gone")
+            self.host.status.show_notice("waiting.gone")
 
     def action_move(self, by: int) -> None:
         queue = self.state.queue
         at = self._place(self.chosen)
         to = at + by
-        engine = self.host.acting() if 0 <= to < len(queue) else None
+        engine = self.host.session.acting() if 0 <= to < len(queue) else None
         if engine is not None:  # places keep their ids, texts move
             one, other = queue[at], queue[to]
             engine.change_queued(one.message_id, other.text)
@@ -57,7 +57,7 @@ class WaitingBoard(Board):
 
     def action_take_back(self) -> None:
         last = len(self.state.queue) <= 1
-        self.host.take_back(self.chosen)
+        self.host.session.take_back(self.chosen)
         if last:
             self.dismiss(None)
 

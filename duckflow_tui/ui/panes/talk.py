@@ -1,0 +1,229 @@
+"""The chat, and below it the one question that waits for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.reactive import var
+from textual.widget import Widget
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Clock
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, UserMessage
+from duckflow_tui.state.gates import Card, CardKind, Gate
+from duckflow_tui.state.plan import ReportMessage
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.panes.card import QuestionCard
+from duckflow_tui.ui.panes.card_words import step_number
+from duckflow_tui.ui.panes.composer import Composer
+from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.transcript import Transcript
+from duckflow_tui.ui.panes.welcome import Welcome
+from duckflow_tui.ui.session_host import AppOptions
+from duckflow_tui.words.catalogue import Catalogue
+
+_SAID: Final = (AssistantMessage, ReportMessage, UserMessage)
+
+
+class Talk(Vertical):
+    """One question is shown at a time: the oldest, and that one until it is gone."""
+
+    words: var[Catalogue] = var(Catalogue)
+    gates_open: var[bool] = var(False)  # a gate has its place, also between two of one reply
+    asks: var[CardKind | None] = var[CardKind | None](None)  # the kind of the card that is shown
+
+    def __init__(
+        self, options: AppOptions, clock: Clock, diff: DiffPane, composer: Composer
+    ) -> None:
+        """``diff`` is the pane that shows the diff of a gate where there is room."""
+        super().__init__(id="talk")
+        self._options = options
+        self._composer = composer
+        self.card = GateCard(clock, beside=diff, proposed=self._proposed, id="gate")
+        self.question = QuestionCard(clock, id="question")
+        self.transcript: Transcript | None = None
+        self.welcome: Welcome | None = None
+        self._waiting = 0  # questions that are open
+        self._carries = False  # one was answered while another waited
+        self._asked_since = _SinceAsked()
+
+    def compose(self) -> ComposeResult:
+        yield Vertical(id="chat")
+        yield self.card
+        yield self.question
+
+    def _proposed(self, gate_id: str) -> str | None:
+        engine = host_of(self).session.engine
+        return None if engine is None else engine.proposed_text(gate_id)
+
+    # --- the chat ---------------------------------------------------------------------------
+
+    @property
+    def chat(self) -> Transcript | Welcome | None:
+        """What stands above the question."""
+        return self.transcript or self.welcome
+
+    async def show_session(self, store: Store) -> None:
+        """The chat of this session takes the place of whatever was there."""
+        chat = self.query_one("#chat", Vertical)
+        await chat.remove_children()
+        self.welcome = None
+        animation = self._options.animation
+        self.transcript = Transcript(store, animation=animation, id="transcript")
+        self.transcript.words = self.words
+        await chat.mount(self.transcript)
+
+    async def show_welcome(self) -> None:
+        """No endpoint is configured: say how to set one."""
+        chat = self.query_one("#chat", Vertical)
+        await chat.remove_children()
+        self.transcript = None
+        self.welcome = Welcome(self._options.settings_path, self._options.problems, id="welcome")
+        self.welcome.words = self.words
+        await chat.mount(self.welcome)
+
+    def go_to(self, refs: Sequence[str], step_id: str = "") -> bool:
+        """Show the place of the first of these messages and calls that has one, or where none is
+        named the place of a step; False without.
+        """
+        chat = self.transcript
+        named = [ref for ref in refs if ref or step_id]
+        return chat is not None and any(chat.go_to(step_id, ref) for ref in named)
+
+    # --- the question -----------------------------------------------------------------------
+
+    @property
+    def open_question(self) -> GateCard | QuestionCard | None:
+        """The gate or card that waits for the user and is shown; None while nothing waits."""
+        if self.question.card is not None:
+            return self.question
+        return self.card if self.gates_open else None
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """What ``show`` looks at."""
+        aside = any(reply.aside for reply in state.live.values())
+        plans = state.plans if state.cards else ()
+        said = (len(state.messages), aside)
+        return state.gates, state.cards, plans, may_ask_again(state), *said
+
+    def show(self, state: AgentState) -> None:
+        """Show the question that is open now, with some room for what is said meanwhile."""
+        before = self.open_question
+        shown = oldest(state, self.card.gates, self.question.card)
+        card = shown if isinstance(shown, Card) else None
+        if card is not None:
+            self.card.release_focus()
+        self._show_gates(state.gates if isinstance(shown, Gate) else (), state)
+        plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
+        self.asks = card.kind if card is not None else None
+        self._waiting = len(state.gates) + len(state.cards)
+        self.question.ask(card, plan, self._waiting)
+        self._carry_focus(before)
+        gate = self.card.gate
+        asked = card.card_id if card else gate.gate_id if gate else ""
+        self.card.yields = self.question.yields = self._asked_since.said(state, asked)
+
+    def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
+        again = may_ask_again(state)
+        self.gates_open = bool(gates) or (self.card.staying and again)
+        self.card.step = step_words(gates[0], state, self.words) if gates else ""
+        self.card.gates = gates
+        self.card.may_ask_again = again
+
+    def _carry_focus(self, before: Widget | None) -> None:
+        """After an answer the next question that already waited gets the focus too."""
+        shown = self.open_question
+        if not self._carries or shown is before:
+            return
+        self._carries = False
+        here = self.screen.focused in (self._composer, before)
+        if shown is not None and here and not self._composer.text:
+            shown.take_focus()
+
+    def on_gate_card_answered(self) -> None:
+        self._carries = self._waiting > 1
+        if self._composer.text:  # the user was in the middle of a message
+            self.card.release_focus()
+
+    def on_gate_card_left(self) -> None:
+        self.gates_open = bool(self.card.gates)
+
+    def on_question_card_answered(self) -> None:
+        self._carries = self._waiting > 1
+
+    def on_descendant_focus(self) -> None:
+        focused = self.screen.focused
+        around = (focused, *(focused.ancestors if focused else ()))
+        if self.card in around or self.question in around:
+            self._asked_since.turned()
+            self.card.yields = self.question.yields = False
+
+    def watch_words(self) -> None:
+        """Tell the parts, also those that are not there yet."""
+        self.card.words = self.question.words = self.words
+        if self.transcript is not None:
+            self.transcript.words = self.words
+        if self.welcome is not None:
+            self.welcome.words = self.words
+
+
+def oldest(state: AgentState, seen: Sequence[Gate], asked: Card | None) -> Gate | Card | None:
+    """The open gate or card to show: the one on the screen while it is open, else the oldest.
+
+    ``seen`` and ``asked`` are what is on the screen.
+    """
+    for card in state.cards:
+        if asked is not None and card.card_id == asked.card_id:
+            return card
+    if seen and any(gate.gate_id == seen[0].gate_id for gate in state.gates):
+        return state.gates[0]
+    return min((*state.gates, *state.cards), key=lambda q: q.opened_at, default=None)
+
+
+class _SinceAsked:
+    """Whether something was said since a question opened, or since the user turned to it last."""
+
+    def __init__(self) -> None:
+        self._question = ""
+        self._count = 0  # messages there are
+        self._mark = 0  # messages there were then
+
+    def said(self, state: AgentState, question: str) -> bool:
+        """``question`` is the id of the open one, empty for none."""
+        self._count = len(state.messages)
+        if question != self._question:
+            self._question, self._mark = question, self._count
+        said = any(isinstance(m, _SAID) for m in state.messages[self._mark :])
+        return bool(question) and (said or any(live.aside for live in state.live.values()))
+
+    def turned(self) -> None:
+        """The user has seen the chat and turns to the question."""
+        self._mark = self._count
+
+
+def step_words(gate: Gate, state: AgentState, words: Catalogue) -> str:
+    """``step 2``: which step of the plan asks; empty where none does."""
+    number = step_number(state.active_plan, gate.step_id) if gate.step_id else "?"
+    return "" if number == "?" else words("plan.step_number", number=number)
+
+
+def may_ask_again(state: AgentState) -> bool:
+    """Whether the reply at hand may still open a gate: a call of it runs or is yet to begin."""
+    if state.turn is None or state.turn.pause != "running" or state.live:
+        return False
+    if state.running:
+        return True
+    ended: set[str] = set()
+    for message in reversed(state.messages):
+        if isinstance(message, OperationMessage):
+            ended.add(message.call_id)
+        elif isinstance(message, AssistantMessage):
+            actions = message.decision.actions if message.decision is not None else ()
+            return any(action.call_id not in ended for action in actions)
+    return False
