@@ -81,7 +81,9 @@ class Camera:
     async def until(self, holds: Callable[[AgentState], bool]) -> None:
         """Wait for the state, then for the screen to show it."""
         async with asyncio.timeout(DEADLINE_S):
-            while self._app.session.engine is None or not holds(self._app.session.engine.store.state):
+            while self._app.session.engine is None or not holds(
+                self._app.session.engine.store.state
+            ):
                 await self._pilot.pause(0.02)
         await self._pilot.pause(0.15)
 

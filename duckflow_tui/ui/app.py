@@ -34,11 +34,11 @@ from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.outside_editor import OutsideEditor
 from duckflow_tui.ui.screens.board import Board, StateBoard
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
+from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.ui.screens.memory import MemoryBoard, fault_words
 from duckflow_tui.ui.screens.pick_list import Choice, PickList, profile_choices
 from duckflow_tui.ui.screens.processes import ProcessBoard
-from duckflow_tui.ui.screens.rename import RenameForm
 from duckflow_tui.ui.screens.servers import ServerBoard
 from duckflow_tui.ui.screens.waiting import WaitingBoard
 from duckflow_tui.ui.session_host import AppOptions, SessionHost
@@ -372,7 +372,8 @@ class DuckflowApp(App[int], inherit_bindings=False):
             if engine is not None and name is not None:
                 rename(engine, name, self.status.show_notice)
 
-        self.push_screen(RenameForm(self.words, engine.store.state.session.name), named)
+        name = engine.store.state.session.name
+        self.push_screen(LineForm(self.words, "sessions.rename", name), named)
 
     def action_export(self, target: str = "") -> None:
         session, folder = self.session, self.session.sources.folder

@@ -27,8 +27,9 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.goal import foremost
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.ledger import LedgerBoard
-from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm, WaiveForm
+from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm
 
 
 def asked(*, problem: Told | None = None) -> FakeEngine:
@@ -344,7 +345,7 @@ async def test_a_requirement_is_waived_with_a_reason_and_wanted_again() -> None:
     async with standing(app) as pilot:
         await open_board(app, pilot)
         await pilot.press("down", "down", "w")
-        await settled(pilot, lambda: isinstance(app.screen, WaiveForm), "the question")
+        await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press(*"later", "enter")
         await settled(pilot, lambda: not item_of(fake, "req_3").counts, "the waiver")
         assert item_of(fake, "req_3").waived_because == "later"
@@ -359,7 +360,7 @@ async def test_escape_waives_nothing() -> None:
     async with standing(app) as pilot:
         await open_board(app, pilot)
         await pilot.press("w")
-        await settled(pilot, lambda: isinstance(app.screen, WaiveForm), "the question")
+        await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press("x", "escape")
         await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
         assert item_of(fake, "req_1").counts

@@ -64,6 +64,29 @@ async def seat(tmp_path: Path, server: ScriptedEndpoint) -> AsyncGenerator[Seat]
         yield Seat(app, pilot, clock)
 
 
+def groups(app: DuckflowApp) -> list[str]:
+    """Those of the workers that run, without what only reads and loads."""
+    aside = ("watch", "warm", "preview", "completion")
+    return sorted(w.group for w in app.workers if w.is_running and w.group not in aside)
+
+
+async def test_the_chat_and_the_tasks_of_a_plan_run_in_their_groups_of_workers(
+    tmp_path: Path,
+) -> None:
+    """Leaving a session ends the group of its chat; a task ends without the chat."""
+    async with ScriptedEndpoint(REPLIES) as server, seat(tmp_path, server) as user:
+        await settled(user.pilot, lambda: groups(user.app) == ["chat"], "the chat loop")
+        await user.types("two notes please")
+        await user.sees("Enter to decide", "step by step")
+        assert groups(user.app) == ["chat", "turn"]
+        await user.decides("o")
+        await server.reached("the run")
+        assert groups(user.app) == ["chat", "turn"]
+        server.release("the run")
+        await user.sees("Approve  create a.txt  step 1")
+        assert groups(user.app) == ["chat", "task", "turn"]
+
+
 async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> None:
     """Request, proposal, plan, question, yes, list, tasks, run, report, next step, end.
 

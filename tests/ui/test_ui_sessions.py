@@ -36,7 +36,7 @@ from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens import sessions
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.confirm import Confirm
-from duckflow_tui.ui.screens.rename import RenameForm
+from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.sessions import SessionScreen
 
 OWN = "session_00000001"  # what the app of these tests has open, in its fake engine
@@ -229,7 +229,7 @@ async def test_a_name_is_written_and_kept(tmp_path: Path) -> None:
         page = await opened(app, pilot)
         await to(pilot, page, "3")
         await pilot.press("r")
-        await settled(pilot, lambda: isinstance(app.screen, RenameForm), "the form")
+        await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press(*"Taxes", "enter")
         await settled(pilot, lambda: "Taxes" in text(page), "the name")
     path = session_path(tmp_path, WORKSPACE, "session_00000003")
@@ -258,7 +258,7 @@ async def test_the_open_session_is_named_and_pinned_by_its_engine(tmp_path: Path
         await pilot.press("p")
         await settled(pilot, lambda: state.session.pinned, "the pin")
         await pilot.press("r")
-        await settled(pilot, lambda: isinstance(app.screen, RenameForm), "the form")
+        await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press(*"Mine", "enter")
         await settled(pilot, lambda: state.session.name == "Mine", "the name")
         await pilot.press("enter")  # it is open already
@@ -396,7 +396,7 @@ async def test_what_the_page_asks_stands_in_the_middle(
     async with standing(app, *size) as pilot:
         page = await opened(app, pilot)
         await pilot.press(key)
-        await settled(pilot, lambda: isinstance(app.screen, Confirm | RenameForm), "the question")
+        await settled(pilot, lambda: isinstance(app.screen, Confirm | LineForm), "the question")
         await pilot.pause()
         card = app.screen.query_one(".card").region
         assert page is not app.screen
@@ -453,7 +453,7 @@ async def test_rename_names_the_session_or_asks(tmp_path: Path) -> None:
         await pilot.press(*"/rename My shop", "enter")
         await settled(pilot, lambda: state.session.name == "My shop", "the name")
         await pilot.press(*"/rename ", "enter")
-        await settled(pilot, lambda: isinstance(app.screen, RenameForm), "the form")
+        await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert state.session.name == "My shop"

@@ -26,6 +26,7 @@ from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure
 from duckflow_tui.ui.screens.board import StateBoard, board_bindings
+from duckflow_tui.ui.screens.form import LineForm
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -67,8 +68,6 @@ class LedgerBoard(StateBoard):
             self._told(engine.ledger.edit(item.requirement_id, priority=priority))
 
     def action_waive(self) -> None:
-        from duckflow_tui.ui.screens.requirement_form import WaiveForm
-
         item = self._own()
         engine = self.host.session.acting() if item is not None else None
         if item is None or engine is None:
@@ -81,7 +80,7 @@ class LedgerBoard(StateBoard):
             if because is not None:
                 self._told(engine.ledger.waive(item.requirement_id, because))
 
-        self.host.push_screen(WaiveForm(self.words, item), waive)
+        self.host.push_screen(LineForm(self.words, "ledger.waive", subject=item.requirement), waive)
 
     def _open_form(self, item: RequirementItem | None, part: Part) -> None:
         """Write a requirement; without an item a new one."""

@@ -42,7 +42,6 @@ class MemoryBoard(StateBoard):
         self._doomed = ""  # the line that a second key deletes
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.read_again()
 
     def read_again(self) -> None:

@@ -25,7 +25,7 @@ from duckflow_tui.ui.outside_editor import watch_again
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.board import PAGE, WALKS, Board, board_bindings, foot_rows
 from duckflow_tui.ui.screens.confirm import Confirm
-from duckflow_tui.ui.screens.rename import RenameForm
+from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.session_rows import (
     Columns,
     Listed,
@@ -44,7 +44,7 @@ _ON_ONE: Final = frozenset({"open", "rename", "pin", "export", "watch", "delete"
 _IN_TRASH: Final = frozenset({"export", "watch", "restore"})
 
 
-class SessionScreen(Board[SessionFacts]):
+class SessionScreen(Board[SessionFacts | None]):
     """Gives back the session to open, or None.
 
     ``own`` is the key of the session at work; ``choosing``: the app begins with this page.
@@ -252,7 +252,8 @@ class SessionScreen(Board[SessionFacts]):
 
     async def _rename(self, facts: SessionFacts) -> None:
         engine = self.host.session.engine
-        name = await self.host.push_screen_wait(RenameForm(self.words, facts.name))
+        form = LineForm(self.words, "sessions.rename", facts.name)
+        name = await self.host.push_screen_wait(form)
         if name is None:
             return
         if engine is not None and facts.key == self._own:

@@ -1,0 +1,126 @@
+"""Pages with fields to write in: several with keys of their own, or one line."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static, TextArea
+
+from duckflow_tui.safety.safe_text import is_safe, visible, visible_line
+from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.words.catalogue import Catalogue
+
+T = TypeVar("T")
+
+
+class Form(ModalScreen[T], Generic[T]):
+    """Fields under their labels; gives back what was written, or None where Esc left it."""
+
+    SURFACE: ClassVar[Surface]  # with the actions ``apply`` and ``escape``
+    LABELS: ClassVar[str]  # table of the catalogue with the words of the fields
+
+    def __init__(self, words: Catalogue, title: str, first: str) -> None:
+        """``first`` selects the field where writing begins."""
+        super().__init__()
+        self.words = words
+        self._title = title
+        self._first = first
+
+    def fields(self) -> ComposeResult:
+        """The fields, each below its label."""
+        raise NotImplementedError
+
+    def apply(self) -> None:
+        """Give back what was written, or say what is in the way."""
+        raise NotImplementedError
+
+    def label(self, name: str) -> Static:
+        """What stands above a field."""
+        return Static(self.words(f"{self.LABELS}.{name}"), markup=False, classes="form-label")
+
+    def refuse(self, problem: str, **params: str) -> None:
+        """Say what is in the way."""
+        line = self.query_one(".form-problem", Static)
+        line.update(self.words(f"{self.LABELS}.{problem}", **params))
+        line.display = True
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Static(self._title, markup=False, classes="card-title")
+            yield from self.fields()
+            yield Static("", markup=False, classes="form-problem")
+            hints = [f"{key.label} {self.words(key.text)}" for key in keys_of(self.SURFACE)]
+            yield Static("   ".join(hints), markup=False, classes="form-keys")
+
+    def on_mount(self) -> None:
+        for field in self.query(Input).results(Input):
+            field.cursor_blink = field.select_on_focus = False
+        self.query_one(TextArea).cursor_blink = False
+        self.query_one(".form-problem").display = False
+        self.query_one(self._first).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        for key in keys_of(self.SURFACE):
+            if event.key in key.keys:
+                event.stop()
+                event.prevent_default()
+                if key.action == "apply":
+                    self.apply()
+                else:
+                    self.dismiss(None)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.apply()
+
+
+class LineForm(ModalScreen[str | None]):
+    """One line; gives back what was written, empty too, or None where Esc left it.
+
+    ``about`` is a table of the catalogue with ``title`` and ``hint``, and for a line about some
+    ``subject`` with ``because``, which stands above it.
+    """
+
+    def __init__(self, words: Catalogue, about: str, text: str = "", *, subject: str = "") -> None:
+        super().__init__()
+        self._words = words
+        self._about = about
+        self._text = visible_line(text)
+        self._subject = subject
+
+    def compose(self) -> ComposeResult:
+        words, about = self._words, self._about
+        with Vertical(classes="card card-small"):
+            yield Static(words(f"{about}.title"), markup=False, classes="card-title")
+            if self._subject:
+                yield Static(visible_line(self._subject), markup=False, classes="card-text")
+                yield Static(words(f"{about}.because"), markup=False, classes="form-label")
+            field = Input(self._text, compact=True, classes="card-field", select_on_focus=False)
+            field.cursor_blink = False
+            yield field
+            hint = "form-keys" if self._subject else ""
+            yield Static(words(f"{about}.hint"), markup=False, classes=hint)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key in ("escape", "ctrl+c"):
+            event.stop()
+            event.prevent_default()
+            self.dismiss(None)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value.strip())
+
+
+def writable(text: str, *, one_line: bool = False) -> str:
+    """What a field can show as it is: hidden characters become visible ones."""
+    if one_line:
+        return text if is_safe(text) and "\n" not in text else visible_line(text)
+    return text if is_safe(text) else visible(text)
