@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import time
@@ -11,9 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.console import RenderableType
-from rich.text import Text
 from textual import events
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import Monochrome, NoColor
 from textual.reactive import var
@@ -43,6 +42,7 @@ from duckflow_tui.ui.screens.servers import ServerBoard
 from duckflow_tui.ui.screens.waiting import WaitingBoard
 from duckflow_tui.ui.session_host import AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal, TerminalGuard
+from duckflow_tui.ui.textual_private import HostedApp
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.ui.workbench import Workbench
 from duckflow_tui.words.catalogue import Catalogue
@@ -70,7 +70,7 @@ def _bindings() -> list[BindingType]:
     return found
 
 
-class DuckflowApp(App[int], inherit_bindings=False):
+class DuckflowApp(HostedApp, inherit_bindings=False):
     """The screen of one process; sessions come and go in it.
 
     ``run_to_end`` is how the command line runs it; tests use ``run_test``.
@@ -82,6 +82,7 @@ class DuckflowApp(App[int], inherit_bindings=False):
     #: What is shown now, at most 30 times a second another; the same object with other slices.
     state: var[AgentState | None] = var[AgentState | None](None, init=False, always_update=True)
 
+    _own_loop: asyncio.AbstractEventLoop | None = None  # once it runs
     _held: list[events.Key | events.Paste] | None = None  # until the composer has the focus
     _undrawn: ExitStack  # held until the keys are in that came before the composer
 
@@ -136,11 +137,13 @@ class DuckflowApp(App[int], inherit_bindings=False):
         self._undrawn = ExitStack()
         self._undrawn.enter_context(self.batch_update())
         # Textual turns colours to grey for NO_COLOR; the convention asks for none at all.
-        self._filters = [
-            NoColor() if isinstance(line_filter, Monochrome) else line_filter
-            for line_filter in self._filters
-        ]
-        self._filters.append(SafeLineFilter())
+        self.change_filters(
+            lambda filters: [
+                *(NoColor() if isinstance(f, Monochrome) else f for f in filters),
+                SafeLineFilter(),
+            ]
+        )
+        self._own_loop = asyncio.get_running_loop()
         if not self.is_headless:
             self.guard.watch_signals(self.end)
 
@@ -196,8 +199,11 @@ class DuckflowApp(App[int], inherit_bindings=False):
             self.session.give_back_unsent()
         self.status.show_notice("shell.worker_failed", name=worker.name, error=str(worker.error))
 
+    @property
+    def clipboard(self) -> str:
+        return self.terminal.copied
+
     def copy_to_clipboard(self, text: str) -> None:
-        self._clipboard = text
         self.terminal.copy(text)
 
     # --- what a screen says -----------------------------------------------------------------
@@ -209,11 +215,6 @@ class DuckflowApp(App[int], inherit_bindings=False):
             page.tell(said, wrong=wrong)
         else:
             self.status.show_message(said)
-
-    def write_to_terminal(self, sequence: str) -> None:
-        """Something for the terminal that is no part of the screen."""
-        if self._driver is not None and not self.is_headless:
-            self._driver.write(sequence)
 
     # --- commands ---------------------------------------------------------------------------
 
@@ -420,7 +421,7 @@ class DuckflowApp(App[int], inherit_bindings=False):
 
     def end(self, status: int) -> None:
         """End the app with this exit status; safe from a signal handler."""
-        loop = self._loop
+        loop = self._own_loop
         if loop is not None and loop.is_running():
             loop.call_soon_threadsafe(self.exit, status, status)
 
@@ -451,8 +452,6 @@ class DuckflowApp(App[int], inherit_bindings=False):
             return self.guard.exit_status
         return self.return_code or 0
 
-    def _fatal_error(self) -> None:
+    def error_report(self) -> str:
         self.session.freeze()
-        # Textual's own report prints the values of local variables, keys and file contents too.
-        self._exit_renderables.append(Text(visible(traceback.format_exc())))
-        self._close_messages_no_wait()
+        return visible(traceback.format_exc())

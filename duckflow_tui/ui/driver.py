@@ -9,10 +9,10 @@ from codecs import getincrementaldecoder
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual._xterm_parser import XTermParser
 from textual.app import App
-from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
+
+from duckflow_tui.ui.textual_private import KeyParser, ResumableDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +26,7 @@ _ALT: Final = re.compile("\x1b([1-9\r])")
 MID_SEQUENCE: Final = 0.02  # seconds until an escape sequence that may have ended is looked at
 
 
-class _Keys(XTermParser):
-    @property
-    def mid_sequence(self) -> bool:
-        """Whether an Esc may still turn out to be the start of a longer sequence."""
-        return self._timeout_time is not None
-
-
-class DuckDriver(LinuxDriver):
+class DuckDriver(ResumableDriver):
     """Takes the terminal over from the first frame; sleeps while nothing is typed.
 
     The stock input thread wakes ten times a second, ends the app on a byte that is not UTF-8 and
@@ -88,13 +81,13 @@ class DuckDriver(LinuxDriver):
         if self.frame is not None:
             self.frame.taken = False
 
-    def _sigcont_application(self, *_: object) -> None:
+    def went_on(self) -> None:
         """A signal comes in the middle of anything, the next one in the middle of this: the
         terminal is taken back by the loop, once for all that came before.
         """
-        if self._auto_restart and not self._resuming:
+        if not self._resuming:
             self._resuming = True
-            self._loop.call_soon_threadsafe(self.resume_application_mode)
+            self.call_on_loop(self.resume_application_mode)
 
     def resume_application_mode(self) -> None:
         self._resuming = False
@@ -102,7 +95,7 @@ class DuckDriver(LinuxDriver):
             self.suspend_application_mode()
         super().resume_application_mode()
         # Whatever stood on the screen is gone, and what was drawn meanwhile was dropped.
-        self._app.call_later(self._app.refresh)
+        self.host.call_later(self.host.refresh)
 
     def disable_input(self) -> None:
         os.write(self._wake_write, b".")
@@ -113,7 +106,7 @@ class DuckDriver(LinuxDriver):
             # Left from the last end of input; it stays readable until then, so that a thread
             # woken before the exit event is set looks again instead of sleeping.
             os.read(self._wake_read, 64)
-        keys = _Keys()
+        keys = KeyParser()
         decode = getincrementaldecoder("utf-8")("replace").decode
         early, self._early = self._early, b""
         self._feed(keys, decode(early))
@@ -132,7 +125,7 @@ class DuckDriver(LinuxDriver):
                 for event in keys.tick():
                     self.process_message(event)
 
-    def _feed(self, keys: _Keys, text: str) -> None:
+    def _feed(self, keys: KeyParser, text: str) -> None:
         if text:  # of nothing, the parser makes the end of input
             for event in keys.feed(_ALT.sub(_told_apart, text)):
                 self.process_message(event)
@@ -148,9 +141,8 @@ class DuckDriver(LinuxDriver):
             return b""
 
     def _lost(self) -> None:
-        if self._loop.is_running():
-            for callback in self.hung_up:
-                self._loop.call_soon_threadsafe(callback)
+        for callback in self.hung_up:
+            self.call_on_loop(callback)
 
 
 def _told_apart(match: re.Match[str]) -> str:

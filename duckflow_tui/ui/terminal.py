@@ -104,6 +104,7 @@ class Terminal:
     def __init__(self, app: DuckflowApp) -> None:
         self._app = app
         self._seen: frozenset[str] = frozenset()  # ids of gates and cards
+        self.copied = ""  # last, whether the terminal took it or not
 
     def begin(self) -> None:
         """Keep the title that the terminal has, and take its place."""
@@ -112,6 +113,7 @@ class Terminal:
 
     def copy(self, text: str) -> None:
         """Hand the text to the terminal, and say so; only the terminal knows if it took it."""
+        self.copied = text
         sequence = clipboard_sequence(text)
         if sequence is None:
             self._app.status.show_notice("shell.too_long_to_copy", count=len(text))

@@ -21,7 +21,6 @@ from duckflow_tui.state.base import Clock, StateError, one_line
 from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
-from duckflow_tui.ui.compositor import LeanCompositor
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for, right_column
 from duckflow_tui.ui.panes.card import QuestionCard
@@ -38,6 +37,7 @@ from duckflow_tui.ui.panes.talk import Talk
 from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript
 from duckflow_tui.ui.screens.pick_list import Choice
 from duckflow_tui.ui.session_host import AppOptions, Unsent
+from duckflow_tui.ui.textual_private import draw_leanly
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def __init__(self, options: AppOptions, clock: Clock, bridge: Bridge) -> None:
         super().__init__(id="workbench")
-        self._compositor = LeanCompositor()
+        draw_leanly(self)
         self._clock = clock
         self._bridge = bridge
         self.layout_name: Layout = "wide"

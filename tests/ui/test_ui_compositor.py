@@ -19,7 +19,7 @@ from textual.widget import Widget
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.usage import ReplyDelta
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.compositor import LeanCompositor
+from duckflow_tui.ui.textual_private import LeanCompositor
 
 FILES = ("src/shop/cart.py", "src/shop/pricing.py", "README.md")
 

@@ -25,6 +25,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
 from duckflow_tui.ui.panes.key_guard import InOrder
 from duckflow_tui.ui.panes.strips import fit
+from duckflow_tui.ui.textual_private import bindings_of, theme_of
 from duckflow_tui.words.catalogue import Catalogue
 
 MAX_LINES: Final = 8  # more lines than that are folded
@@ -302,9 +303,10 @@ class Composer(TextArea, inherit_bindings=False):
     def render_lines(self, crop: Region) -> list[Strip]:
         # The stock widget works out the colours of all its parts for every key, though they
         # change with the theme and the focus only: a quarter of what a key costs.
-        if self._coloured is self._theme:
+        colours = theme_of(self)
+        if self._coloured is colours:
             return super(TextArea, self).render_lines(crop)
-        self._coloured = self._theme
+        self._coloured = colours
         return super().render_lines(crop)
 
     # keys
@@ -431,7 +433,7 @@ class Composer(TextArea, inherit_bindings=False):
         Left to the app, a bound key is acted on after the characters that came right behind it:
         a new line or a Backspace typed ahead would land in another place.
         """
-        for binding in self._bindings.key_to_bindings.get(key, ()):
+        for binding in bindings_of(self, key):
             if await host_of(self).run_action(binding.action, self):
                 return True
         return False

@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.textual_private import bindings_of, pump_above
 
 #: Keys beside characters that a message is written with; they follow what was typed before them.
 COMPOSED: Final = frozenset({"enter", "backspace"})
@@ -60,7 +61,7 @@ def _pass(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> No
     """Call ``then`` when what waits in the queues from ``pump`` up to ``top`` was handled."""
 
     def handled() -> None:
-        above = pump._parent  # pyright: ignore[reportPrivateUsage]  # of a pump, not of a node
+        above = pump_above(pump)
         if pump is top or above is None:
             then()
         else:
@@ -107,7 +108,7 @@ class InlineField(Input):
         if event.is_printable and event.character is not None:
             self._write(event.character)
             return True
-        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+        for binding in bindings_of(self, event.key):
             if await host_of(self).run_action(binding.action, self):
                 return True
         return False

@@ -19,6 +19,7 @@ from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.panes.key_guard import InlineField, KeyGuard, anew, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, wrap
+from duckflow_tui.ui.textual_private import bindings_of
 from duckflow_tui.words.catalogue import Catalogue
 
 _GAPS: Final = (2, 1)  # between two keys; the second where that saves a line
@@ -351,7 +352,7 @@ class Question(Vertical, can_focus=True):
 
     def _does_nothing(self, event: events.Key) -> bool:
         """Whether it came too soon, or goes on with keys that did; so does what follows it."""
-        own = event.key in self._bindings.key_to_bindings or event.key == "enter"
+        own = bool(bindings_of(self, event.key)) or event.key == "enter"
         soon = not self._guard.settled and (own or event.is_printable)
         text = self._guard.goes_on and (writes(event) or composes(event))
         if self._guard.came_by_itself and soon:
@@ -363,7 +364,7 @@ class Question(Vertical, can_focus=True):
         return soon or text
 
     async def _act(self, key: str) -> None:
-        for binding in self._bindings.key_to_bindings[key]:
+        for binding in bindings_of(self, key):
             await self.run_action(binding.action)
 
     # --- how it looks --------------------------------------------------------------------------

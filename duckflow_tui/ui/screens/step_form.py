@@ -29,13 +29,13 @@ class StepForm(Form[PlanEdit]):
         self._plan = plan
         self._step = step
         self._new = new
-        self._name = "" if new else writable(step.name, one_line=True)
+        self._step_name = "" if new else writable(step.name, one_line=True)
         self._description = "" if new else writable(step.description)
         self._needs = "" if new else ", ".join(_numbers(plan, step.depends_on))
 
     def fields(self) -> ComposeResult:
         yield self.label("name")
-        yield Input(self._name, compact=True, id="form-name", classes="card-field")
+        yield Input(self._step_name, compact=True, id="form-name", classes="card-field")
         yield self.label("description")
         yield TextArea(self._description, id="form-description", classes="form-text")
         yield self.label("needs")
@@ -77,7 +77,7 @@ class StepForm(Form[PlanEdit]):
         edit = PlanEdit(
             op="change",
             step_id=self._step.step_id,
-            name=name if name != self._name else None,
+            name=name if name != self._step_name else None,
             description=description if description != self._description else None,
             depends_on=needs if set(needs) != set(self._step.depends_on) else None,
         )

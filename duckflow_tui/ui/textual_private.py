@@ -1,0 +1,162 @@
+"""What is used of Textual that it keeps to itself: all of it is here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+from textual._compositor import ChopsUpdate, Compositor
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Region
+from textual.strip import Strip
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+    from textual.filter import LineFilter
+    from textual.message_pump import MessagePump
+    from textual.screen import Screen
+    from textual.widget import Widget
+    from textual.widgets import TextArea
+
+# pyright: reportPrivateUsage=false
+
+
+class HostedApp(App[int], inherit_bindings=False):
+    """An app that filters its lines, writes to its terminal and reports errors in its own way."""
+
+    def change_filters(self, change: Callable[[Sequence[LineFilter]], list[LineFilter]]) -> None:
+        """Have every line of the screen pass through other filters."""
+        self._filters = change(self._filters)
+
+    def write_to_terminal(self, sequence: str) -> None:
+        """Something for the terminal that is no part of the screen."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(sequence)
+
+    def error_report(self) -> str:
+        """What is printed when an error ends the app. Textual's own report prints the values of
+        local variables, keys and file contents too.
+        """
+        raise NotImplementedError
+
+    def _fatal_error(self) -> None:
+        self._exit_renderables.append(Text(self.error_report()))
+        self._close_messages_no_wait()
+
+
+class ResumableDriver(LinuxDriver):
+    """Says when the process goes on after it was stopped, and when it should take the terminal."""
+
+    @property
+    def host(self) -> App[Any]:
+        """The app."""
+        return self._app
+
+    def call_on_loop(self, callback: Callable[[], object]) -> None:
+        """From any thread or signal handler; nothing is called once the loop has ended."""
+        if self._loop.is_running():
+            self._loop.call_soon_threadsafe(callback)
+
+    def went_on(self) -> None:
+        """The process was stopped, and goes on."""
+        raise NotImplementedError
+
+    def _sigcont_application(self, *_: object) -> None:
+        if self._auto_restart:
+            self.went_on()
+
+
+class KeyParser(XTermParser):
+    """Tells whether a key may still be coming."""
+
+    @property
+    def mid_sequence(self) -> bool:
+        """Whether an Esc may still turn out to be the start of a longer sequence."""
+        return self._timeout_time is not None
+
+
+def bindings_of(widget: Widget, key: str) -> Sequence[Binding]:
+    """What the key is bound to on this widget alone."""
+    return widget._bindings.key_to_bindings.get(key, ())
+
+
+def pump_above(pump: MessagePump) -> MessagePump | None:
+    """Where the messages go on to; the parent of a widget that is none of its nodes, too."""
+    return pump._parent
+
+
+def theme_of(area: TextArea) -> object:
+    """The colours of a TextArea: another object when the theme is another."""
+    return area._theme
+
+
+def draw_leanly(screen: Screen[Any]) -> None:
+    """Give a screen that is being made the compositor below."""
+    screen._compositor = LeanCompositor()
+
+
+class LeanCompositor(Compositor):
+    """Draws what the stock one draws, asking widgets only for lines that will be seen.
+
+    The stock one has every widget draw itself whole for each change, those too that lie behind
+    others or beside the change: of a key's ten milliseconds, more than half.
+
+    A line is a number with one bit for each cell. Widgets come from front to back: what is wanted
+    of a line and no widget before has covered decides whether the next one is asked for it.
+    """
+
+    _wanted: dict[int, int] | None = None  # cells that changed, by line; None for all
+
+    def render_partial_update(self) -> ChopsUpdate | None:
+        wanted: dict[int, int] = {}
+        for region in self._dirty_regions:
+            cells = _cells(region)
+            for y in region.line_range:
+                wanted[y] = wanted.get(y, 0) | cells
+        self._wanted = wanted
+        try:
+            return super().render_partial_update()
+        finally:
+            self._wanted = None
+
+    def _get_renders(
+        self, crop: Region | None = None
+    ) -> Iterable[tuple[Region, Region, list[Strip]]]:
+        screen = self.size.region if crop is None else crop.intersection(self.size.region)
+        wanted = self._wanted
+        if wanted is None:
+            wanted = dict.fromkeys(screen.line_range, _cells(screen))
+        open_cells = dict(wanted)
+        for widget, (region, clip) in self.visible_widgets.items():
+            seen = region.intersection(clip).intersection(screen)
+            if not seen:
+                continue
+            place = region.intersection(clip)
+            cells = _cells(place)
+            lines = [y for y in seen.line_range if open_cells.get(y, 0) & cells]
+            if not lines:
+                continue
+            rows = Region(0, lines[0], self.size.width, lines[-1] - lines[0] + 1)
+            part = place.intersection(rows)
+            strips = widget.render_lines(part.translate(-region.offset))
+            # A widget that has not heard of its new size yet draws less than its place.
+            for y, strip in zip(part.line_range, strips, strict=False):
+                if y in open_cells:
+                    drawn = min(strip.cell_length, part.width)
+                    open_cells[y] &= ~_cells(Region(part.x, y, drawn, 1))
+            yield region, clip.intersection(rows), strips
+        # Textual cannot write a line in which a cell was drawn by nobody.
+        left = [y for y, cells in open_cells.items() if cells and y in screen.line_range]
+        if left:
+            rows = Region(0, min(left), self.size.width, max(left) - min(left) + 1)
+            blank = Strip.blank(self.size.width)
+            yield self.size.region, rows, [blank] * rows.height
+
+
+def _cells(region: Region) -> int:
+    """A bit for each cell of a line that the region covers."""
+    left = max(0, region.x)
+    return ((1 << max(0, region.right - left)) - 1) << left
