@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Size
-from textual.reactive import var
+from textual.reactive import reactive, var
 from textual.widget import Widget
 
 from duckflow_tui.safety.safe_text import visible_line
@@ -97,9 +97,10 @@ class LedgerPane(Rows, can_focus=True):
         Binding(",".join(key.keys), key.action, key.label, show=False) for key in keys_of("goal")
     ]
 
-    room: var[int] = var(LEDGER_ROWS)  # rows it may take; 0: all that its place has
-    folded: var[bool] = var(False)  # to one line
-    titled: var[bool] = var(True)  # it says itself what it is
+    #: Rows it may take; 0: all that its place has.
+    room: reactive[int] = reactive(LEDGER_ROWS, layout=True)
+    folded: reactive[bool] = reactive(False, layout=True)  # to one line
+    titled: reactive[bool] = reactive(True, layout=True)  # it says itself what it is
     has_items: var[bool] = var(False)
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -124,15 +125,6 @@ class LedgerPane(Rows, can_focus=True):
     def progress(self) -> str:
         """``2/3``; empty without requirements."""
         return f"{self._met[0]}/{self._met[1]}" if self._items else ""
-
-    def watch_room(self) -> None:
-        self.invalidate(layout=True)
-
-    def watch_folded(self) -> None:
-        self.invalidate(layout=True)
-
-    def watch_titled(self) -> None:
-        self.invalidate(layout=True)
 
     def watch_has_focus(self, has_focus: bool) -> None:
         self.invalidate()

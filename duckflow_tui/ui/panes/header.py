@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.message import Message
-from textual.reactive import var
+from textual.reactive import reactive, var
 from textual.strip import Strip
 
 from duckflow_tui.safety.safe_text import visible_line
@@ -46,7 +46,7 @@ def step_place(state: AgentState) -> tuple[int, int]:
 class Header(Rows):
     """One row. In the tabbed layout it carries the three gauges too."""
 
-    gauges: var[bool] = var(False)
+    gauges: reactive[bool] = reactive(False)
 
     def __init__(self, title: str = "", *, demo: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -72,9 +72,6 @@ class Header(Rows):
         self._turn, self._vitals = state.turn, state.vitals
         self._work, self._step = state.work, step_place(state)
         self._calls = state.usage.calls - state.turn.calls_before if state.turn else 0
-        self.invalidate()
-
-    def watch_gauges(self) -> None:
         self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
@@ -178,9 +175,9 @@ def name_key(pane: PaneName, *, vitals_on: bool) -> str:
 class PaneTitle(Rows):
     """``Diff  src/a.py  +3 −2``: the pane's name and what it holds; lit while it has the focus."""
 
-    lit: var[bool] = var(False)
-    vitals_on: var[bool] = var(True)
-    more: var[str] = var("")  # behind the name
+    lit: reactive[bool] = reactive(False)
+    vitals_on: reactive[bool] = reactive(True)
+    more: reactive[str] = reactive("")  # behind the name
 
     def __init__(
         self,
@@ -193,15 +190,6 @@ class PaneTitle(Rows):
         super().__init__(id=id)
         self._pane: PaneName = pane
         self._maker = maker
-
-    def watch_lit(self) -> None:
-        self.invalidate()
-
-    def watch_vitals_on(self) -> None:
-        self.invalidate()
-
-    def watch_more(self) -> None:
-        self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
@@ -224,9 +212,9 @@ class Tabs(Rows):
     """The names of the panes that share a place; a click or their key shows one."""
 
     no_colour: var[bool] = var(False)  # the tab that is shown cannot stand out by its colour
-    shown: var[str] = var("plan")
-    waiting: var[bool] = var(False)  # something in the diff asks for the user
-    vitals_on: var[bool] = var(True)
+    shown: reactive[str] = reactive("plan")
+    waiting: reactive[bool] = reactive(False)  # something in the diff asks for the user
+    vitals_on: reactive[bool] = reactive(True)
 
     class Chosen(Message):
         """The user clicked a name."""
@@ -239,15 +227,6 @@ class Tabs(Rows):
         super().__init__(id=id)
         self._panes = panes
         self._places: list[tuple[int, int, PaneName]] = []
-
-    def watch_shown(self) -> None:
-        self.invalidate()
-
-    def watch_waiting(self) -> None:
-        self.invalidate()
-
-    def watch_vitals_on(self) -> None:
-        self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette

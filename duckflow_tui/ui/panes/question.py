@@ -12,7 +12,7 @@ from textual import events
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.message import Message
-from textual.reactive import var
+from textual.reactive import reactive, var
 from textual.widget import Widget
 
 from duckflow_tui.state.base import Clock
@@ -47,8 +47,8 @@ class KeyHint:
 class KeyRow(Widget, can_focus=False):
     """Letters on the accent while ``lit``, quiet otherwise: only lit letters act."""
 
-    lit: var[bool] = var(False)
-    hints: var[tuple[KeyHint, ...]] = var(())
+    lit: reactive[bool] = reactive(False)
+    hints: reactive[tuple[KeyHint, ...]] = reactive((), layout=True)
 
     def height_for(self, width: int, most: int) -> int:
         """Lines that the keys take, with ``most`` lines for the whole card.
@@ -59,12 +59,6 @@ class KeyRow(Widget, can_focus=False):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(width, container.height)
-
-    def watch_hints(self) -> None:
-        self.refresh(layout=True)
-
-    def watch_lit(self) -> None:
-        self.refresh()
 
     def render(self) -> Text:
         palette = palette_of(self)
@@ -126,8 +120,8 @@ class OptionRows(KeyRow):
     get a line each only where nothing else has to give way.
     """
 
-    question: var[str] = var("")
-    effects: var[dict[str, str]] = var(dict[str, str])  # by key: what an answer does
+    question: reactive[str] = reactive("", layout=True)
+    effects: reactive[dict[str, str]] = reactive(dict[str, str])  # by key: what an answer does
 
     def __init__(self, others: Callable[[int], int]) -> None:
         super().__init__()
@@ -145,12 +139,6 @@ class OptionRows(KeyRow):
         if packed + min(_ROWS, others) <= most:
             return packed
         return super().height_for(width, most)
-
-    def watch_question(self) -> None:
-        self.refresh(layout=True)
-
-    def watch_effects(self) -> None:
-        self.refresh()
 
     def render(self) -> Text:
         if not self.question:

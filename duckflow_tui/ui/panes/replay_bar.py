@@ -85,7 +85,6 @@ class ReplayBar(Rows, can_focus=True):
         self.invalidate()
 
     def watch_words(self) -> None:
-        super().watch_words()
         self._refresh_frame()
 
     def notify_style_update(self) -> None:

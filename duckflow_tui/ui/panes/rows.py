@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
-from textual.reactive import var
+from textual.reactive import reactive, var
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -129,7 +130,7 @@ def _segments(parts: Sequence[Part], fill: Style) -> Row:
 class Rows(Widget):
     """A widget whose lines are made by ``lines``; it is as high as they are many."""
 
-    words: var[Catalogue] = var(Catalogue)
+    words: reactive[Catalogue] = reactive(Catalogue, layout=True)
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -146,11 +147,17 @@ class Rows(Widget):
 
     def invalidate(self, *, layout: bool = False) -> None:
         """Make the rows anew; ``layout`` when their number may be another."""
-        self._made = None
         self.refresh(layout=layout)
 
-    def watch_words(self) -> None:
-        self.invalidate(layout=True)
+    def refresh(
+        self,
+        *regions: Region,
+        repaint: bool = True,
+        layout: bool = False,
+        recompose: bool = False,
+    ) -> Self:
+        self._made = None
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textual.reactive import var
+from textual.reactive import reactive, var
 from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
@@ -23,7 +23,7 @@ class StatusLine(Rows):
     """One row of what is true; a word of the app takes its place for a moment."""
 
     #: Whether the composer has no border that could say what its keys do.
-    tight: var[bool] = var(False)
+    tight: reactive[bool] = reactive(False)
     written: var[Written] = var[Written]("nothing")  # in the composer
     #: Whether it shows a session that is over: no key pauses or stops anything.
     over = False
@@ -57,9 +57,6 @@ class StatusLine(Rows):
         self._background = sum(process.runs for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
         self._unkept = bool(state.unkept)
-        self.invalidate()
-
-    def watch_tight(self) -> None:
         self.invalidate()
 
     def watch_written(self) -> None:
