@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
@@ -17,12 +17,12 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from duckflow_tui import commands
-from duckflow_tui.state.base import Clock, StateError, one_line
+from duckflow_tui.state.base import Clock, one_line
 from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for, right_column
+from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for
 from duckflow_tui.ui.panes.card import QuestionCard
 from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import Composer
@@ -121,6 +121,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.watch(self.talk, "gates_open", self._gate_opened, init=False)
         self.watch(self.talk, "asks", self._card_came, init=False)
         self.watch(self.goal.ledger, "has_items", self._lay_out, init=False)
+        self.watch(self.vitals, "explained", self._lay_out, init=False)
         self._stands = True
         self.invalidate()
         self._lay_out()
@@ -280,27 +281,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._drafting = None
         self.host.session.keep_draft()
 
-    async def on_gate_card_answered(self, event: GateCard.Answered) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
-            try:
-                await engine.answer_gate(event.answer)
-            except StateError:
-                # It closed or was renewed between the key and here: nothing was approved.
-                self.status.show_notice("shell.answer_refused")
-
     def on_gate_card_left(self, event: GateCard.Left) -> None:
         if event.typed is not None or self.focused is not self.question:
             self.to_composer(event.typed)
-
-    async def on_question_card_answered(self, event: QuestionCard.Answered) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
-            try:
-                await engine.answer_card(event.answer)
-            except StateError:
-                # It closed or was renewed between the key and here: nothing was answered.
-                self.status.show_notice("shell.answer_refused")
 
     def on_question_card_left(self, event: QuestionCard.Left) -> None:
         if event.typed is not None or self.focused is not self.card:
@@ -311,19 +294,12 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_question_card_plan_wanted(self) -> None:
         self.show_pane("plan")
 
-    def on_vitals_pane_unfolded(self) -> None:
-        self._lay_out()
-
-    def on_descendant_focus(self) -> None:
-        self._focus_moved()
-
-    def on_descendant_blur(self) -> None:
-        self._focus_moved()
-
     def _around(self) -> tuple[DOMNode | None, ...]:
         """What has the focus, and all that it is part of."""
         return self.focused, *(self.focused.ancestors if self.focused else ())
 
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
     def _focus_moved(self) -> None:
         """A question that the user turned to has the room of the pane beside, where that is short
         and shows nothing of it; so has the plan that of the diff.
@@ -448,14 +424,13 @@ class Workbench(Screen[None], inherit_bindings=False):
     def _lay_out(self) -> None:
         if not self._stands:
             return
-        width, height = self.size
+        height = self.size.height
         self._shape()
         self.status.tight = height < ROOMY
         self.header.gauges = self.vitals_on and self.layout_name == "tabbed"
         wide = self.layout_name == "wide"
         squeezed = self.talk.gates_open
         self.side.lay_out(height, wide=wide, squeezed=squeezed, in_plan=self._in_plan)
-        self.side.styles.width = right_column(width, self.layout_name) or "1fr"
         self._place()
 
     def _shape(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from rich.text import Text
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.reactive import var
@@ -84,15 +85,11 @@ class Side(Vertical):
         self._titles["vitals"].vitals_on = self.vitals_on
         self._titles["vitals"].more = "" if self.vitals_on else self.goal.ledger.progress
 
-    def on_descendant_focus(self) -> None:
-        self._light()
-
-    def on_descendant_blur(self) -> None:
-        self._light()
-
     def on_diff_view_changed(self) -> None:
         self._titles["diff"].invalidate()
 
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
     def _light(self) -> None:
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))

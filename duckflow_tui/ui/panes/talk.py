@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from textual.app import ComposeResult
@@ -11,7 +11,7 @@ from textual.reactive import var
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock
+from duckflow_tui.state.base import Clock, StateError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import Card, CardKind, Gate
@@ -146,16 +146,27 @@ class Talk(Vertical):
         if shown is not None and here and not self._composer.text:
             shown.take_focus()
 
-    def on_gate_card_answered(self) -> None:
-        self._carries = self._waiting > 1
+    async def on_gate_card_answered(self, event: GateCard.Answered) -> None:
         if self._composer.text:  # the user was in the middle of a message
             self.card.release_focus()
+        engine = host_of(self).session.acting()
+        await self._hand_on(engine.answer_gate(event.answer) if engine else None)
 
     def on_gate_card_left(self) -> None:
         self.gates_open = bool(self.card.gates)
 
-    def on_question_card_answered(self) -> None:
+    async def on_question_card_answered(self, event: QuestionCard.Answered) -> None:
+        engine = host_of(self).session.acting()
+        await self._hand_on(engine.answer_card(event.answer) if engine else None)
+
+    async def _hand_on(self, answering: Awaitable[None] | None) -> None:
         self._carries = self._waiting > 1
+        try:
+            if answering is not None:
+                await answering
+        except StateError:
+            # It closed or was renewed between the key and here: nothing was answered.
+            host_of(self).status.show_notice("shell.answer_refused")
 
     def on_descendant_focus(self) -> None:
         focused = self.screen.focused

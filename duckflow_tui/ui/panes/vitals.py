@@ -10,7 +10,6 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.message import Message
 from textual.reactive import var
 
 from duckflow_tui.state.agent import AgentState
@@ -98,9 +97,6 @@ class VitalsPane(LineView, can_focus=True):
     ALLOW_SELECT = False
     explained: var[bool] = var(False)  # whether the reasons are shown
 
-    class Unfolded(Message):
-        """The reasons are shown, or no longer."""
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._vitals = Vitals()
@@ -122,7 +118,6 @@ class VitalsPane(LineView, can_focus=True):
     def watch_explained(self) -> None:
         self.invalidate(layout=True)
         self.scroll_to(0, 0, animate=False)
-        self.post_message(self.Unfolded())
 
     def watch_has_focus(self, has_focus: bool) -> None:
         self.redraw()
