@@ -98,7 +98,7 @@ async def test_an_open_gate_calls_only_when_nobody_looks(
     written: list[str] = []
     async with standing(app) as pilot:
         monkeypatch.setattr(app, "bell", lambda: bells.append("bell"))
-        monkeypatch.setattr(app, "_write", written.append)
+        monkeypatch.setattr(app, "write_to_terminal", written.append)
         if blurred:
             app.post_message(events.AppBlur())
             await pilot.pause()
