@@ -11,14 +11,13 @@ from typing import Final, cast
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, Fact, Verdict
-from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import TAIL, FileChangedOutside
 from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Zone
 from duckflow_tui.state.store import Record, Store
-from duckflow_tui.tools.changes import PlannedChange, left_out, plan_change
+from duckflow_tui.tools.changes import PlannedChange, left_out
 from duckflow_tui.tools.operation import (
     AnyOperation,
     Arguments,
@@ -38,7 +37,7 @@ class EditedByUser(Exception):
 
     def __init__(self, text: str, proposed: tuple[PlannedChange, ...]) -> None:
         self.text = text
-        self.proposed = proposed[0].after or b""
+        self.proposed = proposed[0].diff.after or b""
 
 
 class JudgedAnew(Exception):
@@ -231,11 +230,9 @@ def check_refused(call: Call, verdict: Verdict) -> None:
 
 
 async def taken(
-    changes: tuple[PlannedChange, ...], answer: GateAnswer | None
+    changes: tuple[PlannedChange, ...], answer: GateAnswer
 ) -> tuple[PlannedChange, ...]:
     """The changes without the hunks that the user left out."""
-    if answer is None or not answer.left_out:
-        return changes
     kept: list[PlannedChange] = []
     for index, change in enumerate(changes):
         out = left_out(answer, index)
@@ -248,17 +245,6 @@ async def taken(
             Outcome.REJECTED,
         )
     return tuple(kept)
-
-
-async def as_edited(workspace: Workspace, text: str, place: Place) -> Edits:
-    """The change that gives a file the content which the user wrote in the gate."""
-    before = await workspace.read_bytes(place) if place.exists else None
-    change = await plan_change("modify" if place.exists else "create", place, before, before)
-    try:
-        after = change.edited(text)
-    except ValueError as error:
-        raise ToolFault(f"{place.said}: {error}; nothing was changed.") from error
-    return Edits((await change.becoming(after),))
 
 
 def faulty(call: Call, fault: ToolFault) -> tuple[Outcome, Output]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,7 +13,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.gates import FilePreview, GateAnswer, Hunk
 from duckflow_tui.state.operations import FileChange
-from duckflow_tui.tools.diffs import FileDiff, NotText, TextFile, compare, decode, size_words
+from duckflow_tui.tools.diffs import FileDiff, NotText, compare, decode, size_words
 
 if TYPE_CHECKING:
     from duckflow_tui.tools.operation import Blobs
@@ -30,28 +30,18 @@ class PlannedChange:
 
     kind: ChangeKind
     place: Place
-    diff: FileDiff
+    diff: FileDiff  # without bytes for a move
     before_hash: str  # empty: no such file
     after_hash: str  # empty: it will be gone
     target: Place | None = None  # of a move
 
     @property
-    def before(self) -> bytes | None:
-        """The file as it is; None for one that is not there, and for a move."""
-        return self.diff.before
-
-    @property
-    def after(self) -> bytes | None:
-        """The file as it would be; None for one that goes, and for a move."""
-        return self.diff.after
-
-    @property
     def text(self) -> str | None:
         """The new content where a user could edit it."""
-        if self.kind not in ("create", "modify") or self.after is None:
+        if self.diff.after is None:
             return None
         try:
-            return decode(self.after).text
+            return decode(self.diff.after).text
         except NotText:
             return None
 
@@ -60,7 +50,7 @@ class PlannedChange:
         notes = list(self.diff.facts)
         if self.place.resolved != self.place.shown:
             notes.insert(0, f"→ {self.place.resolved}")
-        data = self.after if self.after is not None else self.before
+        data = self.diff.before if self.diff.after is None else self.diff.after
         if data is not None and "binary" in notes:
             notes.append(size_words(len(data)))
         return FilePreview(
@@ -83,22 +73,16 @@ class PlannedChange:
         cannot be kept; nothing is changed then.
         """
         made: tuple[str, ...] = ()
-        if self.before is not None:
-            await keep.put(self.before)
+        before, after = self.diff.before, self.diff.after
+        if before is not None:
+            await keep.put(before)
         if self.kind == "move" and self.target is not None:
             made = await workspace.move(self.place, self.target, self.before_hash)
-        elif self.after is None:
+        elif after is None:
             await workspace.remove(self.place, self.before_hash)
         else:
-            made = await workspace.replace(self.place, self.after, self.before_hash)
+            made = await workspace.replace(self.place, after, self.before_hash)
         return self.expected().model_copy(update={"directories": made})
-
-    @property
-    def leaves(self) -> dict[str, str]:
-        """What lies at each path afterwards, by hash; empty where nothing does."""
-        if self.target is None:
-            return {self.place.shown: self.after_hash}
-        return {self.place.shown: "", self.target.shown: self.after_hash}
 
     def expected(self) -> FileChange:
         """The change as it is recorded, but for the directories that are made on the way."""
@@ -110,8 +94,8 @@ class PlannedChange:
             before=self.before_hash,
             after=self.after_hash,
             before_mode=self.place.mode,
-            before_size=self.place.size if moved else len(self.before or b""),
-            after_size=self.place.size if moved else len(self.after or b""),
+            before_size=self.place.size if moved else len(self.diff.before or b""),
+            after_size=self.place.size if moved else len(self.diff.after or b""),
             added=self.diff.added,
             removed=self.diff.removed,
         )
@@ -122,24 +106,7 @@ class PlannedChange:
         taken = [index for index in range(len(self.diff.hunks)) if index not in out]
         if not taken:
             return None
-        return await self.becoming(self.diff.take(taken))
-
-    async def becoming(self, after: bytes | None) -> PlannedChange:
-        """The same change with another result."""
-        diff = await difference(self.before, after)
-        return replace(self, diff=diff, after_hash="" if after is None else digest(after))
-
-    def edited(self, text: str) -> bytes:
-        """Bytes for a text the user wrote: encoding, mark and endings stay; raises NotText."""
-        shape = TextFile("")
-        for data in (self.before, self.after):
-            if data is not None:
-                try:
-                    shape = decode(data)
-                except NotText:
-                    continue
-                break
-        return shape.encode(shape.with_endings(text))
+        return await plan_change(self.kind, self.place, self.diff.before, self.diff.take(taken))
 
 
 async def plan_change(

@@ -6,11 +6,11 @@ import codecs
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from io import StringIO
-from typing import Final, Literal
+from typing import Final
 
 from duckflow_tui.state.gates import DiffLine, DiffMark, Hunk
 
@@ -145,18 +145,8 @@ CONTEXT: Final = 3  # lines around a change
 _WORK: Final = 400_000
 
 
-Tag = Literal["equal", "change"]
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Lines ``old[a:b]`` that became ``new[c:d]``; in an equal one they are the same."""
-
-    tag: Tag
-    a: int
-    b: int
-    c: int
-    d: int
+#: What became of lines ``old[a:b]`` and ``new[c:d]``, as difflib gives it: tag, a, b, c, d.
+Region = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +161,7 @@ class FileDiff:
     facts: tuple[str, ...]  # what lines cannot show: an encoding, line endings, binary
     _old: tuple[str, ...]
     _new: tuple[str, ...]
-    _groups: tuple[tuple[Region, ...], ...]
+    _groups: tuple[list[Region], ...]
     _shape: TextFile
 
     def take(self, taken: Iterable[int]) -> bytes | None:
@@ -190,11 +180,11 @@ class FileDiff:
         for index, group in enumerate(self._groups):
             if index not in chosen:
                 continue
-            for region in group:
-                if region.tag == "change":
-                    parts.extend(self._old[at : region.a])
-                    parts.extend(self._new[region.c : region.d])
-                    at = region.b
+            for tag, a, b, c, d in group:
+                if tag != "equal":
+                    parts.extend(self._old[at:a])
+                    parts.extend(self._new[c:d])
+                    at = b
         parts.extend(self._old[at:])
         return self._shape.encode("".join(parts))
 
@@ -210,17 +200,17 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
     same_shape = old is None or new is None or (old.encoding, old.mark) == (new.encoding, new.mark)
     old_lines = lines_of(old.text) if old else ()
     new_lines = lines_of(new.text) if new else ()
-    regions = _regions(old_lines, new_lines)
     # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
-    groups = tuple(_groups(regions, CONTEXT if same_shape else len(old_lines)))
+    context = CONTEXT if same_shape else len(old_lines)
+    groups = tuple(_Matched(_equal(old_lines, new_lines)).get_grouped_opcodes(context))
     hunks: list[Hunk] = []
     added = removed = 0
     for group in groups:
         hunks.append(_hunk(group, old_lines, new_lines))
-        for region in group:
-            if region.tag == "change":
-                added += region.d - region.c
-                removed += region.b - region.a
+        for tag, a, b, c, d in group:
+            if tag != "equal":
+                added += d - c
+                removed += b - a
     return FileDiff(
         before=before,
         after=after,
@@ -251,8 +241,8 @@ def lines_of(text: str) -> tuple[str, ...]:
     return tuple(StringIO(text, newline="\n"))
 
 
-def _regions(old: tuple[str, ...], new: tuple[str, ...]) -> list[Region]:
-    """Equal and changed regions in order, covering both; no two of one tag side by side."""
+def _equal(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
+    """The equal blocks in order; no two of them side by side, and an empty one at the end."""
     top = 0
     limit = min(len(old), len(new))
     while top < limit and old[top] == new[top]:
@@ -260,7 +250,7 @@ def _regions(old: tuple[str, ...], new: tuple[str, ...]) -> list[Region]:
     bottom = 0
     while bottom < limit - top and old[-1 - bottom] == new[-1 - bottom]:
         bottom += 1
-    equal: list[tuple[int, int, int]] = [(0, 0, top)]
+    equal = [(0, 0, top)]
     work = _WORK
     a, c = top, top
     ends = (len(old) - bottom, len(new) - bottom)
@@ -273,23 +263,26 @@ def _regions(old: tuple[str, ...], new: tuple[str, ...]) -> list[Region]:
             equal.append((anchor_a, anchor_c, 1))
             a, c = anchor_a + 1, anchor_c + 1
     equal.append((*ends, bottom))
-    return _joined(equal, len(old), len(new))
+    joined = [Match(0, 0, 0)]
+    for x, y, size in equal:
+        last = joined[-1]
+        if (last.a + last.size, last.b + last.size) == (x, y):
+            joined[-1] = Match(last.a, last.b, last.size + size)
+        elif size:
+            joined.append(Match(x, y, size))
+    return [*joined, Match(len(old), len(new), 0)]
 
 
-def _joined(equal: list[tuple[int, int, int]], old: int, new: int) -> list[Region]:
-    regions: list[Region] = []
-    a = c = 0
-    for x, y, size in [*equal, (old, new, 0)]:
-        if a < x or c < y:
-            regions.append(Region("change", a, x, c, y))
-        if size:
-            last = regions[-1] if regions else None
-            if last and last.tag == "equal" and (last.b, last.d) == (x, y):
-                regions[-1] = Region("equal", last.a, x + size, last.c, y + size)
-            else:
-                regions.append(Region("equal", x, x + size, y, y + size))
-        a, c = x + size, y + size
-    return regions
+class _Matched(SequenceMatcher[str]):
+    """difflib's way from equal blocks to groups of changes, for blocks that are known."""
+
+    def __init__(self, blocks: list[Match]) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    def get_matching_blocks(self) -> list[Match]:
+        """The blocks, as they were given."""
+        return self._blocks
 
 
 def _anchors(
@@ -354,48 +347,24 @@ def _blocks(
     return [(m.a, m.b, m.size) for m in matcher.get_matching_blocks() if m.size], spent
 
 
-def _groups(regions: list[Region], context: int) -> Iterator[tuple[Region, ...]]:
-    """Changes with so many lines around them; two that are nearer than twice that are one group."""
-    group: list[Region] = []
-    changes = False
-    for index, region in enumerate(regions):
-        if region.tag == "change":
-            group.append(region)
-            changes = True
-            continue
-        first, last = index == 0, index == len(regions) - 1
-        if not first and not last and region.b - region.a <= 2 * context:
-            group.append(region)
-            continue
-        keep = min(context, region.b - region.a)
-        if not first:
-            group.append(Region("equal", region.a, region.a + keep, region.c, region.c + keep))
-            yield tuple(group)
-            group, changes = [], False
-        if not last:
-            group = [Region("equal", region.b - keep, region.b, region.d - keep, region.d)]
-    if changes:
-        yield tuple(group)
-
-
-def _hunk(group: tuple[Region, ...], old: tuple[str, ...], new: tuple[str, ...]) -> Hunk:
+def _hunk(group: list[Region], old: tuple[str, ...], new: tuple[str, ...]) -> Hunk:
     lines: list[DiffLine] = []
-    for region in group:
-        if region.tag == "equal":
-            for offset in range(region.b - region.a):
-                x, y = region.a + offset, region.c + offset
+    for tag, a, b, c, d in group:
+        if tag == "equal":
+            for x, y in zip(range(a, b), range(c, d), strict=True):
                 lines.append(_line(" ", x + 1, y + 1, old[x]))
             continue
-        for x in range(region.a, region.b):
+        for x in range(a, b):
             lines.append(_line("-", x + 1, None, old[x]))
-        for y in range(region.c, region.d):
+        for y in range(c, d):
             lines.append(_line("+", None, y + 1, new[y]))
-    first, last = group[0], group[-1]
+    first_old, last_old = group[0][1], group[-1][2]
+    first_new, last_new = group[0][3], group[-1][4]
     return Hunk(
-        old_start=first.a + 1 if last.b > first.a else first.a,
-        old_count=last.b - first.a,
-        new_start=first.c + 1 if last.d > first.c else first.c,
-        new_count=last.d - first.c,
+        old_start=first_old + 1 if last_old > first_old else first_old,
+        old_count=last_old - first_old,
+        new_start=first_new + 1 if last_new > first_new else first_new,
+        new_count=last_new - first_new,
         lines=tuple(lines),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import re
 from collections.abc import Sequence
@@ -11,10 +12,10 @@ from typing import Final
 from pydantic import Field
 
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.workspace import MAX_READ
+from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import brief, digest
-from duckflow_tui.state.operations import Effect
-from duckflow_tui.tools.changes import plan_change, plan_move
+from duckflow_tui.state.operations import Effect, Zone
+from duckflow_tui.tools.changes import PlannedChange, plan_change, plan_move
 from duckflow_tui.tools.diffs import NotText, TextFile, decode, size_words
 from duckflow_tui.tools.operation import Arguments, Edits, Operation, ToolContext, ToolFault
 
@@ -69,19 +70,24 @@ class DeleteFile(Arguments):
 
 async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
     place = _small(places[0])
+    change = await rewrite(context.workspace, place, args.content)
     if not place.exists:
-        after = _encoded(TextFile(""), args.content, place)
-        return Edits((await plan_change("create", place, None, after),))
-    before = await context.workspace.read_bytes(place)
-    change = await plan_change("modify", place, before, before)
-    try:
-        after = change.edited(args.content)
-    except NotText as error:
-        raise ToolFault(f"{place.said}: {error}; nothing was changed.") from error
-    if after == before:
+        return Edits((change,))
+    if change.after_hash == change.before_hash:
         raise ToolFault(f"{place.said} has exactly this content already; nothing to do.")
-    change = await change.becoming(after)
     return Edits((change,), context.state_of(place, change.before_hash))
+
+
+async def rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChange:
+    """The change that gives a file this content; the encoding, the mark and the line endings of
+    a text file that is there stay. Raises ToolFault.
+    """
+    before = await workspace.read_bytes(place) if place.exists else None
+    shape = TextFile("")
+    with contextlib.suppress(NotText):
+        shape = decode(before or b"")
+    after = _encoded(shape, shape.with_endings(text), place)
+    return await plan_change("modify" if place.exists else "create", place, before, after)
 
 
 async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
@@ -91,7 +97,7 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
             f"{place.said} does not exist; file_ops.write_file creates files, "
             "file_ops.find_files finds them."
         )
-    if not context.reveals(place):
+    if place.zone is not Zone.INSIDE and place.shown not in context.seen:
         # What an edit finds or does not find would tell of content that needs a gate to be read.
         raise ToolFault(
             f"{place.said} is a {place.zone} file: read it first, which the user must allow, "
@@ -302,15 +308,8 @@ def _apply(text: str, edit: Edit, label: str, crlf: bool) -> str:
 
 def _find(text: str, old: str) -> list[tuple[int, int]]:
     """Every place where ``old`` begins, overlapping ones too: they make it ambiguous."""
-    if "\r\n" not in text or "\n" not in old:
-        found: list[tuple[int, int]] = []
-        at = text.find(old)
-        while at >= 0:
-            found.append((at, at + len(old)))
-            at = text.find(old, at + 1)
-        return found
     pattern = re.compile("\r?\n".join(re.escape(line) for line in old.split("\n")))
-    found = []
+    found: list[tuple[int, int]] = []
     match = pattern.search(text)
     while match:
         found.append(match.span())

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import JsonObject, brief, one_line
-from duckflow_tui.state.operations import Effect, FileChange, OperationSpec, Outcome, Weight, Zone
+from duckflow_tui.state.operations import Effect, FileChange, OperationSpec, Outcome, Weight
 from duckflow_tui.tools.changes import PlannedChange
 
 
@@ -114,12 +114,6 @@ class ToolContext:
     output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
     call_id: str = ""
     by_user: bool = False  # the user runs it with ``!``
-
-    def reveals(self, place: Place) -> bool:
-        """Whether an error may quote the file although no gate was passed: it lies inside and
-        is no secret, or the model read it before.
-        """
-        return place.zone is Zone.INSIDE or place.shown in self.seen
 
     def state_of(self, place: Place, sha: str) -> tuple[str, ...]:
         """Codes that say how well the model knows a file that is there with this hash."""

@@ -71,20 +71,18 @@ async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
 async def by_the_user(
     proposed: Sequence[PlannedChange],
     applied: Iterable[PlannedChange],
-    answer: GateAnswer | None,
+    answer: GateAnswer,
     instead_of: bytes | None,
 ) -> list[str]:
     """What the user did to a change before approving it; ``instead_of`` is what they edited."""
     words: list[str] = []
     if instead_of is not None:
         for change in applied:
-            diff = await difference(instead_of, change.after)
+            diff = await difference(instead_of, change.diff.after)
             words.append(
                 "The user edited your proposal before approving it. From your proposal to what "
                 f"the file holds now:\n{in_words(diff.hunks)}"
             )
-    if answer is None:
-        return words
     for index, change in enumerate(proposed):
         out = left_out(answer, index)
         if out:

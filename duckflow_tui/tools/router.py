@@ -49,7 +49,6 @@ from duckflow_tui.tools.calls import (
     JudgedAnew,
     Question,
     Renewed,
-    as_edited,
     check_refused,
     faulty,
     halted,
@@ -58,6 +57,7 @@ from duckflow_tui.tools.calls import (
     taken,
 )
 from duckflow_tui.tools.changes import PlannedChange, told
+from duckflow_tui.tools.files import rewrite
 from duckflow_tui.tools.operation import (
     AnyOperation,
     Arguments,
@@ -243,7 +243,7 @@ class ToolRouter:
             call.previews = tuple(map(PlannedChange.preview, changes))
             access = replace(
                 access,
-                content=changes[0].after if len(changes) == 1 else None,
+                content=changes[0].diff.after if len(changes) == 1 else None,
                 removed_lines=sum(map(_REMOVED, call.previews)),
             )
         verdict = self._judge(access, call.step_id)
@@ -265,13 +265,15 @@ class ToolRouter:
                 raise EditedByUser(answer.edited or "", changes)
         if not isinstance(proposal, Edits):
             return await self._run(call, operation, proposal)
-        return await self._apply(call, proposal, await taken(changes, answer))
+        if answer is not None and answer.left_out:
+            changes = await taken(changes, answer)
+        return await self._apply(call, proposal, changes)
 
     async def _proposal(
         self, call: Call, operation: AnyOperation, args: Arguments, places: tuple[Place, ...]
     ) -> Proposal:
         if call.edited is not None:
-            return await as_edited(self.workspace, call.edited, places[0])
+            return Edits((await rewrite(self.workspace, places[0], call.edited),))
         context = self._context(call)
         try:
             return await operation.prepare(args, places, context)
@@ -381,12 +383,15 @@ class ToolRouter:
             for change in changes:
                 if await self.workspace.digest(change.place) != change.before_hash:
                     raise Renewed(f"{change.place.said} changed since it was shown.")
-            await self._start(call, tuple(map(PlannedChange.expected, changes)))
-            for change in changes:
-                with self.own_writes.writing(change.leaves):
+            expected = tuple(map(PlannedChange.expected, changes))
+            await self._start(call, expected)
+            for change, becomes in zip(changes, expected, strict=True):
+                with self.own_writes.writing(known((becomes,))):
                     call.made.append(await change.make(self.workspace, self.blobs))
                 lines.append(f"{told(call.made[-1])}.")
-        lines.extend(await by_the_user(proposal.changes, changes, call.answer, call.proposed))
+        if call.answer is not None:
+            words = await by_the_user(proposal.changes, changes, call.answer, call.proposed)
+            lines.extend(words)
         if proposal.note:
             lines.append(proposal.note)
         return Output("\n".join(lines), figures(call.made), known(call.made), tuple(call.made))
