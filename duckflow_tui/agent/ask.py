@@ -16,6 +16,7 @@ from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import estimated_tokens
 from duckflow_tui.prompting.replies import Shape
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
+from duckflow_tui.state.decision import PromptPattern, TurnDecision, asks_for_checks
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.usage import (
     LlmCall,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from duckflow_tui.prompting.compiler import PromptCompiler
     from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.state.base import IdSource
-    from duckflow_tui.state.decision import PromptPattern, TurnDecision
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
 
@@ -115,6 +115,8 @@ class Asker:
         # Who asks for the conversation itself makes room in it.
         self._compactor = None if step_id or answers else Compactor(parts)
         self.repaired = 0  # replies to the newest question that had to be asked for again
+        self.in_calls = False  # whether the newest reply came as native calls
+        self._checks_asked = False  # the model was asked for its own checks, which is done once
         self.last_reply = ""
 
     async def decide(self, pattern: PromptPattern, role: Role = "main") -> TurnDecision:
@@ -126,6 +128,8 @@ class Asker:
         for self.repaired in range(REPAIRS + 1):
             reply = await self._ask(pattern, role)
             await self._record(reply)
+            self.in_calls = reply.protocol == "tools"
+            self._checks_asked = self._checks_asked or asks_for_checks(reply.problems)
             if reply.decision is not None and not reply.problems:
                 return reply.decision
             problems = "; ".join(reply.problems) or "the reply was cut off"
@@ -168,7 +172,7 @@ class Asker:
                 aside=self._aside,
                 size=lambda: estimated_tokens(prompt()),
             )
-            request = prompt()
+            request = prompt().model_copy(update={"checks_asked": self._checks_asked})
             try:
                 reply = await self._send(request, role)
             except LlmError as error:
@@ -226,6 +230,7 @@ class Asker:
                     decision=None if reply.problems else reply.decision,
                     protocol=reply.protocol,
                     raw=reply.raw if reply.problems or reply.decision is None else "",
+                    calls=reply.calls if reply.problems else (),
                     complete=reply.complete,
                     step_id=self._step_id,
                     aside=self._aside,

@@ -50,6 +50,7 @@ class Thread(ABC):
         self.idle = 0  # decisions in a row that neither acted nor ended
         self.ran: list[OperationMessage] = []  # by the newest decision
         self.course_changed = False  # the user's answer to a gate has to reach the model
+        self._announced = False  # the newest reply only judged, which some models do by itself
         self._stuck: tuple[OperationMessage, int] | None = None
         self._failures: Counter[tuple[str, str]] = Counter()
 
@@ -110,7 +111,9 @@ class Thread(ABC):
         if await self.after(decision):
             return True
         asked = decision.actions or self.changes_course
-        if decision.next_step is NextStep.CONTINUE and not asked:
+        announced = self.asker.in_calls and decision.judged and not (asked or self._announced)
+        self._announced = announced  # its calls come in the next message
+        if decision.next_step is NextStep.CONTINUE and not (asked or announced):
             self._count_idle()
             self.parts.notices.say(
                 "turn.nothing_asked",

@@ -16,8 +16,8 @@ from duckflow_tui.llm.strict_json import parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, digest
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage, Message
-from duckflow_tui.state.decision import Action, Reading, TurnDecision
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
+from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 
@@ -84,14 +84,38 @@ class Decoder(Protocol):
         ...
 
 
-def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
-    """What reads a reply to this prompt; an operation is known by its wire name too."""
+def reading_of(prompt: Prompt, ids: IdSource, judged_in: str = "the object") -> Reading:
+    """What reads a reply to this prompt; an operation is known by its wire name too. ``judged_in``
+    names for the model where its checks belong.
+    """
     found: dict[str, OperationSpec] = {}
     for spec in prompt.operations:
         found[wire_name(spec.name)] = spec
     for spec in prompt.operations:
         found[spec.name] = spec
-    return Reading(found, ids, parse_object)
+    return Reading(
+        found,
+        ids,
+        parse_object,
+        judged_in=judged_in,
+        judged_before=_judged_before(prompt.history),
+        checks_asked=prompt.checks_asked,
+    )
+
+
+def _judged_before(history: Sequence[Message]) -> tuple[Judgement, Judgement] | None:
+    """The checks of the reply right before, where it only judged: they hold for the calls that
+    come now. Models that make one call in a message send them so.
+    """
+    for item in reversed(history):
+        if isinstance(item, AssistantMessage):
+            made = item.decision
+            if made is None or made.actions or not made.judged:
+                return None
+            return made.goal_consistency, made.constraint_check
+        if isinstance(item, UserMessage):
+            return None
+    return None
 
 
 def user(text: str) -> JsonObject:

@@ -73,9 +73,10 @@ def _reply(
 ) -> list[JsonObject]:
     """A reply with its calls, then the results of these, which are taken out of ``results``."""
     decision = message.decision
-    if decision is None or not message.complete:
-        return [assistant(unread(message))]
     calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
+    if decision is None or not message.complete:
+        calls = _refused(message)
+        return _with_calls(message.text, calls) if calls else [assistant(unread(message))]
     checks = (decision.goal_consistency, decision.constraint_check)
     if decision.rationale or decision.step or checks != (Judgement(), Judgement()):
         calls.append((f"decide_{decision.decision_id}", DECIDE, judgement_of(decision), NOTED))
@@ -85,15 +86,32 @@ def _reply(
         arguments = _arguments(action, specs.get(action.operation))
         name = wire_name(action.operation)
         calls.append((action.wire_id or action.call_id, name, arguments, came))
-    if not calls:
-        return [assistant(decision.reply)]
+    return _with_calls(decision.reply, calls) if calls else [assistant(decision.reply)]
+
+
+def _refused(message: AssistantMessage) -> list[tuple[str, str, JsonObject, str]]:
+    """The calls of a reply that could not be used; none where a server would not take them."""
+    calls: list[tuple[str, str, JsonObject, str]] = []
+    for call in message.calls if message.complete else ():
+        try:
+            arguments = parse_object(call.arguments.strip() or "{}")
+        except NotStrict:
+            return []
+        if not (call.wire_id and call.name == wire_name(call.name)):
+            return []
+        calls.append((call.wire_id, call.name, arguments, NOT_EXECUTED))
+    return calls if len({wire_id for wire_id, *_ in calls}) == len(calls) else []
+
+
+def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> list[JsonObject]:
+    """A message with its calls, and what came of each right behind it."""
     asked: list[JsonObject] = []
     answers: list[JsonObject] = []
     for wire_id, name, arguments, came in calls:
         function = {"name": name, "arguments": wire_text(json.dumps(arguments, ensure_ascii=False))}
         asked.append({"id": wire_id, "type": "function", "function": function})
         answers.append({"role": "tool", "tool_call_id": wire_id, "content": wire_text(came)})
-    text = wire_text(decision.reply)
+    text = wire_text(reply)
     return [{"role": "assistant", "content": text, "tool_calls": asked}, *answers]
 
 
@@ -126,7 +144,9 @@ class ToolsDecoder:
         raw = wire_text(raw.removeprefix("\n"))
         if completion.finish == "length":
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
-        reading = reading_of(prompt, ids)
+        reading = reading_of(
+            prompt, ids, f"the function {DECIDE}, called in this reply or alone before the others"
+        )
         if not completion.calls and _looks_like_calls(text):
             reading.problems.append(
                 "you wrote calls as text; nothing of it ran: call the functions themselves"

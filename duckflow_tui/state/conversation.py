@@ -52,8 +52,18 @@ class UserMessage(Frozen):
         return f"{BESIDE_THE_WORK}\n{self.text}" if self.aside else self.text
 
 
+class WireCall(Frozen):
+    """A native call as it came: ``arguments`` is its text, whatever it holds."""
+
+    wire_id: str
+    name: str
+    arguments: str
+
+
 class AssistantMessage(Frozen):
-    """What the model replied. ``raw`` is kept only for a reply that could not be parsed."""
+    """What the model replied. ``raw`` and ``calls`` are kept only for a reply that could not be
+    used.
+    """
 
     kind: Literal["assistant"] = "assistant"
     message_id: str
@@ -64,6 +74,7 @@ class AssistantMessage(Frozen):
     decision: TurnDecision | None = None
     protocol: Literal["json", "tools"] = "json"
     raw: str = ""
+    calls: tuple[WireCall, ...] = ()
     complete: bool = True
     step_id: str = ""
     aside: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final, Literal, cast, get_args
@@ -88,6 +88,7 @@ _VERDICTS: Final = (
 _CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 _OURS: Final = frozenset({"decision_id", "call_id", "wire_id"})  # what no model writes
 _CHECKS: Final = ("goal_consistency", "constraint_check")
+_MUST_BE: Final = "must be stated before"
 _NEEDED: Final = ("rationale", *_CHECKS, "step", "next_step", "prompt_pattern")
 _NEEDED_OF_ACTION: Final = ("operation", "args", "reasoning")
 
@@ -105,6 +106,9 @@ class Reading:
     operations: Mapping[str, OperationSpec]
     ids: IdSource
     parse: Callable[[str], JsonObject]
+    judged_in: str = "the object"  # where the model writes its checks, in words
+    judged_before: tuple[Judgement, Judgement] | None = None  # by a reply that only judged
+    checks_asked: bool = False  # once is enough: checks that are missing now are not stated
     problems: list[str] = field(default_factory=list[str])
     warnings: list[str] = field(default_factory=list[str])
 
@@ -120,6 +124,8 @@ class Reading:
         if stated:
             missing = [name for name in _NEEDED if name not in (*fields, *_CHECKS)]
             self.warnings.extend(f"{name} is missing" for name in missing)
+        elif self.judged_before is not None:
+            fields |= dict(zip(_CHECKS, self.judged_before, strict=True))
         made = TurnDecision.model_validate({**fields, "decision_id": decision_id}, context=self)
         self._demand_checks(made)
         if str(fields.get("next_step")).strip().lower() == made.next_step:
@@ -196,14 +202,19 @@ class Reading:
         missing = [name for name in _CHECKS if getattr(made, name).ok is None]
         if not missing:
             return
-        for action in made.actions:
+        for action in made.actions if not self.checks_asked else ():
             if self.operations[action.operation].has_side_effects:
                 self.problems.append(
-                    f"{' and '.join(missing)} must be stated before {action.operation} can run: "
-                    '{"ok": true or false, "reason": "…"}'
+                    f"{' and '.join(missing)} {_MUST_BE} {action.operation} can run: write "
+                    f'{{"ok": true or false, "reason": "…"}} for each in {self.judged_in}'
                 )
                 return
         self.warnings.append(f"not stated: {', '.join(missing)}")
+
+
+def asks_for_checks(problems: Iterable[str]) -> bool:
+    """Whether one of these problems is that the model's own checks are missing."""
+    return any(_MUST_BE in problem for problem in problems)
 
 
 def _reads(read: Callable[[object, str, Reading], object]) -> BeforeValidator:
@@ -276,6 +287,8 @@ def _own_step(phase: Phase | None, info: ValidationInfo) -> Phase | None:
 
 def _judgement(value: object, name: str, reading: Reading) -> Judgement:
     """``{"ok", "reason"}``, or a yes or no as text with the reason behind it."""
+    if isinstance(value, Judgement):
+        return value
     ok, reason = value, None
     if isinstance(value, dict):
         fields = cast("JsonObject", value)
@@ -544,6 +557,11 @@ class TurnDecision(Frozen):
         description="Calls of operations, run in this order.",
         json_schema_extra={"maxItems": MAX_ACTIONS},
     )
+
+    @property
+    def judged(self) -> bool:
+        """Whether the model stated both of its checks."""
+        return self.goal_consistency.ok is not None and self.constraint_check.ok is not None
 
     @property
     def refused_by_itself(self) -> bool:

@@ -46,3 +46,4 @@ class Prompt(Frozen):
     uses: tuple[LayerUse, ...] = Field(default=())
     parts: PromptParts = PromptParts()
     sizes: tuple[int, ...] = ()  # tokens of each item of ``history``
+    checks_asked: bool = False  # the model was asked for its checks; missing ones are "not stated"

@@ -1,0 +1,148 @@
+"""Models of another temper than the one a format is written for: each gets its edit done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.session import action, decision, done, script, session
+
+from duckflow_tui.demo.replies import Reply, ScriptedCall
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.decision import Judgement
+
+OK = {"ok": True, "reason": "it is what was asked for"}
+JUDGED = {
+    "rationale": "next",
+    "goal_consistency": OK,
+    "constraint_check": OK,
+    "step": "EXECUTION",
+    "next_step": "continue",
+    "prompt_pattern": "base_main",
+}
+EDIT: dict[str, Any] = {
+    "reasoning": "asked for",
+    "path": "a.py",
+    "edits": [{"old": "x = 1", "new": "x = 2"}],
+}
+
+
+def calls(*made: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+    """Native calls as they go over the wire."""
+    return Reply(
+        text=text, tool_calls=tuple(ScriptedCall(name=name, arguments=args) for name, args in made)
+    )
+
+
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    return folder / "a.py"
+
+
+READ = ("file_ops__read_file", {"reasoning": "needed", "path": "a.py"})
+CHANGE = ("file_ops__edit_file", EDIT)
+JUDGE = ("decide", JUDGED)
+
+
+async def test_a_model_that_makes_one_call_in_a_message_edits_the_file(tmp_path: Path) -> None:
+    """Its judgement, alone in a message, holds for the call that comes next. Covers S4-58."""
+    file = project(tmp_path)
+    replies = script(
+        calls(READ), calls(JUDGE, text="I change x."), calls(CHANGE), Reply(text="x is 2 now.")
+    )
+    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
+        assert len(s.server.of("main")) == 4  # nothing was asked for twice
+        told = [m.for_model for m in s.state.messages if isinstance(m, NoticeMessage)]
+        assert not [
+            words for words in told if "nothing happened" in words or "Reply again" in words
+        ]
+
+
+async def test_a_judgement_holds_for_one_message_and_not_for_the_next_request(
+    tmp_path: Path,
+) -> None:
+    file = project(tmp_path)
+    ends = calls(("decide", {**JUDGED, "next_step": "done"}), text="Say what to change.")
+    replies = script(ends, calls(CHANGE), calls(JUDGE, CHANGE), Reply(text="x is 2 now."))
+    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
+        await s.turn("hello")
+        await s.turn("set x to 2")
+        assert file.read_text() == "x = 2\n"
+        assert "must be stated before file_ops.edit_file can run" in s.server.of("main")[2].new_text
+
+
+async def test_a_model_that_never_judges_is_asked_once_and_then_edits_the_file(
+    tmp_path: Path,
+) -> None:
+    """It is told the function's name, in the form of its own calls; then its checks count as not
+    stated, for every later change of the turn too.
+    """
+    file = project(tmp_path)
+    back = {**EDIT, "edits": [{"old": "x = 2", "new": "x = 3"}]}
+    replies = script(
+        calls(CHANGE, text="I change x."),
+        calls(CHANGE),
+        calls(("file_ops__edit_file", back)),
+        Reply(text="x is 3 now."),
+    )
+    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
+        end = await s.turn("set x to 3")
+        assert (end.outcome, file.read_text()) == ("done", "x = 3\n")
+        asked = s.server.of("main")
+        assert len(asked) == 4
+        messages = asked[1].json["messages"]
+        refused = next(m for m in messages if m.get("tool_calls"))
+        assert [c["function"]["name"] for c in refused["tool_calls"]] == ["file_ops__edit_file"]
+        answer = messages[messages.index(refused) + 1]
+        assert (answer["role"], answer["tool_call_id"]) == ("tool", refused["tool_calls"][0]["id"])
+        assert answer["content"] == "not executed"
+        assert "the function decide" in asked[1].new_text
+        stated = [
+            m.decision.goal_consistency
+            for m in s.state.messages
+            if m.kind == "assistant" and m.decision is not None and m.decision.actions
+        ]
+        assert stated == [Judgement(), Judgement()]
+
+
+async def test_a_model_that_only_judges_is_caught(tmp_path: Path) -> None:
+    """One message of judgement alone is a way to work; the next ones are idle. Covers S3-21."""
+    project(tmp_path)
+    replies = script(*[calls(JUDGE, text="Let me think.") for _ in range(5)])
+    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
+        end = await s.turn("set x to 2")
+        assert end.outcome == "partial"
+        assert len(s.server.of("main")) == 4
+
+
+async def test_arguments_that_are_no_json_go_back_as_text(tmp_path: Path) -> None:
+    """Servers refuse calls in the history whose arguments they cannot parse."""
+    file = project(tmp_path)
+    broken = Reply(
+        tool_calls=(ScriptedCall(name="file_ops__edit_file", arguments='{"path": "a.py", "edi'),)
+    )
+    replies = script(broken, calls(JUDGE, CHANGE), Reply(text="x is 2 now."))
+    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
+        await s.turn("set x to 2")
+        assert file.read_text() == "x = 2\n"
+        messages = s.server.of("main")[1].json["messages"]
+        assert not [m for m in messages if m.get("tool_calls")]
+        assert [m for m in messages if m["role"] == "assistant" and '"edi' in m["content"]]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_model_that_writes_its_checks_is_never_asked_for_them(
+    tmp_path: Path, protocol: Any
+) -> None:
+    file = project(tmp_path)
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    replies = script(decision("I change x.", change), done("x is 2 now."))
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
+        assert len(s.server.of("main")) == 2
