@@ -74,12 +74,12 @@ async def accounted(
             store.dispatch(LlmCallFinished(call=call.model_copy(update=step)))
 
 
+@dataclass(frozen=True, slots=True)
 class _Observer(ReplyObserver):
     """Turns what a stream brings into transient events."""
 
-    def __init__(self, store: Store, llm_id: str) -> None:
-        self._store = store
-        self._llm_id = llm_id
+    _store: Store
+    _llm_id: str
 
     def reply(self, text: str) -> None:
         at = self._store.clock.now()

@@ -10,6 +10,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 
 import httpx2
@@ -98,7 +99,7 @@ class ChatClient:
     ) -> None:
         """Send a request and fill ``completion`` as its answer arrives; raises LlmError."""
         teller = FailureTeller(self._endpoint, str(body.get("model", "")), self._secrets)
-        life = self._life(observer)
+        life = Life(observer, self._clock, self._endpoint, self._patience.silent_s)
         try:
             async with life:
                 answer = await self._sdk.post(
@@ -126,7 +127,7 @@ class ChatClient:
     async def models(self) -> list[str]:
         """The ids that ``/models`` lists, in the server's order; raises LlmError."""
         teller = FailureTeller(self._endpoint, "", self._secrets)
-        life = self._life(ReplyObserver())
+        life = Life(ReplyObserver(), self._clock, self._endpoint, self._patience.silent_s)
         body = bytearray()
         try:
             async with life:
@@ -150,15 +151,6 @@ class ChatClient:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
-
-    def _life(self, observer: ReplyObserver) -> Life:
-        return Life(
-            observer,
-            self._clock,
-            first_token_s=self._endpoint.first_token_s,
-            idle_s=self._endpoint.idle_s,
-            silent_s=self._patience.silent_s,
-        )
 
     def _broken(
         self, error: BaseException, teller: FailureTeller, completion: Completion | None
@@ -201,15 +193,15 @@ _FAULTS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class _Answer:
     """Reads the body of an answer: an event stream, or a plain completion from a server that
     does not stream.
     """
 
-    def __init__(self, completion: Completion, life: Life, teller: FailureTeller) -> None:
-        self._completion = completion
-        self._life = life
-        self._teller = teller
+    _completion: Completion
+    _life: Life
+    _teller: FailureTeller
 
     async def read(self, response: httpx2.Response, pieces: AsyncIterator[bytes]) -> None:
         first = b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -86,11 +87,6 @@ class Completion:
         return self.first_token_at is not None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is neither text nor a call."""
-        return not self.calls and not self.text.strip()
-
-    @property
     def whole(self) -> bool:
         """Whether the server brought it to an end."""
         return self.ended or bool(self.finish)
@@ -98,7 +94,8 @@ class Completion:
     def add(self, chunk: WireChunk) -> None:
         """Take the next chunk; other choices than the first are left out."""
         if chunk.usage:
-            self._take_usage(chunk.usage)
+            with suppress(ValidationError):  # counted by our own estimate then
+                self.usage = WireUsage.model_validate(chunk.usage)
         for choice in chunk.choices or ():
             if choice.index:
                 continue
@@ -113,15 +110,9 @@ class Completion:
     def close(self) -> None:
         """Nothing more comes: what was held back to look for a tag is given out."""
         self._think.close()
-        self._content_shown.close()
-        self._reasoning_shown.close()
+        self._content_shown.feed("", final=True)
+        self._reasoning_shown.feed("", final=True)
         self._end_reasoning()
-
-    def _take_usage(self, usage: object) -> None:
-        try:
-            self.usage = WireUsage.model_validate(usage)
-        except ValidationError:
-            return  # counted by our own estimate then
 
     def _add_message(self, message: WireMessage) -> None:
         reasoning = message.reasoning_content or message.reasoning

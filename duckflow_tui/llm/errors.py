@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 import jiter
 
@@ -147,13 +148,13 @@ _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|bill
 _WORDS: Final = 2000  # characters of the server's message that are kept to learn from
 
 
+@dataclass(frozen=True, slots=True)
 class FailureTeller:
     """Knows the endpoint, the model and what must be masked."""
 
-    def __init__(self, endpoint: Endpoint, model: str, secrets: tuple[str, ...]) -> None:
-        self._endpoint = endpoint
-        self._model = model
-        self._secrets = secrets
+    _endpoint: Endpoint
+    _model: str
+    _secrets: tuple[str, ...]
 
     def of(
         self,
@@ -215,13 +216,12 @@ class FailureTeller:
         )
 
 
-class ServerWords:
+class ServerWords(NamedTuple):
     """What a server said in an error: message, code and the parameter it names."""
 
-    def __init__(self, message: str, code: str = "", param: str = "") -> None:
-        self.message = message
-        self.code = code
-        self.param = param
+    message: str
+    code: str = ""
+    param: str = ""
 
     @property
     def everything(self) -> str:

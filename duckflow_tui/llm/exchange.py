@@ -109,15 +109,13 @@ class Exchange:
             self.shown = True
             self.observer.reasoning(text)
 
-        def unheard(text: str) -> None:
-            """A question's JSON is read when it is whole."""
-
         request = self.request
         assert request is not None  # written before it is sent
         self.attempts += 1
         self.shown = False
         self.decoder = request.decoder(reply) if request.decoder is not None else None
-        content = self.decoder.content if self.decoder is not None else unheard
+        # A question's JSON is read when it is whole, and shown to nobody.
+        content = self.decoder.content if self.decoder is not None else self.observer.reply
         self.completion = Completion(content, reasoning, self.clock)
         return self.completion
 

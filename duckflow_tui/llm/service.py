@@ -314,7 +314,8 @@ class LLMService:
             if exchange.rung == "tools" and refuses_tools(error):
                 error.retryable = False
             raise
-        if completion.is_empty and completion.finish != "length":
+        said = completion.calls or completion.text.strip()
+        if not said and completion.finish != "length":
             is_filtered = completion.finish == "content_filter"
             raise exchange.error("filtered" if is_filtered else "empty")
         return completion

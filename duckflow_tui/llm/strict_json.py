@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import jiter
 
-from duckflow_tui.llm.wire import HALF
+from duckflow_tui.llm.wire import HALF, PieceJoiner
 from duckflow_tui.state.base import JsonObject, brief
 
 _MAX_SEARCHED: Final = 1_000_000  # characters that are searched for the name of a bad value
@@ -142,8 +142,6 @@ _STRUCTURE: Final = re.compile(r'["{}\[\],:]')
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
-_REPLACEMENT: Final = "\ufffd"
-
 
 class _At(Enum):
     START = auto()  # before the object
@@ -159,7 +157,7 @@ class ReplyPreview:
     """
 
     def __init__(self, emit: Callable[[str], None], key: str = "reply") -> None:
-        self._emit = emit
+        self._shown = PieceJoiner(emit)
         self._key = key
         self._at = _At.START
         self._depth = 0
@@ -168,7 +166,6 @@ class ReplyPreview:
         self._collected: list[str] = []  # of a key
         self._showing = False
         self._pending = ""  # an escape that is not whole yet
-        self._high = ""  # the first half of a surrogate pair
         self.keys: list[str] = []  # top-level keys whose value has begun
 
     def feed(self, text: str) -> None:
@@ -184,8 +181,7 @@ class ReplyPreview:
                 position = self._structure(text, position)
             else:
                 position = self._string(text, position, shown)
-        if shown:
-            self._emit("".join(shown))
+        self._shown.feed("".join(shown), final=not self._showing)
 
     def _find_start(self, text: str, position: int) -> int:
         start = text.find("{", position)
@@ -225,10 +221,9 @@ class ReplyPreview:
         if match is None:
             return end
         if match.group() == '"':
-            self._take("", shown, flush=True)
             if self._depth == 1 and self._is_key:
                 self._current = "".join(self._collected)
-            self._at = _At.STRUCTURE
+            self._at, self._showing = _At.STRUCTURE, False
             return match.end()
         return self._escape(text, match.start(), shown)
 
@@ -246,22 +241,10 @@ class ReplyPreview:
         except ValueError:
             self._at = _At.DONE  # not JSON: the strict parse will say so
             return len(text)
-        if 0xD800 <= code < 0xDC00:
-            self._take("", shown, flush=True)
-            self._high = chr(code)
-        elif 0xDC00 <= code < 0xE000 and self._high:
-            joined = 0x10000 + ((ord(self._high) - 0xD800) << 10) + (code - 0xDC00)
-            self._high = ""
-            self._take(chr(joined), shown)
-        else:
-            self._take(_REPLACEMENT if 0xDC00 <= code < 0xE000 else chr(code), shown)
+        self._take(chr(code), shown)
         return start + 6
 
-    def _take(self, text: str, shown: list[str], *, flush: bool = False) -> None:
-        if self._high and (text or flush):
-            text, self._high = _REPLACEMENT + text, ""
-        if not text:
-            return
+    def _take(self, text: str, shown: list[str]) -> None:
         if self._showing:
             shown.append(text)
         elif self._depth == 1 and self._is_key:

@@ -189,28 +189,23 @@ SILENT: Final = "silent"
 class Life:
     """A time limit that every byte pushes back; comments and keep-alives are bytes too.
 
-    Until the first token the limit is ``first_token_s`` of silence, then ``idle_s``. After
+    Until the first token the limit is the endpoint's ``first_token_s`` of silence, then its
+    ``idle_s``. After
     ``silent_s`` of silence the observer hears of it, and again when the stream goes on.
     ``stalled`` holds the limit in seconds once it has passed; leaving the block then raises
     TimeoutError.
     """
 
     def __init__(
-        self,
-        observer: ReplyObserver,
-        clock: Clock,
-        *,
-        first_token_s: float,
-        idle_s: float,
-        silent_s: float,
+        self, observer: ReplyObserver, clock: Clock, endpoint: Endpoint, silent_s: float
     ) -> None:
         self._observer = observer
         self._clock = clock
-        self._span = first_token_s
-        self._idle_s = idle_s
+        self._span = endpoint.first_token_s
+        self._idle_s = endpoint.idle_s
         self._silent_s = silent_s
         self._loop = asyncio.get_running_loop()
-        self._limit = asyncio.timeout(first_token_s)
+        self._limit = asyncio.timeout(self._span)
         self._last = self._loop.time()
         self._shown = False
         self._timer: asyncio.TimerHandle | None = None

@@ -5,10 +5,10 @@ Servers differ in what they leave out, so the models are lenient in fields and s
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -212,7 +212,7 @@ class WireModels(_Wire):
 
 HALF: Final = re.compile("[\ud800-\udfff]")
 
-_FIRST: Final = re.compile("[\ud800-\udbff]")
+_PIECES: Final = codecs.getincrementaldecoder("utf-16-le")
 
 
 def wire_text(text: str) -> str:
@@ -229,23 +229,14 @@ def paired(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-@dataclass(slots=True)
 class PieceJoiner:
-    """Shows text in pieces: a pair that two pieces share comes out whole."""
+    """Shows text in pieces as UTF-8 can carry it: a pair that two pieces share comes out whole."""
 
-    show: Callable[[str], None]
-    _first: str = ""
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._pieces = _PIECES("replace")
 
-    def feed(self, piece: str) -> None:
-        """Show what can be shown by now."""
-        text, self._first = self._first + piece, ""
-        if text and _FIRST.match(text[-1]):
-            text, self._first = text[:-1], text[-1]
-        if text:
-            self.show(wire_text(text))
-
-    def close(self) -> None:
-        """Show what was held back for its second half, which does not come."""
-        first, self._first = self._first, ""
-        if first:
-            self.show(wire_text(first))
+    def feed(self, piece: str, *, final: bool = False) -> None:
+        """Show what can be shown by now; ``final``: no second half of a pair comes any more."""
+        if text := self._pieces.decode(piece.encode("utf-16-le", "surrogatepass"), final):
+            self._show(text)
