@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
-from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.goal import Review, ReviewMessage, SituationReport
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import ReportMessage, Step, WorkStatus
@@ -119,14 +119,10 @@ def interrupted_at(state: AgentState, step_id: str) -> Interrupted | None:
     return found if at else None
 
 
-def waiting_card(state: AgentState, kind: CardKind, step_id: str = "") -> Card | None:
-    """The card that an earlier process had asked there, until it is opened again."""
-    return state.interrupted.waiting(kind, step_id) if state.interrupted is not None else None
-
-
 def escalated_before(state: AgentState) -> tuple[Review, SituationReport] | None:
     """The newest review and the report on it, where the user's answer to it was waited for."""
-    card = waiting_card(state, CardKind.ESCALATION)
+    before = state.interrupted
+    card = before.waiting(CardKind.ESCALATION) if before is not None else None
     reviews = (m.review for m in reversed(state.messages) if isinstance(m, ReviewMessage))
     review = next(reviews, None)
     if card is None or card.escalation is None or review is None or state.objective is None:

@@ -14,7 +14,7 @@ from duckflow_tui.agent.thread import Thread
 from duckflow_tui.goals.consultation import Consultation
 from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.goals.requirements import RequestInHand, belongs
-from duckflow_tui.goals.review import ReviewEnd, Reviewer
+from duckflow_tui.goals.review import LAID_DOWN, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk, PlanRest
 from duckflow_tui.plans.propose import end_plan
@@ -200,8 +200,9 @@ class Turn(Thread):
         return False
 
     def _judged(self, end: ReviewEnd) -> None:
-        if end.kind != "continue":
-            raise TurnEnd(*end.outcome, laid_down=end.laid_down)
+        if end != "continue":
+            outcome, status = OUTCOMES.get(end, ("done", Status.SUCCESS))
+            raise TurnEnd(outcome, status, laid_down=end in LAID_DOWN)
         self._answer_wanted = False
 
     def _wants_an_answer(self) -> bool:

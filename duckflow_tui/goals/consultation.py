@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.agent.rest import waiting_card
 from duckflow_tui.goals.attempts import digest_of, execution, failure_analysis
 from duckflow_tui.goals.requirements import named_requirement, new_requirement
-from duckflow_tui.goals.situations import MOST_TRIED, tried
+from duckflow_tui.goals.situations import MOST_TRIED, due, tried
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.safety.desk import Unanswered
@@ -156,7 +155,8 @@ class Consultation:
 
         What the user was being asked when an earlier process ended is asked again first.
         """
-        card = waiting_card(self._store.state, CardKind.CONSULTATION, self._step_id)
+        before = self._store.state.interrupted
+        card = before.waiting(CardKind.CONSULTATION, self._step_id) if before else None
         situation = card.situation if card is not None else None
         if situation is not None:
             self._keeper.asked(situation)
@@ -164,10 +164,9 @@ class Consultation:
             if (grown := self._keeper.grow()) is not None:
                 old, new = map(str, grown)
                 self._parts.notices.say("pace.grown", step_id=self._step_id, old=old, new=new)
-            due = self._keeper.due()
-            if due is None:
+            if (found := due(self._keeper.signals())) is None:
                 return None
-            situation = self._keeper.asking(due, self._log())
+            situation = self._keeper.asking(found, self._log())
         try:
             action, text = await self._answer(situation)
         except Unanswered as none:

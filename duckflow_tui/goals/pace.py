@@ -24,7 +24,7 @@ from duckflow_tui.state.pace import (
     ProfileChosen,
     Reason,
     Situation,
-    VitalChange,
+    Vital,
     VitalsChanged,
 )
 from duckflow_tui.state.plan import WorkStatus
@@ -124,8 +124,7 @@ class PaceKeeper:
 
     def fresh(self) -> None:
         """A new objective has all of its stamina."""
-        now = self._store.clock.now()
-        self._move(vitals.fresh_stamina(self._store.state.vitals.stamina, at=now))
+        self._move("stamina", VitalCause.NEW_OBJECTIVE, {})
 
     def resume(self, text: str, loop: int, decisions: int = 0) -> None:
         """Work on ``text`` goes on that an earlier process had brought to this loop, with so many
@@ -153,17 +152,16 @@ class PaceKeeper:
             self._take_profile(decision.task_profile)
         self._first = False
         self.said = decision.rationale
-        state, now = self._store.state, self._store.clock.now()
+        state = self._store.state
         refs: tuple[str, ...] = ()
         for m in reversed(state.messages):
             if isinstance(m, AssistantMessage) and not m.aside and m.step_id == self._step_id:
                 refs = (m.message_id,)
                 break
-        judged = vitals.mood(
-            state.vitals.mood, decision.confidence, tuple(self.outcomes), at=now, refs=refs
+        self._judged = vitals.mood_inputs(
+            state.vitals.mood, decision.confidence, tuple(self.outcomes)
         )
-        self._judged = judged.inputs
-        self._move(judged)
+        self._move("mood", VitalCause.DECISION, self._judged, refs=refs)
         low = state.vitals.mood < situations.LOW_MOOD
         self._low_moods = self._low_moods + 1 if low else 0
         for check, judgement in (
@@ -240,7 +238,7 @@ class PaceKeeper:
             self._step_limit += by
         else:
             self._store.dispatch(LimitExtended(by=by))
-        self._tire(VitalCause.EXTENDED, params={"by": str(by)})
+        self._tire(VitalCause.EXTENDED, {"by": str(by)})
 
     def grow(self) -> tuple[int, int] | None:
         """At the limit, let work that moves go on by itself; the limit before and after. None
@@ -251,12 +249,12 @@ class PaceKeeper:
         pace, old = self._store.state.pace, self.limit
         assert pace is not None  # set when the turn began
         first = old - pace.limit.extended
-        by = situations.grows(self._signals(), first, self._spent)
+        by = situations.grows(self.signals(), first, self._spent)
         if not by:
             return None
         self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
         note(f"limit grown: {old} -> {self.limit}")
-        self._tire(VitalCause.GROWN, params={"by": str(by)})
+        self._tire(VitalCause.GROWN, {"by": str(by)})
         return old, self.limit
 
     def forgive(self) -> None:
@@ -277,17 +275,13 @@ class PaceKeeper:
 
     # --- consulting --------------------------------------------------------------------------
 
-    def due(self) -> tuple[Pattern, Reason] | None:
-        """The consultation that is due before a further loop."""
-        return situations.due(self._signals())
-
     def asking(self, due: tuple[Pattern, Reason], log: Sequence[OperationMessage]) -> Situation:
         """The user is asked now; returns what they are shown."""
         pattern, cause = due
         note(f"loop {self._loop}: detected {cause.code}")
         note(f"intervention: {pattern.value} -> consult")
         said = one_line(self.said, _SAID)
-        signals, state = self._signals(), self._store.state
+        signals, state = self.signals(), self._store.state
         shown = situations.situation(due, signals, log, state, self._reads, said)
         self.asked(shown)
         return shown
@@ -298,7 +292,7 @@ class PaceKeeper:
         self._since_asked = 0
         self._stamina_asked = self._store.state.vitals.stamina < situations.LOW_STAMINA
 
-    def _signals(self) -> situations.Signals:
+    def signals(self) -> situations.Signals:
         """What is known now, for the rules that say whether to ask."""
         state = self._store.state
         if state.vitals.stamina >= situations.LOW_STAMINA:
@@ -352,33 +346,36 @@ class PaceKeeper:
         by = vitals.FOCUS_BY[cause]
         if by < 0:
             self._lowering.add(cause)
-        old, now = self._store.state.vitals.focus, self._store.clock.now()
-        self._move(vitals.focus(old, by, cause, params, at=now, refs=refs))
+        inputs = {"old": self._store.state.vitals.focus, "by": by}
+        self._move("focus", cause, inputs, params, refs)
 
     def _tire(
         self,
         cause: VitalCause,
-        *,
         params: dict[str, str] | None = None,
         refs: tuple[str, ...] = (),
     ) -> None:
         """Compute the stamina anew."""
         state = self._store.state
-        self._move(
-            vitals.stamina(
-                state.vitals.stamina,
-                self._loop,
-                self.limit,
-                state.pace.failed_operations if state.pace else 0,
-                state.turn.attempt if state.turn else 1,
-                cause=cause,
-                params=params,
-                at=self._store.clock.now(),
-                refs=refs,
-            )
-        )
+        inputs: dict[str, float] = {
+            "loops": self._loop,
+            "limit": self.limit,
+            "failed": state.pace.failed_operations if state.pace else 0,
+            "attempt": state.turn.attempt if state.turn else 1,
+        }
+        self._move("stamina", cause, inputs, params, refs)
 
-    def _move(self, change: VitalChange) -> None:
+    def _move(
+        self,
+        vital: Vital,
+        cause: VitalCause,
+        inputs: dict[str, float],
+        params: dict[str, str] | None = None,
+        refs: tuple[str, ...] = (),
+    ) -> None:
+        old: float = getattr(self._store.state.vitals, vital)
+        now = self._store.clock.now()
+        change = vitals.change(vital, old, cause, inputs, params, at=now, refs=refs)
         if change.new != change.old:
             self._store.dispatch(VitalsChanged(change=change))
             note(f"{change.vital} {change.old:.2f}->{change.new:.2f} ({change.cause})")

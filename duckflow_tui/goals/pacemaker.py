@@ -145,10 +145,44 @@ class Pacemaker:
         """The limit and its reasons (S0-29). What cannot be computed becomes a fallback that
         says it is one (S0-27, S0-28, S0-30).
         """
+        low, high = self._settings.min, self._settings.max
         try:
-            return self._computed(profile, chosen_by, vitals, complexity)
+            base = self._settings.base.get(profile, UNKNOWN_BASE) if profile else UNKNOWN_BASE
+            score = round(  # what floats can tell (S0-8)
+                0.4 * vitals.mood + 0.4 * vitals.focus + 0.2 * vitals.stamina, _DIGITS
+            )
+            by_vitals = GOOD_FACTOR if score > GOOD_SCORE else 1.0
+            by_vitals = LOW_FACTOR if score < LOW_SCORE else by_vitals
+            by_context = 1.0 + COMPLEXITY_WEIGHT * complexity.value  # S0-10
+            product = int(round(base * by_vitals * by_context, _DIGITS))
+            limit = LoopLimit(
+                max_loops=min(max(product, low), high),  # truncated before (S0-7)
+                profile=profile,
+                chosen_by=chosen_by,
+                base_loops=base,
+                vitals_score=score,
+                vitals_factor=by_vitals,
+                complexity=complexity,
+                complexity_factor=by_context,
+                mood=vitals.mood,
+                focus=vitals.focus,
+                stamina=vitals.stamina,
+                lowest=low,
+                highest=high,
+            )
+            return limit.model_copy(update={"reasoning": reasons(limit, product)})
         except _FAULTS as fault:
             note(f"the limit could not be computed: {fault!r}", logging.WARNING)
+            return self._fallback(profile, chosen_by)
+
+    def is_hard(self, limit: LoopLimit) -> bool:
+        """Whether the request that the limit was set for deserves the strong model (S1-43)."""
+        least, found = self._settings.hard_from, limit.complexity
+        if least is None:
+            return False
+        return limit.profile in HARD or (found is not None and found.value >= least)
+
+    def _fallback(self, profile: TaskProfile | None, chosen_by: ChosenBy) -> LoopLimit:
         cause = "calculation"
         try:
             loops = int(self._settings.fallback)
@@ -164,61 +198,6 @@ class Pacemaker:
             fallback=True,
             reasoning=(Reason(code="fallback", params={"cause": cause, "limit": str(loops)}),),
         )
-
-    def is_hard(self, limit: LoopLimit) -> bool:
-        """Whether the request that the limit was set for deserves the strong model (S1-43)."""
-        least, found = self._settings.hard_from, limit.complexity
-        if least is None:
-            return False
-        return limit.profile in HARD or (found is not None and found.value >= least)
-
-    def _computed(
-        self,
-        profile: TaskProfile | None,
-        chosen_by: ChosenBy,
-        vitals: Vitals,
-        complexity: Complexity,
-    ) -> LoopLimit:
-        low, high = self._settings.min, self._settings.max
-        base = UNKNOWN_BASE if profile is None else self._settings.base.get(profile, UNKNOWN_BASE)
-        score = vitals_score(vitals)
-        by_vitals, by_context = vitals_factor(score), complexity_factor(complexity.value)
-        product = round(base * by_vitals * by_context, _DIGITS)
-        loops = min(max(int(product), low), high)  # truncated first (S0-7)
-        limit = LoopLimit(
-            max_loops=loops,
-            profile=profile,
-            chosen_by=chosen_by,
-            base_loops=base,
-            vitals_score=score,
-            vitals_factor=by_vitals,
-            complexity=complexity,
-            complexity_factor=by_context,
-            mood=vitals.mood,
-            focus=vitals.focus,
-            stamina=vitals.stamina,
-            lowest=low,
-            highest=high,
-        )
-        return limit.model_copy(update={"reasoning": reasons(limit, int(product))})
-
-
-def vitals_score(vitals: Vitals) -> float:
-    """0.4 mood + 0.4 focus + 0.2 stamina, rounded to what floats can tell (S0-8)."""
-    score = 0.4 * vitals.mood + 0.4 * vitals.focus + 0.2 * vitals.stamina
-    return round(score, _DIGITS)
-
-
-def vitals_factor(score: float) -> float:
-    """0.7 below 0.4, 1.2 above 0.8, else 1.0 (S0-9)."""
-    if score < LOW_SCORE:
-        return LOW_FACTOR
-    return GOOD_FACTOR if score > GOOD_SCORE else 1.0
-
-
-def complexity_factor(value: float) -> float:
-    """1.0 to 1.4 (S0-10)."""
-    return 1.0 + COMPLEXITY_WEIGHT * value
 
 
 def complexity_word(value: float) -> Literal["low", "medium", "high"]:

@@ -29,12 +29,12 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
+from duckflow_tui.state.turn import TurnOutcome
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.decision import TurnDecision
-    from duckflow_tui.state.turn import TurnOutcome
 
 _LINE: Final = 500  # characters of a sentence that is kept
 
@@ -43,7 +43,7 @@ _REASON: Final = 200  # characters of what is shown of a fault, or of what nobod
 _REQUEST: Final = 500  # characters of a request that is its own requirement
 
 
-EndKind = Literal[
+ReviewEnd = Literal[
     "skipped",  # nothing was to be judged
     "done",
     "continue",  # another attempt has begun
@@ -56,31 +56,18 @@ EndKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewEnd:
-    """What came of a review."""
+#: How a turn ends after such a review; one that is not named here is done.
+OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {
+    "accepted": ("partial", Status.SUCCESS),
+    "cancelled": ("stopped", Status.SUCCESS),
+    "refused": ("partial", Status.REQUIRES_USER_INPUT),
+    "pending": ("partial", Status.REQUIRES_USER_INPUT),
+    "unproven": ("partial", Status.REQUIRES_USER_INPUT),
+    "failed": ("partial", Status.ERROR),
+}
 
-    kind: EndKind
-
-    @property
-    def outcome(self) -> tuple[TurnOutcome, Status]:
-        """How a turn ends that does not go on."""
-        match self.kind:
-            case "accepted":
-                return "partial", Status.SUCCESS
-            case "cancelled":
-                return "stopped", Status.SUCCESS
-            case "refused" | "pending" | "unproven":
-                return "partial", Status.REQUIRES_USER_INPUT
-            case "failed":
-                return "partial", Status.ERROR
-            case _:
-                return "done", Status.SUCCESS
-
-    @property
-    def laid_down(self) -> bool:
-        """Whether nothing of it is under way or asked any more, though it is not done."""
-        return self.kind in ("accepted", "cancelled", "refused", "pending", "unproven")
+#: After these nothing of the request is under way or asked any more, though it is not done.
+LAID_DOWN: Final = frozenset(OUTCOMES) - {"failed"}
 
 
 @dataclass(slots=True)
@@ -133,7 +120,7 @@ class Reviewer:
         """
         objective = self._store.state.objective
         if objective is None or not self._is_judged(objective, log):
-            return ReviewEnd("skipped")
+            return "skipped"
         if self._store.state.phase is Phase.EXECUTION:
             self._parts.machine.move(Phase.REVIEW, Trigger.DONE)
         if not objective.extracted_requirements:  # nobody split it: it is its own requirement
@@ -150,10 +137,10 @@ class Reviewer:
         except LlmError as error:
             self._parts.notices.error(f"llm.error.{error.code}", **error.params)
             self._parts.notices.error("judging.not_judged", reason=one_line(str(error), _REASON))
-            return ReviewEnd("failed")
+            return "failed"
         except Unreadable:
             self._parts.notices.error("judging.unreadable")
-            return ReviewEnd("failed")
+            return "failed"
         return await self._judge(case)
 
     async def ask_again(self, review: Review, report: SituationReport) -> ReviewEnd:
@@ -161,7 +148,7 @@ class Reviewer:
         _, objective = in_hand(self._store.state)
         self.satisfaction = review.score
         log, _ = self._since(objective)
-        return ReviewEnd(await self._attempts.ask_again(review, report, log))
+        return await self._attempts.ask_again(review, report, log)
 
     def _is_judged(self, objective: TaskObjective, log: Sequence[OperationMessage]) -> bool:
         """Whether this answer is reviewed at all."""
@@ -224,16 +211,16 @@ class Reviewer:
         self.satisfaction = found.score
         self._keeper.reviewed(review, before)
         if found.done:
-            return ReviewEnd("done")
+            return "done"
         if refused:
             self._parts.notices.say("judging.refused")
-            return ReviewEnd("refused")
+            return "refused"
         if found.unproven:
             unseen = [r.requirement for r in items if r.requirement_id in review.unchecked]
             what = one_line(", ".join(unseen), _REASON)
             self._parts.notices.warn("judging.unproven", what=what)
-            return ReviewEnd("unproven")
-        return ReviewEnd(await self._attempts.go_on(review, missing, case.evidence))
+            return "unproven"
+        return await self._attempts.go_on(review, missing, case.evidence)
 
     def _judged_items(
         self, case: _Case, now: TaskObjective, at: float

@@ -111,61 +111,14 @@ ATTEMPT_WEIGHT: Final = 0.1  # of each attempt before this one
 _DIGITS: Final = 4
 
 
-def mood(
-    old: float,
-    confidence: float | None,
-    outcomes: Sequence[bool],
-    *,
-    at: float,
-    refs: tuple[str, ...] = (),
-) -> VitalChange:
-    """The mood after a decision; ``outcomes`` are the newest ones, oldest first."""
+def mood_inputs(old: float, confidence: float | None, outcomes: Sequence[bool]) -> dict[str, float]:
+    """What the mood after a decision is made of; ``outcomes`` are the newest, oldest first."""
     newest = outcomes[-OUTCOMES:]
     good, count = sum(newest), len(newest)
     inputs = {"good": float(good), "outcomes": float(count), "share": _share(good, count)}
     if confidence is not None:
         inputs = {"confidence": confidence, **inputs}
-    return _change("mood", old, VitalCause.DECISION, {**inputs, "old": old}, at=at, refs=refs)
-
-
-def focus(
-    old: float,
-    by: float,
-    cause: VitalCause,
-    params: Mapping[str, str],
-    *,
-    at: float,
-    refs: tuple[str, ...] = (),
-) -> VitalChange:
-    """The focus after a signal that is worth ``by``."""
-    return _change("focus", old, cause, {"old": old, "by": by}, params, at=at, refs=refs)
-
-
-def stamina(
-    old: float,
-    loops: int,
-    limit: int,
-    failed: int,
-    attempt: int,
-    *,
-    cause: VitalCause = VitalCause.LOOP,
-    params: Mapping[str, str] | None = None,
-    at: float,
-    refs: tuple[str, ...] = (),
-) -> VitalChange:
-    """What is left after so many loops of ``limit``; ``failed`` operations could not run."""
-    inputs = {
-        "loops": float(loops),
-        "limit": float(limit),
-        "failed": float(failed),
-        "attempt": float(attempt),
-    }
-    return _change("stamina", old, cause, inputs, params, at=at, refs=refs)
-
-
-def fresh_stamina(old: float, *, at: float, refs: tuple[str, ...] = ()) -> VitalChange:
-    """A new objective begins with all of it."""
-    return _change("stamina", old, VitalCause.NEW_OBJECTIVE, {}, at=at, refs=refs)
+    return {**inputs, "old": old}
 
 
 def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
@@ -191,7 +144,7 @@ def _share(good: float, outcomes: float) -> float:
     return good / outcomes if outcomes >= SURE_FROM else EARLY_SHARE
 
 
-def _change(
+def change(
     vital: Vital,
     old: float,
     cause: VitalCause,
@@ -199,8 +152,9 @@ def _change(
     params: Mapping[str, str] | None = None,
     *,
     at: float,
-    refs: tuple[str, ...],
+    refs: tuple[str, ...] = (),
 ) -> VitalChange:
+    """The vital as these inputs make it (``VitalCause`` names those of each cause)."""
     return VitalChange(
         vital=vital,
         old=old,

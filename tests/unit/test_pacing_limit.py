@@ -15,10 +15,7 @@ from duckflow_tui.goals.pacemaker import (
     Pacemaker,
     PaceSettings,
     analyse,
-    complexity_factor,
     of_state,
-    vitals_factor,
-    vitals_score,
 )
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import TaskProfile
@@ -99,15 +96,15 @@ def test_the_boundaries_of_the_score_are_strict(
     mood: float, focus: float, stamina: float, factor: float
 ) -> None:
     """Covers S0-9."""
-    score = vitals_score(Vitals(mood=mood, focus=focus, stamina=stamina))
-    assert vitals_factor(score) == factor
+    found = limit(None, Vitals(mood=mood, focus=focus, stamina=stamina))
+    assert found.vitals_factor == factor
 
 
 def test_the_weights_of_the_score() -> None:
     """Covers S0-8."""
-    assert vitals_score(Vitals(mood=1.0, focus=0.0, stamina=0.0)) == 0.4
-    assert vitals_score(Vitals(mood=0.0, focus=1.0, stamina=0.0)) == 0.4
-    assert vitals_score(Vitals(mood=0.0, focus=0.0, stamina=1.0)) == 0.2
+    assert limit(None, Vitals(mood=1.0, focus=0.0, stamina=0.0)).vitals_score == 0.4
+    assert limit(None, Vitals(mood=0.0, focus=1.0, stamina=0.0)).vitals_score == 0.4
+    assert limit(None, Vitals(mood=0.0, focus=0.0, stamina=1.0)).vitals_score == 0.2
 
 
 def test_a_start_without_evidence_changes_nothing() -> None:
@@ -119,7 +116,7 @@ def test_a_start_without_evidence_changes_nothing() -> None:
 @pytest.mark.parametrize(("value", "factor"), [(0.0, 1.0), (0.5, 1.2), (1.0, 1.4)])
 def test_the_complexity_factor(value: float, factor: float) -> None:
     """Covers S0-10."""
-    assert round(complexity_factor(value), 9) == factor
+    assert round(limit(None, complexity=value).complexity_factor, 9) == factor
 
 
 @given(

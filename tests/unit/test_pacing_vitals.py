@@ -8,15 +8,19 @@ from hypothesis import strategies as st
 
 from duckflow_tui.goals import vitals
 from duckflow_tui.goals.vitals import VitalCause
-from duckflow_tui.state.pace import VitalChange
+from duckflow_tui.state.pace import Vital
 
 
 def mood(old: float, confidence: float | None, *outcomes: bool) -> float:
-    return vitals.mood(old, confidence, outcomes, at=0.0).new
+    return vitals.computed("mood", vitals.mood_inputs(old, confidence, outcomes))
+
+
+def stamina_inputs(loops: int, limit: int, failed: int, attempt: int) -> dict[str, float]:
+    return {"loops": loops, "limit": limit, "failed": failed, "attempt": attempt}
 
 
 def stamina(loops: int, limit: int, failed: int = 0, attempt: int = 1) -> float:
-    return vitals.stamina(1.0, loops, limit, failed, attempt, at=0.0).new
+    return vitals.computed("stamina", stamina_inputs(loops, limit, failed, attempt))
 
 
 def test_the_mood_is_half_confidence_and_half_outcomes() -> None:
@@ -32,15 +36,14 @@ def test_only_the_last_five_outcomes_count() -> None:
 @pytest.mark.parametrize("outcomes", [(), (False,), (False, False)])
 def test_under_three_outcomes_the_share_is_0_7(outcomes: tuple[bool, ...]) -> None:
     assert mood(0.7, 0.7, *outcomes) == 0.7
-    change = vitals.mood(0.7, 0.7, outcomes, at=0.0)
-    assert change.inputs["share"] == 0.7
-    assert change.inputs["outcomes"] == len(outcomes)
+    inputs = vitals.mood_inputs(0.7, 0.7, outcomes)
+    assert (inputs["share"], inputs["outcomes"]) == (0.7, len(outcomes))
 
 
 def test_without_a_confidence_only_the_outcomes_count() -> None:
     assert mood(0.7, None) == 0.7
     assert mood(0.5, None, True, True, True) == 0.85
-    assert "confidence" not in vitals.mood(0.5, None, (), at=0.0).inputs
+    assert "confidence" not in vitals.mood_inputs(0.5, None, ())
 
 
 @pytest.mark.parametrize(
@@ -50,8 +53,7 @@ def test_without_a_confidence_only_the_outcomes_count() -> None:
 def test_the_focus_moves_by_its_signal_and_stays_in_range(
     old: float, by: float, new: float
 ) -> None:
-    change = vitals.focus(old, by, VitalCause.PROGRESS, {"kind": "read"}, at=0.0)
-    assert (change.new, change.inputs) == (new, {"old": old, "by": by})
+    assert vitals.computed("focus", {"old": old, "by": by}) == new
 
 
 def test_the_stamina_is_what_is_left() -> None:
@@ -61,7 +63,7 @@ def test_the_stamina_is_what_is_left() -> None:
     assert stamina(5, 10, failed=2) == 0.5
     assert stamina(5, 10, failed=2, attempt=3) == 0.3
     assert stamina(10, 10, failed=9, attempt=3) == 0.0
-    assert vitals.fresh_stamina(0.2, at=0.0).new == 1.0
+    assert vitals.computed("stamina", {}) == 1.0  # of a new objective
 
 
 values = st.floats(0, 1)
@@ -89,12 +91,13 @@ def test_every_change_can_be_computed_again_from_its_inputs_and_stays_in_range(
     attempt: int,
 ) -> None:
     """Covers S0-12."""
-    changes: list[VitalChange] = [
-        vitals.mood(old, confidence, outcomes, at=0.0),
-        vitals.focus(old, by, VitalCause.REPEAT, {}, at=0.0),
-        vitals.stamina(old, loops, limit, failed, attempt, at=0.0),
-        vitals.fresh_stamina(old, at=0.0),
+    kinds: list[tuple[Vital, VitalCause, dict[str, float]]] = [
+        ("mood", VitalCause.DECISION, vitals.mood_inputs(old, confidence, outcomes)),
+        ("focus", VitalCause.REPEAT, {"old": old, "by": by}),
+        ("stamina", VitalCause.LOOP, stamina_inputs(loops, limit, failed, attempt)),
+        ("stamina", VitalCause.NEW_OBJECTIVE, {}),
     ]
+    changes = [vitals.change(vital, old, cause, inputs, at=0.0) for vital, cause, inputs in kinds]
     for change in changes:
         assert 0.0 <= change.new <= 1.0
         assert vitals.computed(change.vital, change.inputs) == change.new
