@@ -18,7 +18,15 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from duckflow_tui.safety.paths import WALK, ContentChanged, Opener, PathRefused, Place, failure
+from duckflow_tui.safety.paths import (
+    WALK,
+    ContentChanged,
+    Opener,
+    PathRefused,
+    Place,
+    failure,
+    libc,
+)
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 
 log = logging.getLogger("duckflow.safety")
@@ -112,15 +120,11 @@ class Changer:
             directory, name, file = old
             if not os.access(name, os.W_OK, dir_fd=directory):
                 raise PermissionError(13, "", name)
-            temp = self._write_temp(directory, data, place, 0o600)
-            try:
-                _dress(temp.file, file, mode)
-                self._disk.sync(temp.file)
+            with self._temp(directory, data, 0o600) as (temp, new):
+                _dress(new, file, mode)
+                self._disk.sync(new)
                 ticket.commit()
                 self._swap(directory, temp, name, file, expect, place)
-            finally:
-                temp.close()
-                self._discard(directory, temp.name, temp.identity)
 
     def create(
         self,
@@ -136,25 +140,20 @@ class Changer:
         Returns those it made, below the anchor, the outermost first.
         """
         with _failing("create", place), self._made_parents(anchor, path) as (directory, name, made):
-            temp = self._write_temp(directory, data, place, 0o666)
-            done = False
-            try:
+            with self._temp(directory, data, 0o666) as (temp, new):
                 if mode is not None:
-                    os.fchmod(temp.file, mode & 0o777)
-                self._disk.sync(temp.file)
+                    os.fchmod(new, mode & 0o777)
+                self._disk.sync(new)
                 ticket.commit()
                 try:
-                    self._disk.rename_new(directory, temp.name, directory, name)
+                    self._disk.rename_new(directory, temp, directory, name)
+                    self._disk.sync_directory(directory)
                 except FileExistsError as error:
                     raise ContentChanged(place, _hash_at(directory, name)) from error
-                self._disk.sync_directory(directory)
-                done = True
-                return made
-            finally:
-                temp.close()
-                self._discard(directory, temp.name, temp.identity)
-                if not done:
-                    self._discard(directory, name, temp.identity)
+                except BaseException:
+                    self._discard(directory, name, _identity(new))
+                    raise
+            return made
 
     def remove(self, anchor: int, path: str, place: Place, expect: str, ticket: Ticket) -> None:
         """Delete a file whose hash is ``expect``."""
@@ -267,19 +266,23 @@ class Changer:
                     os.rmdir(name, dir_fd=directory)
             raise
 
-    def _write_temp(self, directory: int, data: bytes, place: Place, mode: int) -> _Temp:
+    @contextlib.contextmanager
+    def _temp(self, directory: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
+        """Name and descriptor of a new file that holds the data; at the end it is closed, and
+        taken away where it still has that name.
+        """
         name = f"{TEMP_PREFIX}{secrets.token_hex(6)}{TEMP_SUFFIX}"
-        temp = _Temp(name, self._disk.create(directory, name, mode))
+        file = self._disk.create(directory, name, mode)
+        identity = _identity(file)
         try:
-            self._disk.write_all(temp.file, data)
-        except BaseException:
-            temp.close()
-            self._discard(directory, name, temp.identity)
-            raise
-        return temp
+            self._disk.write_all(file, data)
+            yield name, file
+        finally:
+            os.close(file)
+            self._discard(directory, name, identity)
 
     def _swap(
-        self, directory: int, temp: _Temp, name: str, file: int, expect: str, place: Place
+        self, directory: int, temp: str, name: str, file: int, expect: str, place: Place
     ) -> None:
         """Let the new file take the name. What it took the name from is looked at once more,
         where the file system can give it back: nobody can have written to it unseen.
@@ -287,22 +290,22 @@ class Changer:
         if _identity_at(directory, name) != _identity(file):
             raise ContentChanged(place, _hash_at(directory, name))
         _verify(file, expect, place)
-        if not self._disk.exchange(directory, temp.name, name):
-            self._disk.rename(directory, temp.name, directory, name)
+        if not self._disk.exchange(directory, temp, name):
+            self._disk.rename(directory, temp, directory, name)
             try:
                 self._disk.sync_directory(directory)
             except OSError as error:
                 log.warning("%s is written, its directory not synced: %s", place.shown, error)
             return
         try:
-            if _identity_at(directory, temp.name) != _identity(file):
-                raise ContentChanged(place, _hash_at(directory, temp.name))
+            if _identity_at(directory, temp) != _identity(file):
+                raise ContentChanged(place, _hash_at(directory, temp))
             _verify(file, expect, place)
             self._disk.sync_directory(directory)
         except BaseException:
-            self._disk.exchange(directory, temp.name, name)
+            self._disk.exchange(directory, temp, name)
             raise
-        self._discard(directory, temp.name, _identity(file))
+        self._discard(directory, temp, _identity(file))
 
     @contextlib.contextmanager
     def _aside(
@@ -337,20 +340,6 @@ class Changer:
             self._disk.unlink(directory, name)
         except OSError as error:
             log.warning("cannot take away %s: %s", name, error)
-
-
-class _Temp:
-    """A new file under a name of ours."""
-
-    def __init__(self, name: str, file: int) -> None:
-        self.name = name
-        self.file = file
-        self.identity = _identity(file)
-
-    def close(self) -> None:
-        if self.file >= 0:
-            os.close(self.file)
-            self.file = -1
 
 
 @contextlib.contextmanager
@@ -540,8 +529,8 @@ def _rename(source_dir: int, source: str, target_dir: int, target: str, *, excha
 def _renamer() -> Callable[..., int] | None:
     """``renameat2`` of Linux or ``renameatx_np`` of macOS; None where there is neither."""
     if sys.platform == "darwin":
-        return ctypes.CDLL(None, use_errno=True).renameatx_np
+        return libc().renameatx_np
     number = _RENAMEAT2.get(os.uname().machine) if sys.platform.startswith("linux") else None
     if number is None:
         return None
-    return functools.partial(ctypes.CDLL(None, use_errno=True).syscall, ctypes.c_long(number))
+    return functools.partial(libc().syscall, ctypes.c_long(number))

@@ -9,74 +9,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.commands import SHELLS, CommandLine, Found, Part, read_command
-from duckflow_tui.safety.names import is_protected, is_secret
+from duckflow_tui.safety.commands import SHELLS, CommandLine, Found, Part, program_of, read_command
+from duckflow_tui.safety.names import is_protected, is_secret, words_of
 from duckflow_tui.state.operations import Risk
 
 #: Programs that only read, whatever their arguments are.
-_READERS: Final = frozenset(
-    [
-        "basename",
-        "cat",
-        "cd",
-        "cmp",
-        "comm",
-        "cut",
-        "df",
-        "dirname",
-        "du",
-        "echo",
-        "expr",
-        "false",
-        "grep",
-        "head",
-        "id",
-        "ls",
-        "nl",
-        "od",
-        "printf",
-        "pwd",
-        "readlink",
-        "realpath",
-        "seq",
-        "sleep",
-        "stat",
-        "tail",
-        "test",
-        "tr",
-        "true",
-        "uname",
-        "wc",
-        "which",
-        "whoami",
-    ]
+_READERS: Final = words_of(
+    "basename cat cd cmp comm cut df dirname du echo expr false grep head id ls nl od printf "
+    "pwd readlink realpath seq sleep stat tail test tr true uname wc which whoami"
 )
 
 _PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
 
 #: Programs that run another one, which is named by their arguments.
-_WRAPPERS: Final = _PRIVILEGES | frozenset(
-    [
-        "env",
-        "nohup",
-        "time",
-        "timeout",
-        "nice",
-        "ionice",
-        "stdbuf",
-        "setsid",
-        "command",
-        "exec",
-        "builtin",
-        "xargs",
-        "watch",
-    ]
+_WRAPPERS: Final = _PRIVILEGES | words_of(
+    "env nohup time timeout nice ionice stdbuf setsid command exec builtin xargs watch"
 )
 
 _LOADERS: Final = frozenset(["curl", "wget", "fetch", "http", "https", "aria2c"])
@@ -98,31 +51,9 @@ _DISK: Final = frozenset(
     ["fdisk", "parted", "sfdisk", "wipefs", "blkdiscard", "cryptsetup", "lvremove"]
 )
 
-_SYSTEM: Final = frozenset(
-    [
-        "shutdown",
-        "reboot",
-        "halt",
-        "poweroff",
-        "systemctl",
-        "service",
-        "launchctl",
-        "mount",
-        "umount",
-        "iptables",
-        "nft",
-        "crontab",
-        "at",
-        "useradd",
-        "userdel",
-        "usermod",
-        "passwd",
-        "visudo",
-        "sysctl",
-        "modprobe",
-        "insmod",
-        "chroot",
-    ]
+_SYSTEM: Final = words_of(
+    "shutdown reboot halt poweroff systemctl service launchctl mount umount iptables nft "
+    "crontab at useradd userdel usermod passwd visudo sysctl modprobe insmod chroot"
 )
 
 _PERMISSIONS: Final = frozenset(["chmod", "chown", "chgrp", "setfacl"])
@@ -165,26 +96,8 @@ _PAIRS: Final[dict[tuple[str, str], tuple[str, Risk]]] = {
     ("terraform", "apply"): ("publishes", Risk.HIGH),
 }
 
-_INSTALLERS: Final = frozenset(
-    [
-        "pip",
-        "pip3",
-        "pipx",
-        "uv",
-        "npm",
-        "yarn",
-        "pnpm",
-        "cargo",
-        "gem",
-        "go",
-        "brew",
-        "apt",
-        "apt-get",
-        "dnf",
-        "yum",
-        "pacman",
-        "apk",
-    ]
+_INSTALLERS: Final = words_of(
+    "pip pip3 pipx uv npm yarn pnpm cargo gem go brew apt apt-get dnf yum pacman apk"
 )
 
 _INSTALL_WORDS: Final = frozenset({"install", "add", "i", "ci", "upgrade", "update", "remove"})
@@ -201,25 +114,29 @@ _MAX_DEPTH: Final = 3  # shells within shells
 _MAX_COMMANDS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRisk:
-    """The level of a line and the codes of what it rests on, the first found first."""
+@dataclass
+class Assessment:
+    """The risk so far, and the codes of what it rests on, the first found first."""
 
     risk: Risk
-    reasons: tuple[str, ...] = ()
+    reasons: list[str] = field(default_factory=list[str])
+
+    def note(self, reason: str, risk: Risk) -> None:
+        """Add a reason; it raises the risk to ``risk`` where that is higher."""
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        if risk.rank > self.risk.rank:
+            self.risk = risk
 
 
-def assess_command(line: CommandLine, cwd: Path, root: Path) -> CommandRisk:
+def assess_command(line: CommandLine, cwd: Path, root: Path) -> Assessment:
     """The risk of a line that would run in ``cwd`` of the workspace ``root``."""
-    found = _Assessment(cwd, root)
+    found = _Command(cwd, root)
     found.line(line)
-    commands = list(_all(line.found))
-    harmless = (
-        not line.reason
-        and not found.reasons
-        and all(command.program in _READERS for command in commands)
-    )
-    return CommandRisk(Risk.LOW if harmless else found.risk, tuple(found.reasons))
+    plain = not line.reason and not found.reasons
+    if plain and all(program_of(command.words) in _READERS for command in _all(line.found)):
+        found.risk = Risk.LOW
+    return found
 
 
 def _all(found: Iterable[Found]) -> Iterator[Found]:
@@ -233,17 +150,11 @@ def _all(found: Iterable[Found]) -> Iterator[Found]:
         stack.extend(reversed(command.inner))
 
 
-class _Assessment:
+class _Command(Assessment):
     def __init__(self, cwd: Path, root: Path) -> None:
-        self.risk = Risk.MEDIUM  # of any command
-        self.reasons: dict[str, None] = {}
+        super().__init__(Risk.MEDIUM)  # of any command
         self._cwd = cwd
         self._root = root
-
-    def note(self, reason: str, risk: Risk) -> None:
-        self.reasons[reason] = None
-        if risk.rank > self.risk.rank:
-            self.risk = risk
 
     def line(self, line: CommandLine, depth: int = 0) -> None:
         if line.reason == "hidden":
@@ -260,11 +171,11 @@ class _Assessment:
             self.note("not_readable", Risk.HIGH)
         for command in commands:
             words = self._unwrapped(command.words)
-            program = words[0].rsplit("/", 1)[-1] if words else ""
+            program = program_of(words)
             loads = program in _LOADERS or (loads and command.piped)
             fed = loads and command.piped and program not in _LOADERS
             inside = any(
-                _program(self._unwrapped(inner.words)) in _LOADERS for inner in command.inner
+                program_of(self._unwrapped(inner.words)) in _LOADERS for inner in command.inner
             )
             if program in _INTERPRETERS and (fed or inside):
                 self.note("runs_download", Risk.CRITICAL)
@@ -277,9 +188,9 @@ class _Assessment:
     def _unwrapped(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """The words of the command that is run in the end, as far as wrappers name it."""
         for _ in range(5):
-            if _program(words) not in _WRAPPERS:
+            if program_of(words) not in _WRAPPERS:
                 return words
-            if _program(words) in _PRIVILEGES:
+            if program_of(words) in _PRIVILEGES:
                 self.note("privileges", Risk.CRITICAL)
             rest = list(words[1:])
             while rest and (
@@ -389,10 +300,6 @@ class _Assessment:
         if word.startswith("~"):
             return Path("/~") / word[1:].lstrip("/")
         return Path(os.path.normpath(self._cwd / word))
-
-
-def _program(words: tuple[str, ...]) -> str:
-    return words[0].rsplit("/", 1)[-1] if words else ""
 
 
 #: An operation or a glob over operations of servers; everything else is a command line.

@@ -15,6 +15,8 @@ from functools import cache, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from duckflow_tui.safety.names import words_of
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
@@ -53,31 +55,9 @@ _NOT_PLAIN: Final = {
 
 #: Words with which bash begins something other than a plain command; the grammar takes some of
 #: them for programs.
-_RESERVED: Final = frozenset(
-    [
-        "!",
-        "{",
-        "}",
-        "[[",
-        "]]",
-        "case",
-        "coproc",
-        "do",
-        "done",
-        "elif",
-        "else",
-        "esac",
-        "fi",
-        "for",
-        "function",
-        "if",
-        "in",
-        "select",
-        "then",
-        "time",
-        "until",
-        "while",
-    ]
+_RESERVED: Final = words_of(
+    "! { } [[ ]] case coproc do done elif else esac fi for function if in select then time "
+    "until while"
 )
 
 
@@ -102,10 +82,10 @@ class Found:
     piped: bool = False  # it reads what a command before it writes
     inner: tuple[Found, ...] = ()  # of the substitutions among its words
 
-    @property
-    def program(self) -> str:
-        """The program's own name, without its folder; empty where it is not a plain word."""
-        return self.words[0].rsplit("/", 1)[-1] if self.words else ""
+
+def program_of(words: tuple[str, ...]) -> str:
+    """The own name of the program that the words of a command begin with, without its folder."""
+    return words[0].rsplit("/", 1)[-1] if words else ""
 
 
 @dataclass(frozen=True, slots=True)

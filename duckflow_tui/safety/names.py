@@ -9,58 +9,24 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text, which is how the longer tables of names are written."""
+    return frozenset(text.split())
+
+
 #: Directories no file operation touches, wherever they lie; ``git~1`` is how FAT and NTFS say it.
 PROTECTED: Final = frozenset({".git", ".duckflow", "git~1"})
 
 #: Names of files that hold secrets; also globs for a search program to leave out (any case).
-SECRET_GLOBS: Final = (
-    ".env*",
-    "*.env",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "*.ppk",
-    "*.tfstate",
-    "*.tfvars",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    "credentials",
-    "credentials.json",
-    "credentials.y*ml",
-    "credentials.toml",
-    "credentials.ini",
-    "credentials.xml",
-    "credentials.csv",
-    "credentials.db",
-    "credentials.enc",
-    ".credentials*",
-    "secrets.json",
-    "secrets.y*ml",
-    "secrets.toml",
-    "secrets.ini",
-    "service-account*.json",
-    "service_account*.json",
-    "client_secret*.json",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".s3cfg",
-    ".boto",
-    ".htpasswd",
-    ".dockercfg",
-    ".git-credentials",
-    ".terraformrc",
-    ".vault-token",
+SECRET_GLOBS: Final = words_of(
+    ".env* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.tfstate *.tfvars "
+    "id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials credentials.json credentials.y*ml "
+    "credentials.toml credentials.ini credentials.xml credentials.csv credentials.db "
+    "credentials.enc .credentials* secrets.json secrets.y*ml secrets.toml secrets.ini "
+    "service-account*.json service_account*.json client_secret*.json .netrc _netrc .npmrc "
+    ".yarnrc.yml .pypirc .pgpass .my.cnf .s3cfg .boto .htpasswd .dockercfg .git-credentials "
+    ".terraformrc .vault-token"
 )
 
 #: Directories that hold nothing but secrets.
@@ -80,28 +46,15 @@ BINARY_SUFFIXES: Final = frozenset(
     {".exe", ".com", ".scr", ".pif", ".msi", ".dll", ".so", ".dylib", ".sys"}
 )
 
-_SECRET: Final = re.compile("|".join(fnmatch.translate(glob) for glob in SECRET_GLOBS))
+_SECRET: Final = re.compile("|".join(map(fnmatch.translate, SECRET_GLOBS)))
 
 # What starts by itself, or is obeyed by other programs, once it lies there: S4-63 calls such
 # files system files. Directories with everything below them, then single files.
 _ACTING_DIRS: Final = frozenset({".husky", ".githooks", ".devcontainer", ".circleci", ".vscode"})
 _ACTING_PATHS: Final = frozenset({(".github", "workflows"), (".github", "actions")})
-_ACTING_FILES: Final = frozenset(
-    {
-        ".envrc",
-        ".pre-commit-config.yaml",
-        ".gitlab-ci.yml",
-        "jenkinsfile",
-        ".mcp.json",
-        ".gitmodules",
-        ".gitattributes",
-        ".gitconfig",
-        ".bashrc",
-        ".zshrc",
-        ".profile",
-        ".bash_profile",
-        "crontab",
-    }
+_ACTING_FILES: Final = words_of(
+    ".envrc .pre-commit-config.yaml .gitlab-ci.yml jenkinsfile .mcp.json .gitmodules "
+    ".gitattributes .gitconfig .bashrc .zshrc .profile .bash_profile crontab"
 )
 
 # Names that Windows takes for a device, whatever their extension.

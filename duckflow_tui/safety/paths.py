@@ -333,11 +333,10 @@ class _OpenHow(ctypes.Structure):
 
 def open_in_kernel(directory: int, path: str, flags: int, mode: int = 0) -> int:
     """``openat2`` with RESOLVE_BENEATH: the kernel itself refuses to leave the directory."""
-    libc = _libc()
     how = _OpenHow(flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)
     name = os.fsencode(path or ".")
     for _ in range(_TRIES):
-        result = libc.syscall(
+        result = libc().syscall(
             ctypes.c_long(_OPENAT2),
             ctypes.c_int(directory),
             ctypes.c_char_p(name),
@@ -387,5 +386,6 @@ def best_opener() -> Opener:
 
 
 @functools.cache
-def _libc() -> ctypes.CDLL:
+def libc() -> ctypes.CDLL:
+    """The C library of this process; ``ctypes.get_errno`` tells of its errors."""
     return ctypes.CDLL(None, use_errno=True)

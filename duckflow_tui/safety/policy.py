@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.commands import Found, read_command
+from duckflow_tui.safety.commands import Found, program_of, read_command
 from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
@@ -88,8 +88,7 @@ class DenyRule:
         return not line.readable or any(self._is(found) for found in line.found)
 
     def _is(self, found: Found) -> bool:
-        program, *rest = found.words or ("",)
-        spoken = " ".join((program.rsplit("/", 1)[-1], *rest))
+        spoken = " ".join((program_of(found.words), *found.words[1:]))
         wanted = self.command.lower()
         fits = any(fnmatchcase(text.lower(), wanted) for text in (spoken, " ".join(found.words)))
         return fits or any(self._is(inner) for inner in found.inner)
@@ -158,7 +157,7 @@ def judge(
     refusal = _refusal(access, access.effect, zone, deny, max_write)
     if refusal:
         return _denied(zone, found.risk, refusal, access, found.reasons, max_write)
-    kind = row.cell(mode)
+    kind = row.decisions[_MODES.index(mode)]
     if kind is Decision.DENY:
         return _denied(zone, found.risk, f"{mode}_mode", access, found.reasons)
     must_ask = access.effect in _CHANGES and bool(ALWAYS_ASK.intersection(found.reasons))
@@ -312,10 +311,6 @@ class Row:
     facts: frozenset[Fact] = frozenset()
     grantable: frozenset[ApprovalMode] = frozenset()
     in_step: bool = False
-
-    def cell(self, mode: ApprovalMode) -> Decision:
-        """The decision in a mode."""
-        return self.decisions[_MODES.index(mode)]
 
 
 def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> Row | None:

@@ -7,12 +7,12 @@ import os
 import re
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.command_risk import assess_command
+from duckflow_tui.safety.command_risk import Assessment, assess_command
 from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
@@ -66,21 +66,6 @@ _HIDING: Final = re.compile(
 )
 
 
-@dataclass
-class Assessment:
-    """The risk so far, and the codes of what it rests on."""
-
-    risk: Risk
-    reasons: list[str] = field(default_factory=list[str])
-
-    def at_least(self, risk: Risk, reason: str) -> None:
-        """Note a reason; it raises the risk to ``risk`` where that is higher."""
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-        if risk.rank > self.risk.rank:
-            self.risk = risk
-
-
 def assess(
     effect: Effect,
     zone: Zone,
@@ -97,36 +82,35 @@ def assess(
     found = Assessment(_OF_EFFECT[effect])
     if line is not None and root is not None:
         cwd = places[0].real if places else root
-        command = assess_command(line, cwd, root)
-        found = Assessment(command.risk, list(command.reasons))
+        found = assess_command(line, cwd, root)
     marks = frozenset[str]().union(*map(_marks, places))
     changes = effect in _CHANGES
     if zone is Zone.OUTSIDE:
-        found.at_least(Risk.HIGH if changes else Risk.MEDIUM, "outside")
+        found.note("outside", Risk.HIGH if changes else Risk.MEDIUM)
     elif zone is Zone.PROTECTED:
-        found.at_least(Risk.CRITICAL, "protected")
+        found.note("protected", Risk.CRITICAL)
     if "link_out" in marks:
-        found.at_least(Risk.HIGH, "link_out")
+        found.note("link_out", Risk.HIGH)
     if "secret" in marks:
-        found.at_least(Risk.CRITICAL if "outside" in marks else Risk.HIGH, "secret")
+        found.note("secret", Risk.CRITICAL if "outside" in marks else Risk.HIGH)
     if effect is Effect.DELETE:
-        found.at_least(Risk.MEDIUM, "deletes")
+        found.note("deletes", Risk.MEDIUM)
     if changes:
         if "system_file" in marks:
-            found.at_least(Risk.HIGH, "system_file")
+            found.note("system_file", Risk.HIGH)
         if len(places) >= WIDE_FILES:
-            found.at_least(Risk.HIGH, "wide_impact")
+            found.note("wide_impact", Risk.HIGH)
         if removed_lines >= BULK_LINES:
-            found.at_least(Risk.HIGH, "bulk_data")
+            found.note("bulk_data", Risk.HIGH)
         for mark in ("through_link", "hard_link", "device_name"):
             if mark in marks:
-                found.at_least(Risk.MEDIUM, mark)
+                found.note(mark, Risk.MEDIUM)
     if content is not None:
         text = content.decode("utf-8", "replace")
         if holds_secret(text):
-            found.at_least(Risk.HIGH, "secret_content")
+            found.note("secret_content", Risk.HIGH)
         if _HIDING.search(text):
-            found.at_least(Risk.HIGH, "hidden_characters")
+            found.note("hidden_characters", Risk.HIGH)
     script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
         found.risk = found.risk.raised()

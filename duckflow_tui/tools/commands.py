@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import settled
+from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.tools.command_output import Capture, OutputPump
@@ -281,42 +282,18 @@ _SHORTEST_SECRET: Final = 8  # characters; a shorter value is a word like any ot
 
 
 #: Variables that make bash, the loader or an interpreter run something else than was shown.
-_ACTING: Final = frozenset(
-    {
-        "BASH_ENV",
-        "BASHOPTS",
-        "CDPATH",
-        "ENV",
-        "GLOBIGNORE",
-        "IFS",
-        "POSIXLY_CORRECT",
-        "PROMPT_COMMAND",
-        "PS4",
-        "PYTHONHOME",
-        "PYTHONSTARTUP",
-        "SHELLOPTS",
-    }
+_ACTING: Final = words_of(
+    "BASH_ENV BASHOPTS CDPATH ENV GLOBIGNORE IFS POSIXLY_CORRECT PROMPT_COMMAND PS4 "
+    "PYTHONHOME PYTHONSTARTUP SHELLOPTS"
 )
 
 _ACTING_STARTS: Final = ("BASH_FUNC_", "DYLD_", "LD_", "DUCKFLOW_")
 
 
 #: Ways to the user's desktop, terminal and agents.
-_SOCKETS: Final = frozenset(
-    {
-        "DBUS_SESSION_BUS_ADDRESS",
-        "DISPLAY",
-        "GPG_AGENT_INFO",
-        "SSH_AGENT_PID",
-        "SSH_CLIENT",
-        "SSH_CONNECTION",
-        "SSH_TTY",
-        "STY",
-        "TMUX",
-        "TMUX_PANE",
-        "WAYLAND_DISPLAY",
-        "XDG_RUNTIME_DIR",
-    }
+_SOCKETS: Final = words_of(
+    "DBUS_SESSION_BUS_ADDRESS DISPLAY GPG_AGENT_INFO SSH_AGENT_PID SSH_CLIENT SSH_CONNECTION "
+    "SSH_TTY STY TMUX TMUX_PANE WAYLAND_DISPLAY XDG_RUNTIME_DIR"
 )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 from pydantic import Field
 
+from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Entry, Kind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import brief
@@ -290,22 +291,9 @@ MAX_RULES_BYTES: Final = 256 * 1024  # R18, of one ignore file
 
 
 #: Folders that hold what tools made or fetched; left out also where no ignore file says so.
-HEAVY: Final = frozenset(
-    {
-        ".git",
-        ".hg",
-        ".svn",
-        ".duckflow",
-        "node_modules",
-        "__pycache__",
-        ".venv",
-        "venv",
-        ".tox",
-        ".nox",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-    }
+HEAVY: Final = words_of(
+    ".git .hg .svn .duckflow node_modules __pycache__ .venv venv .tox .nox .mypy_cache "
+    ".ruff_cache .pytest_cache"
 )
 
 

@@ -144,7 +144,7 @@ async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str
         argv.append(f"--glob={args.glob}")
     argv += [f"--glob=!{name}" for name in sorted(HEAVY)]
     if not search.place.secret:
-        argv += [f"--iglob=!{glob}" for glob in (*SECRET_GLOBS, *sorted(SECRET_DIRS))]
+        argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
     async with running([*argv, "--", args.pattern, search.target], search.workspace.root) as rg:
         async for row in _rows(rg):
             yield row
