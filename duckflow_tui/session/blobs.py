@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import Draft, draft_in, places
+from duckflow_tui.session.folders import draft_in, places
 from duckflow_tui.state.base import digest
 
 BLOBS: Final = "blobs"  # in the session's folder
@@ -56,7 +56,7 @@ class FileBlobs:
 
     async def put_file(self, file: BinaryIO) -> str:
         """Keep what a file holds from where it stands, piece by piece; else as ``put``."""
-        return await asyncio.to_thread(self._put_file, file)
+        return await asyncio.to_thread(self._keep, file)
 
     async def get(self, sha: str) -> bytes:
         """The bytes; raises KeyError when there are none, DamagedBlob when they are others."""
@@ -65,9 +65,10 @@ class FileBlobs:
     def keep(self, data: bytes) -> str:
         """``put`` for a thread that may wait for the disk."""
         sha = digest(data)
-        if not self._holds(self._path(sha), sha, len(data)):
-            self._keep(io.BytesIO(data))
-        return sha
+        with contextlib.suppress(OSError), _opened(self._path(sha)) as file:  # else it is kept anew
+            if hashlib.file_digest(file, "sha256").hexdigest() == sha:
+                return sha
+        return self._keep(io.BytesIO(data))
 
     def read(self, sha: str) -> bytes:
         """``get`` for a thread that may wait for the disk.
@@ -91,55 +92,32 @@ class FileBlobs:
             raise KeyError(sha)
         return self._folder / sha[:2] / sha
 
-    def _put_file(self, source: BinaryIO) -> str:
-        start = source.tell()
-        found = hashlib.sha256()
-        while piece := source.read(_PIECE):
-            found.update(piece)
-        sha = found.hexdigest()
-        size = source.tell() - start
-        if not self._holds(self._path(sha), sha, size):
-            source.seek(start)
-            return self._keep(source)
-        return sha
-
     def _keep(self, source: BinaryIO) -> str:
         """Copy to a draft, then give it the name of what was copied."""
         if not self._folder.is_dir():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.chmod(0o700)  # the umask may have taken our own rights
         folder = os.open(self._folder, _FOLDER)
+        shelf = -1
         try:
             found = hashlib.sha256()
             with draft_in(self._disk, folder) as draft:
                 while piece := source.read(_PIECE):
                     found.update(piece)
                     draft.write(piece)
-                self._shelve(draft, folder, found.hexdigest())
+                sha = found.hexdigest()
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(sha[:2], 0o700, dir_fd=folder)
+                    os.chmod(sha[:2], 0o700, dir_fd=folder)
+                shelf = os.open(sha[:2], _FOLDER, dir_fd=folder)
+                draft.become(shelf, sha)
+                self._disk.sync_directory(shelf)
             self._disk.sync_directory(folder)
         finally:
             os.close(folder)
-        return found.hexdigest()
-
-    def _shelve(self, draft: Draft, folder: int, sha: str) -> None:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(sha[:2], 0o700, dir_fd=folder)
-            os.chmod(sha[:2], 0o700, dir_fd=folder)
-        shelf = os.open(sha[:2], _FOLDER, dir_fd=folder)
-        try:
-            draft.become(shelf, sha)
-            self._disk.sync_directory(shelf)
-        finally:
-            os.close(shelf)
-
-    def _holds(self, path: Path, sha: str, size: int) -> bool:
-        try:
-            if not _is_plain(path) or path.lstat().st_size != size:
-                return False
-            with _opened(path) as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == sha
-        except FileNotFoundError:
-            return False
+            if shelf >= 0:
+                os.close(shelf)
+        return sha
 
 
 def session_blobs(path: Path) -> FileBlobs:
@@ -162,7 +140,7 @@ def sweep_shared(state_dir: Path) -> None:
     named: set[str] = set()
     for place in [*places(state_dir), *places(state_dir, trash=True)]:
         for path in place.path.rglob("*"):
-            if not _is_plain(path):
+            if path.is_symlink() or not path.is_file():
                 continue
             with _opened(path) as file:
                 rest = b""
@@ -186,13 +164,6 @@ def _opened(path: Path) -> BufferedReader:
         code = errno.EFBIG if stat.S_ISREG(status.st_mode) else errno.EINVAL
         raise OSError(code, os.strerror(code), str(path))
     return open(descriptor, "rb")
-
-
-def _is_plain(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
 
 
 class MemoryBlobs:

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
@@ -321,11 +322,8 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
 
     ASCII only. Raises what ``read_session`` raises.
     """
-    folder = SessionFolder.open(path)
-    try:
+    with closing(SessionFolder.open(path)) as folder:
         read = read_session(folder)
-    finally:
-        folder.close()
     head = {
         MARK: VERSION,
         "schema_version": SCHEMA,

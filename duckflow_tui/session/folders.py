@@ -83,11 +83,11 @@ def is_written(path: Path) -> bool:
     question stands in nobody's way.
     """
     try:
-        descriptor = os.open(f"{path}/{NAME}", _PLAIN)
+        descriptor = os.open(f"{path}/{_LOCK}", _PLAIN)
     except OSError:
         return False
     try:
-        pid = os.read(descriptor, 20).strip()
+        pid = os.read(descriptor, _LONGEST).strip()
         if not pid.isdigit() or not _alive(int(pid)):
             return False
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -194,12 +194,23 @@ def snapshot_name(seq: int) -> str:
     return f"snapshot-{seq}.d1"
 
 
+_LOCK: Final = "lock"
+
+_LONGEST: Final = 20  # bytes of a process id
+
+
 class SessionFolder:
     """The opened folder of one session. Names in it are relative to its descriptor."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.descriptor = descriptor
+        self._lock = -1
+
+    @property
+    def locked(self) -> bool:
+        """Whether its lock is held here."""
+        return self._lock >= 0
 
     @classmethod
     def create(cls, path: Path, disk: Disk) -> SessionFolder:
@@ -221,11 +232,33 @@ class SessionFolder:
         except OSError as error:
             raise opening(path, error) from error
 
+    def lock(self) -> None:
+        """Keep others from writing in it, until ``close``. The lock's file stays: its name is what
+        others wait at. Raises SessionInUse when another holds it, OSError where there can be no
+        lock.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(_LOCK, flags, 0o600, dir_fd=self.descriptor)
+        try:
+            os.fchmod(descriptor, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            pid = os.pread(descriptor, _LONGEST, 0).strip()
+            os.close(descriptor)
+            raise SessionInUse(self.path, int(pid) if pid.isdigit() else 0) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._lock = descriptor
+
     def close(self) -> None:
-        """Give the descriptor back; once is enough."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        """Give folder and lock back; once is enough."""
+        for descriptor in (self._lock, self.descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._lock = self.descriptor = -1
 
     def segments(self) -> list[int]:
         """The numbers of the journal's files, in their order."""
@@ -279,56 +312,19 @@ def _open_folder(parent: int | None, name: str) -> int:
     return descriptor
 
 
-NAME: Final = "lock"
-
-_LONGEST: Final = 20  # bytes of a process id
-
-
-class SessionLock:
-    """Held from ``take`` to ``release``. The file stays: its name is what others wait at."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    @classmethod
-    def take(cls, folder: SessionFolder) -> SessionLock:
-        """Raises SessionInUse when another holds it, OSError where there can be no lock."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(NAME, flags, 0o600, dir_fd=folder.descriptor)
-        try:
-            os.fchmod(descriptor, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-        except BlockingIOError:
-            pid = os.pread(descriptor, _LONGEST, 0).strip()
-            os.close(descriptor)
-            raise SessionInUse(folder.path, int(pid) if pid.isdigit() else 0) from None
-        except OSError:
-            os.close(descriptor)
-            raise
-        return cls(descriptor)
-
-    def release(self) -> None:
-        """Let others write; once is enough."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
 _SUFFIX: Final = ".draft"
 
 _DRAFT: Final = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 
 
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A new file 0600 that has no name of its own yet. Every method raises OSError."""
 
-    def __init__(self, disk: Disk, folder: int, name: str) -> None:
-        self._disk = disk
-        self._folder = folder
-        self._name = name
-        self._file = disk.create(folder, name, 0o600)
+    _disk: Disk
+    _folder: int
+    _name: str
+    _file: int
 
     def write(self, data: bytes) -> None:
         """Append these bytes."""
@@ -339,24 +335,8 @@ class Draft:
         FileExistsError where it is not. The folder's own sync is left to the caller.
         """
         self._disk.sync(self._file)
-        self.close()
         move = self._disk.rename_new if new else self._disk.rename
         move(self._folder, self._name, folder, name)
-
-    def make_private(self) -> None:
-        """The umask may have taken our own rights."""
-        os.fchmod(self._file, 0o600)
-
-    def close(self) -> None:
-        """Give the descriptor back; once is enough."""
-        if self._file >= 0:
-            file, self._file = self._file, -1
-            os.close(file)
-
-    def drop(self) -> None:
-        """Take it away."""
-        self.close()
-        self._disk.unlink(self._folder, self._name)
 
 
 @contextlib.contextmanager
@@ -365,16 +345,17 @@ def draft_in(disk: Disk, folder: int) -> Generator[Draft]:
 
     GeneratorExit counts: a writer that is a generator may be closed before its end.
     """
-    draft = Draft(disk, folder, f".{secrets.token_hex(8)}{_SUFFIX}")
+    name = f".{secrets.token_hex(8)}{_SUFFIX}"
+    file = disk.create(folder, name, 0o600)
     try:
-        draft.make_private()
-        yield draft
+        os.fchmod(file, 0o600)  # the umask may have taken our own rights
+        yield Draft(disk, folder, name, file)
     except BaseException:
         with contextlib.suppress(OSError):
-            draft.drop()
+            disk.unlink(folder, name)
         raise
     finally:
-        draft.close()
+        os.close(file)
 
 
 def sweep(folder: int) -> None:

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from duckflow_tui import __version__
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionUnreadable
-from duckflow_tui.session.folders import FOLDER, TRASH, SessionFolder, SessionLock, SessionPlace
+from duckflow_tui.session.folders import FOLDER, TRASH, SessionFolder, SessionPlace
 from duckflow_tui.session.records import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
@@ -361,15 +361,8 @@ def _nobody_writes(path: Path) -> Generator[None]:
             raise
         yield
         return
-    try:
-        lock: SessionLock | None = None
+    with contextlib.closing(folder):
         if folder.segments():
             with contextlib.suppress(OSError):  # where there can be no lock
-                lock = SessionLock.take(folder)
-        try:
-            yield
-        finally:
-            if lock is not None:
-                lock.release()
-    finally:
-        folder.close()
+                folder.lock()
+        yield

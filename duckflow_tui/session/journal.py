@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import contextvars
+import errno
 import logging
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+import zlib
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,11 +21,12 @@ from typing import Any, Final, Literal
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
 from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, reason
-from duckflow_tui.session.folders import SessionFolder, SessionLock, sweep
+from duckflow_tui.session.folders import SessionFolder, segment_name, sweep
 from duckflow_tui.session.records import (
+    HEADER_SEQ,
     JournalHeader,
+    Position,
     Redact,
-    Segments,
     body_of,
     encode,
     shelved,
@@ -53,44 +59,33 @@ class Backlog:
     """In the order of their numbers. Past ``MOST`` bytes it gives up and keeps none."""
 
     def __init__(self, first_wait: float = FIRST_WAIT) -> None:
-        self._pending: list[Pending] = []
-        self._size = 0
+        self.pending: list[Pending] = []
+        self.size = 0  # bytes of their JSON
         self._given_up = False
         self._first_wait = first_wait
         self._wait = 0.0
         self._not_before = 0.0
 
-    def __len__(self) -> int:
-        return len(self._pending)
-
-    def __iter__(self) -> Iterator[Pending]:
-        return iter(self._pending)
-
     def add(self, pending: Pending) -> None:
         """Keep one more."""
         if self._given_up:
             return
-        self._pending.append(pending)
-        self._size += len(pending.body)
-        if self._size > MOST:
+        self.pending.append(pending)
+        self.size += len(pending.body)
+        if self.size > MOST:
             self.clear()
             self._given_up = True
 
     def clear(self) -> None:
         """All of them are safe."""
-        self._pending.clear()
-        self._size = 0
+        self.pending.clear()
+        self.size = 0
         self._wait = 0.0
-
-    @property
-    def is_large(self) -> bool:
-        """Whether a sync is due for its size."""
-        return self._size > SYNC_FROM
 
     @property
     def is_whole(self) -> bool:
         """Whether it still has all that is not safe, and there is something."""
-        return bool(self._pending) and not self._given_up
+        return bool(self.pending) and not self._given_up
 
     @property
     def may_try(self) -> bool:
@@ -104,7 +99,11 @@ class Backlog:
 
 
 class JournalDisk:
-    """Belongs to the journal's thread. Methods raise OSError, and SessionInUse for the lock."""
+    """The files of a journal; lines are appended to the newest. Belongs to the journal's thread.
+
+    Methods raise OSError, after which only ``next_segment`` may be called, and SessionInUse for the
+    lock.
+    """
 
     def __init__(
         self,
@@ -114,45 +113,52 @@ class JournalDisk:
         disk: Disk | None = None,
         redact: Redact | None = None,
         folder: SessionFolder | None = None,
-        lock: SessionLock | None = None,
     ) -> None:
         self.path = path
         self.redact = redact
+        self.segment = 0  # the number of the file that is written; 0 before there is one
         self._header = header
         self._disk = disk or Disk()
         self._folder = folder
-        self._lock = lock
-        self._segments: Segments | None = None
+        self._file = -1
+        self._size = 0
         self.blobs = FileBlobs(path / BLOBS, self._disk)
-
-    @property
-    def segment(self) -> int:
-        """The number of the file that is written; 0 before there is one."""
-        return self._segments.number if self._segments else 0
-
-    @property
-    def segments(self) -> Segments:
-        """Where lines go, once ``begin`` was done."""
-        if self._segments is None:
-            raise FileNotFoundError(self.path)
-        return self._segments
 
     def begin(self) -> None:
         """Make what is not there, take the lock, go on behind what was written before."""
         folder = self._locked()
         sweep(folder.descriptor)
-        self._segments = Segments(folder, self._disk, lambda: self._header.as_body(self.redact))
+        self.segment = max(folder.segments(), default=0)
         try:
-            self._segments.go_on()
+            if self.segment:
+                self._go_on(folder)
+            else:
+                self._begin_segment(folder)
         except OSError:
-            self._segments.next()
+            self._begin_segment(folder)
 
     def next_segment(self) -> None:
         """Leave the file that failed, or try to begin once more."""
-        if self._lock is None or self._segments is None:
-            self.begin()
+        if self._folder is not None and self._folder.locked:
+            self._begin_segment(self._folder)
         else:
-            self._segments.next()
+            self.begin()
+
+    def write(self, line: bytes) -> Position:
+        """Append one line; it survives the process, not yet a power loss."""
+        position = Position(self.segment, self._size)
+        left = memoryview(line)
+        while left:
+            written = self._disk.write(self._file, left)
+            self._size += written
+            left = left[written:]
+        return position
+
+    def sync(self) -> None:
+        """Return once all that was written survives a power loss."""
+        self._disk.sync_data(self._file)
+        if os.fstat(self._file).st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "somebody deleted it", segment_name(self.segment))
 
     def snapshot(self, place: Place, image: Image) -> Generator[int, None, None]:
         """Write one, piece by piece."""
@@ -160,23 +166,66 @@ class JournalDisk:
 
     def close(self) -> None:
         """Give everything back; once is enough."""
-        if self._segments is not None:
-            self._segments.close()
-        if self._folder is not None and self._lock is not None:
-            sweep(self._folder.descriptor)
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._leave_segment()
         if self._folder is not None:
+            if self._folder.locked:
+                sweep(self._folder.descriptor)
             self._folder.close()
             self._folder = None
 
     def _locked(self) -> SessionFolder:
         if self._folder is None:
             self._folder = SessionFolder.create(self.path, self._disk)
-        if self._lock is None:
-            self._lock = SessionLock.take(self._folder)
+        if not self._folder.locked:
+            self._folder.lock()
         return self._folder
+
+    def _go_on(self, folder: SessionFolder) -> None:
+        """Append to the newest file; a line that was never finished is sealed with a newline,
+        never cut.
+        """
+        name = segment_name(self.segment)
+        self._file = self._disk.append_to(folder.descriptor, name)
+        os.fchmod(self._file, 0o600)
+        with folder.read(name) as file:
+            self._size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._size - 1, 0))
+            torn = file.read(1) not in (b"", b"\n")
+        if torn:
+            self.write(b"\n")
+        self._write_header()
+
+    def _begin_segment(self, folder: SessionFolder) -> None:
+        """Leave the file as it is and begin another; what cannot begin leaves none behind."""
+        self._leave_segment()
+        self.segment = max([self.segment, *folder.segments()]) + 1
+        name = segment_name(self.segment)
+        made = self._disk.create(folder.descriptor, name, 0o600)
+        try:
+            os.fchmod(made, 0o600)
+        finally:
+            os.close(made)
+        self._size = 0
+        try:
+            self._file = self._disk.append_to(folder.descriptor, name)
+            self._write_header()
+            self._disk.sync_directory(folder.descriptor)
+        except OSError:
+            self._leave_segment()
+            with contextlib.suppress(OSError):
+                self._disk.unlink(folder.descriptor, name)
+            raise
+
+    def _write_header(self) -> None:
+        """Each stay in a file begins with one."""
+        self.write(encode(HEADER_SEQ, self._header.as_body(self.redact)))
+        self.sync()
+
+    def _leave_segment(self) -> None:
+        if self._file >= 0:
+            file, self._file = self._file, -1
+            with contextlib.suppress(OSError):  # a late error of a network disk
+                os.close(file)
 
 
 LAZY: Final = 1.0  # seconds until what nobody waits for is synced
@@ -209,19 +258,6 @@ _Signal = Literal["sync", "stop"]
 _Item = Record | _Draw | _Signal
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiter:
-    seq: int
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[None]
-
-    def wake(self) -> None:
-        try:
-            self.loop.call_soon_threadsafe(_settle, self.future)
-        except RuntimeError:
-            return  # the loop has ended, and with it who waited
-
-
 class Journal:
     """Writes records to a ``JournalDisk``. ``on_health`` is called on the loop that appends, in
     the context of the first ``append``: timers of the screen start in no other.
@@ -246,7 +282,7 @@ class Journal:
         self._health = JournalHealth(written=last_seq, durable=last_seq)
         self._items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._guard = threading.Lock()  # of the two below
-        self._waiters: list[_Waiter] = []
+        self._waiters: list[tuple[int, concurrent.futures.Future[None]]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: contextvars.Context | None = None
         self._backlog = Backlog(retry_s)
@@ -286,11 +322,11 @@ class Journal:
         with self._guard:
             if self._settled(seq):
                 return
-            loop = asyncio.get_running_loop()
-            waiter = _Waiter(seq, loop, loop.create_future())
-            self._waiters.append(waiter)
+            waiter = concurrent.futures.Future[None]()
+            waiter.set_running_or_notify_cancel()  # set also when nobody waits any more
+            self._waiters.append((seq, waiter))
         self._items.put("sync")
-        await waiter.future
+        await asyncio.wrap_future(waiter)
 
     def follow(self, store: Store) -> Unsubscribe:
         """Take a snapshot of this Store's state every so often, so that it opens fast again."""
@@ -360,7 +396,7 @@ class Journal:
             return False
         with self._guard:
             awaited = bool(self._waiters)
-        if not batch or awaited or self._backlog.is_large:
+        if not batch or awaited or self._backlog.size > SYNC_FROM:
             self._sync()
         if self._drawing is not None:
             least, most = AT_ONCE
@@ -374,7 +410,7 @@ class Journal:
             if self._drawing is not None:
                 batch.append(self._items.get_nowait())
             else:
-                unsynced = self._health.mode == "disk" and bool(self._backlog)
+                unsynced = self._health.mode == "disk" and bool(self._backlog.pending)
                 batch.append(self._items.get(timeout=LAZY if unsynced else None))
             while len(batch) < BATCH:
                 batch.append(self._items.get_nowait())
@@ -405,8 +441,8 @@ class Journal:
     def _put(self, pending: Pending) -> None:
         body = shelved(pending.body, pending.kind, pending.at, self._disk.blobs)
         line = encode(pending.seq, body)
-        position = self._disk.segments.write(line)
-        self._last = Place.of(pending.seq, position, line)
+        position = self._disk.write(line)
+        self._last = Place(pending.seq, position, zlib.crc32(line))
         self._since_snapshot += len(line)
         if self._since_snapshot > max(self._snapshot_every, self._snapshot_size // 4):
             self._snapshot_due = self._drawing is None
@@ -416,9 +452,9 @@ class Journal:
         if self._health.mode != "disk":
             self._wake()
             return
-        if self._backlog:
+        if self._backlog.pending:
             try:
-                self._disk.segments.sync()
+                self._disk.sync()
             except OSError as error:
                 self._next_segment(error)
                 return
@@ -440,9 +476,9 @@ class Journal:
 
     def _rewrite(self) -> None:
         self._disk.next_segment()
-        for pending in self._backlog:
+        for pending in self._backlog.pending:
             self._put(pending)
-        self._disk.segments.sync()
+        self._disk.sync()
         self._tell(mode="disk", reason=None, detail="", path=None, segment=self._disk.segment)
         self._synced()
 
@@ -513,10 +549,12 @@ class Journal:
     def _wake(self) -> None:
         """Let go who waits for what is settled now."""
         with self._guard:
-            ready = [w for w in self._waiters if self._settled(w.seq)]
-            self._waiters = [w for w in self._waiters if not self._settled(w.seq)]
-        for waiter in ready:
-            waiter.wake()
+            waiters, self._waiters = self._waiters, []
+            for seq, waiter in waiters:
+                if self._settled(seq):
+                    waiter.set_result(None)
+                else:
+                    self._waiters.append((seq, waiter))
 
     def _tell(self, **changes: Any) -> None:
         self._health = replace(self._health, **changes)
@@ -529,11 +567,6 @@ class Journal:
             self._loop.call_soon_threadsafe(self._on_health, self._health, context=self._context)
         except RuntimeError:
             return  # the loop has ended
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -55,8 +55,9 @@ class ProjectMemory:
         """
         real = os.path.realpath(workspace)
         shown = re.sub(r"[^\w.-]+", "-", Path(real).name).strip("-.")[:_NAME] or "project"
-        self._name = f"{shown}-{digest(os.fsencode(real))[:12]}"
-        self._path = folder / f"{self._name}.md"
+        name = f"{shown}-{digest(os.fsencode(real))[:12]}"
+        self._path = folder / f"{name}.md"
+        self._counts_name = f"{name}.json"
         self._files = SmallFiles(folder, disk)
         self._words = words
         self._clock = clock
@@ -194,10 +195,6 @@ class ProjectMemory:
 
     # --- the counts --------------------------------------------------------------------------
 
-    @property
-    def _counts_name(self) -> str:
-        return f"{self._name}.json"
-
     def _counts(self) -> dict[str, int]:
         try:
             return _numbers(self._files.read(self._counts_name, LARGEST))
@@ -221,11 +218,12 @@ def _numbers(raw: bytes | None) -> dict[str, int]:
     except (ValueError, RecursionError):
         data = {}
     table = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    found = {key: table.get(key) for key in _COUNTS}
-    return {
-        key: value if type(value) is int and 0 <= value <= _MOST else 0
-        for key, value in found.items()
-    }
+    counts: dict[str, int] = dict.fromkeys(_COUNTS, 0)
+    for key in _COUNTS:
+        value = table.get(key)
+        if type(value) is int and 0 <= value <= _MOST:
+            counts[key] = value
+    return counts
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

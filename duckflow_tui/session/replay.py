@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -160,14 +161,10 @@ def load_tape(path: Path) -> Tape:
     Raises NotASession, NewerSession or SessionUnreadable; then nothing was changed.
     """
     if path.is_dir():
-        folder = SessionFolder.open(path)
-        try:
+        with closing(SessionFolder.open(path)) as folder:
             read = read_session(folder)
-        finally:
-            folder.close()
-    else:
-        return _file(path)
-    return _tape(read, read.lost(), path)
+        return _tape(read, read.lost(), path)
+    return _file(path)
 
 
 def _tape(read: SessionRead, lost: int, path: Path) -> Tape:

@@ -30,7 +30,7 @@ from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.faults import NotASession
-from duckflow_tui.session.folders import SessionFolder, SessionLock
+from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, read_session
 from duckflow_tui.session.records import JournalHeader, Migrations, Redact
@@ -134,16 +134,13 @@ def resume_journal(
     was. A folder that can only be read gives a session that lives in memory from here on.
     """
     folder = SessionFolder.open(path)
-    lock: SessionLock | None = None
     try:
         if not folder.segments():  # no session: it gets no lock file either
             raise NotASession("missing", path)
         with contextlib.suppress(OSError):  # no lock to be had: the journal finds the same
-            lock = SessionLock.take(folder)
+            folder.lock()
         restored = restore(folder)
     except BaseException:
-        if lock is not None:
-            lock.release()
         folder.close()
         raise
     old = restored.read.header
@@ -157,7 +154,7 @@ def resume_journal(
         opened_at=now,
     )
     journal = Journal(
-        JournalDisk(path, header, disk=disk, redact=redact, folder=folder, lock=lock),
+        JournalDisk(path, header, disk=disk, redact=redact, folder=folder),
         on_health=on_health,
         last_seq=restored.last_seq,
         behind=restored.read.size,
@@ -168,11 +165,8 @@ def resume_journal(
 
 def open_to_read(path: Path) -> Restored:
     """The session in this folder as it is now, whoever writes it; raises as ``resume_journal``."""
-    folder = SessionFolder.open(path)
-    try:
+    with contextlib.closing(SessionFolder.open(path)) as folder:
         return restore(folder)
-    finally:
-        folder.close()
 
 
 def restore(

@@ -276,11 +276,8 @@ def write_fork(
     Raises SessionFault or OSError, and then leaves nothing behind. Records that tell nothing are
     left out; what the others keep beside the journal is copied.
     """
-    folder = SessionFolder.open(source)
-    try:
+    with contextlib.closing(SessionFolder.open(source)) as folder:
         entries = read_session(folder).entries
-    finally:
-        folder.close()
     workspace, session_id = Path(event.session.workspace), event.session.session_id
     path = session_path(state_dir, workspace, session_id)
     clock = _Then(event.at)

@@ -7,7 +7,6 @@ say the same.
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -46,11 +45,6 @@ class Place:
     seq: int
     position: Position
     check: int
-
-    @classmethod
-    def of(cls, seq: int, position: Position, line: bytes) -> Place:
-        """The place of this line."""
-        return cls(seq, position, zlib.crc32(line))
 
 
 @dataclass(frozen=True, slots=True)
