@@ -48,7 +48,10 @@ def mood(*decisions: tuple[float | None, str], ref: str = "a1") -> list[VitalCha
     old = Vitals().mood
     for at, (confidence, outcomes) in enumerate(decisions):
         good = [sign == "+" for sign in outcomes]
-        changes.append(rules.mood(old, confidence, good, at=NOW + at, refs=(ref,)))
+        inputs = rules.mood_inputs(old, confidence, good)
+        changes.append(
+            rules.change("mood", old, VitalCause.DECISION, inputs, at=NOW + at, refs=(ref,))
+        )
         old = changes[-1].new
     return changes
 
@@ -62,9 +65,8 @@ def focus(*signals: tuple[VitalCause, str], refs: tuple[str, ...] = (CALL,)) -> 
         params = {"kind": kind or "read", "what": what, "operation": "file_ops.read_file"}
         if cause is VitalCause.CHECK_NO:
             params = {"check": "goal_consistency", "reason": about}
-        changes.append(
-            rules.focus(old, rules.FOCUS_BY[cause], cause, params, at=NOW + at, refs=refs)
-        )
+        inputs = {"old": old, "by": rules.FOCUS_BY[cause]}
+        changes.append(rules.change("focus", old, cause, inputs, params, at=NOW + at, refs=refs))
         old = changes[-1].new
     return changes
 
@@ -74,7 +76,9 @@ def stamina(loops: int, limit: int, *, failed: int = 0, attempt: int = 1) -> lis
     changes: list[VitalChange] = []
     old = Vitals().stamina
     for loop in range(1, loops + 1):
-        changes.append(rules.stamina(old, loop, limit, failed, attempt, at=NOW + loop))
+        counts = {"loops": loop, "limit": limit, "failed": failed, "attempt": attempt}
+        inputs = {name: float(count) for name, count in counts.items()}
+        changes.append(rules.change("stamina", old, VitalCause.LOOP, inputs, at=NOW + loop))
         old = changes[-1].new
     return changes
 
