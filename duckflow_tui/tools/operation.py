@@ -157,10 +157,11 @@ class Operation(Generic[A]):
 AnyOperation = Operation[Any]
 
 
+#: ``{{previous_result}}``, ``{{task_1.output}}``; other braces belong to what they are written for.
+PLACEHOLDER: Final = r"\{\{\s*(?:previous|task|step|result|output|call|action)[\w.\[\]-]*\s*\}\}"
 #: References to results of other calls, which nothing fills in (C2, S3-18).
 _REFERENCE: Final = re.compile(
-    r"\{\{[^{}]*\}\}"  # {{previous_result}}, {{task_1.output}}
-    r"|\$\{(?:previous|task|step|result)[\w.\[\]-]*\}"
+    PLACEHOLDER + r"|\$\{(?:previous|task|step|result)[\w.\[\]-]*\}"
     r"|^\s*ref:\s*\S+"
     r"|<(?:previous_result|result_of_[\w.-]+)>",
     re.IGNORECASE,

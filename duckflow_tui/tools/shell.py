@@ -21,6 +21,7 @@ from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandRunner, RunningCommand
 from duckflow_tui.tools.operation import (
+    PLACEHOLDER,
     RUN,
     AnyOperation,
     Arguments,
@@ -38,7 +39,7 @@ MAX_COMMAND: Final = 20_000  # characters
 
 _DEFAULT_LINES: Final = 50
 
-_REFERENCE: Final = re.compile(r"\{\{\s*(?:previous|task|step|result)[\w.\[\]-]*\s*\}\}", re.I)
+_REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own
 
 
 class Run(Arguments):

@@ -143,14 +143,32 @@ def test_wrong_arguments_are_named_one_by_one() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["{{previous_result}}", "src/{{ task_1.path }}", "ref:task_2", "${previous.path}"],
+    [
+        "{{previous_result}}",
+        "src/{{ task_1.path }}",
+        "{{Output}}",
+        "ref:task_2",
+        "${previous.path}",
+        "<result_of_task_1>",
+    ],
 )
 def test_references_are_found_in_any_depth(value: str) -> None:
     """Covers S3-18."""
     assert references({"a": [{"b": value}]}, frozenset()) != []
 
 
-@pytest.mark.parametrize("value", ["Tokyo", "150", "a{b}c", "$HOME/x", "refs/heads", "{}", "{x}"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("Tokyo", "150", "a{b}c", "$HOME/x", "refs/heads", "{}", "{x}"),
+        *(
+            "{{cookiecutter.slug}}/setup.py",
+            "render {{ user.name }} as HTML",
+            "{{.Names}}",
+            "${CI}",
+        ),
+    ],
+)
 def test_values_are_no_references(value: str) -> None:
     """Covers S3-18."""
     assert references({"a": value}, frozenset()) == []
