@@ -33,6 +33,7 @@ sys.dont_write_bytecode = False
 
 
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
+_OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -109,12 +110,15 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]
     assert not left, left
 
 
-def _open_files() -> set[str]:
-    """The regular files that this process has open; empty where the system does not tell."""
+def _open_files(folders: bool) -> set[str]:
+    """The regular files, and the folders, that this process has open; empty where the system
+    does not tell.
+    """
     found: set[str] = set()
     for number in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         with contextlib.suppress(OSError):  # the list's own
-            if stat.S_ISREG(os.fstat(int(number)).st_mode):
+            mode = os.fstat(int(number)).st_mode
+            if stat.S_ISREG(mode) or (folders and stat.S_ISDIR(mode)):
                 found.add(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
     return found
 
@@ -122,12 +126,13 @@ def _open_files() -> set[str]:
 @pytest.fixture(autouse=True)
 def no_file_left_open(request: pytest.FixtureRequest) -> Generator[None]:
     """What a test of sessions or files opened is closed with it, but for the index, which a
-    catalogue keeps open.
+    catalogue keeps open. Folders count where the test itself holds none: a workspace holds one.
     """
     if not _OPENS_FILES.match(request.path.name):
         yield
         return
-    before = _open_files()
+    folders = _OPENS_FOLDERS.match(request.path.name) is not None
+    before = _open_files(folders)
     yield
-    left = [name for name in _open_files() - before if "sessions-index" not in name]
+    left = [name for name in _open_files(folders) - before if "sessions-index" not in name]
     assert not left, left

@@ -11,8 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
-from pydantic import ValidationError
-
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.facts import SessionFacts, facts_of
@@ -27,11 +25,12 @@ from duckflow_tui.session.records import (
     Unreadable,
     as_bytes,
     header_of,
+    is_event,
     without_secrets,
 )
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, calendar, event_from_json, moment, one_line
+from duckflow_tui.state.base import ELLIPSIS, calendar, moment, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardMessage
@@ -333,7 +332,7 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
     yield _text(head)[:-1] + ',"records":['
     last = len(read.entries) - 1
     for number, entry in enumerate(read.entries):
-        event = without_secrets(entry.fields, redact, _is_event)
+        event = without_secrets(entry.fields, redact, is_event)
         record = {"seq": entry.seq, "at": entry.at, "event": event}
         yield _text(record) + ("," if number < last else "")
     yield "]}"
@@ -346,12 +345,7 @@ def read_export(path: Path) -> SessionRead:
     """
     data = read_bytes(path)
     try:
-        value = json_of(data)
-        if not isinstance(value, dict):
-            raise NotASession("foreign", path)
-        fields = cast("dict[str, Any]", value)
-        if MARK not in fields:
-            raise NotASession("foreign", path)
+        fields = cast("dict[str, Any]", json_of(data))
         version, schema = int(fields[MARK]), int(fields["schema_version"])
         if version > VERSION or schema > SCHEMA:
             raise NewerSession(path, schema)
@@ -445,11 +439,3 @@ def read_bytes(path: Path) -> bytes:
 
 def _text(value: object) -> str:
     return as_bytes(value).decode("ascii")
-
-
-def _is_event(fields: Any) -> bool:
-    try:
-        event_from_json(fields)
-    except ValidationError:
-        return False
-    return True

@@ -63,7 +63,7 @@ def body_of(record: Record, redact: Redact | None) -> bytes:
     """The whole JSON of a record; raises TypeError, ValueError or RecursionError for none."""
     event = record.event.model_dump()
     if redact is not None:
-        event = without_secrets(event, redact, _is_event)
+        event = without_secrets(event, redact, is_event)
     return as_bytes({"at": record.at, "event": event})
 
 
@@ -142,7 +142,8 @@ def _fitting(text: str, redacted: str) -> Iterator[str]:
     yield _FILL * len(text)
 
 
-def _is_event(fields: Any) -> bool:
+def is_event(fields: Any) -> bool:
+    """Whether today's program knows it as an event."""
     try:
         event_from_json(fields)
     except ValidationError:

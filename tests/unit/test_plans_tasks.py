@@ -145,6 +145,7 @@ RESULT = json.dumps({"a": {"b": [10, {"c": "deep"}]}, "0": "zero", "none": None}
         ("0", "zero"),
         ("none", None),
         ("a.b", [10, {"c": "deep"}]),
+        ("a.b." + "0" * 9, 10),
     ],
 )
 def test_a_link_is_the_value_of_its_field(field: str, value: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sqlite3
 import stat
 import time
@@ -137,6 +138,73 @@ def test_reading_stops_in_time_and_goes_on_with_the_rest(catalog: Catalog) -> No
         assert steps < 20
     assert steps > 2
     assert catalog.known() == catalog.list()
+
+
+def counting(catalog: Catalog) -> tuple[Catalog, SessionIndex, list[str]]:
+    """The same sessions, their index, and the journals that were read, which grows."""
+    read: list[str] = []
+
+    def measure(path: Path) -> int:
+        read.append(path.name[-1])
+        return 1
+
+    index = SessionIndex(catalog.state_dir / FILE_NAME)
+    return Catalog(catalog.state_dir, index=index, measure=measure), index, read
+
+
+def test_what_moves_or_is_named_is_read_no_second_time(catalog: Catalog) -> None:
+    again, _, read = counting(catalog)
+    found = by_id(again.list())
+    assert again.disk_use(found.values()) == len(found)
+    read.clear()
+    for number in ("1", "8"):
+        gone = again.delete(found[number])
+        assert gone.key != found[number].key
+        assert by_id(again.list(trash_too=True))[number].problem == found[number].problem
+        again.restore(gone)
+        assert by_id(again.list())[number].problem == found[number].problem
+    assert read == []
+    again.rename(found["2"], "named")
+    assert by_id(again.known())["2"].name == "named"
+    assert by_id(again.list())["2"].name == "named"
+    assert read == ["2"]
+    again.close()
+    again.close()
+
+
+def test_the_index_forgets_what_is_gone_or_cannot_be_read(catalog: Catalog) -> None:
+    again, index, _ = counting(catalog)
+    found = by_id(again.list())
+    pruned, removed, damaged = (found[number] for number in ("1", "2", "4"))
+    keys = {facts.key.encode() for facts in (pruned, removed, damaged)}
+    assert keys <= index.stamps().keys()
+    again.prune(again.delete(pruned))
+    assert len(keys & index.stamps().keys()) == 2
+    assert not [key for key in index.stamps() if key.startswith(b"trash")]
+    shutil.rmtree(again.path_of(removed))
+    (again.path_of(damaged) / "journal-1.d1").write_bytes(b"no journal\n")
+    again.refresh()
+    assert not keys & index.stamps().keys()
+    again.close()
+
+
+def test_what_could_not_be_read_is_tried_again_when_asked_or_when_it_changed(
+    catalog: Catalog,
+) -> None:
+    again, _, read = counting(catalog)
+    found = by_id(again.list())
+    read.clear()
+    again.refresh()
+    assert read == []
+    again.refresh(again=True)
+    assert sorted(read) == ["8", "9"]
+    (place,) = again.find("session_00000009")
+    assert again.facts_at(place) == found["9"]
+    journal = again.path_of(found["9"]) / "journal-1.d1"
+    journal.write_bytes((again.path_of(found["1"]) / "journal-1.d1").read_bytes())
+    assert (again.facts_at(place).problem, again.facts_at(place).met) == ("", found["1"].met)
+    assert by_id(again.known())["9"].problem == ""
+    again.close()
 
 
 @pytest.mark.parametrize("wrong", ["gone", "garbage", "cut", "alien", "older"])

@@ -248,6 +248,21 @@ def test_no_secret_and_no_control_character_leaves(tmp_path: Path, kind: str) ->
     assert not any(ord(char) < 0x20 and char != "\n" for char in text)
 
 
+def test_a_secret_that_is_also_a_word_of_ours_leaves_the_records_readable(tmp_path: Path) -> None:
+    path = record(tmp_path, "session_00000001", whole("what is done", "it is done", NOW))
+
+    def done_is_secret(text: str) -> str:
+        return text.replace("done", "[a secret]")
+
+    target = tmp_path / "x.json"
+    write_file(target, export_lines(path, "json", Catalogue("en"), done_is_secret))
+    read = read_export(target)
+    assert apply_all(AgentState(), read.entries).done == len(read.entries)
+    events = [entry.fields for entry in read.entries]
+    assert events[1]["message"]["text"] == "what is [a secret]"
+    assert (events[-1]["outcome"], events[-1]["reply"]) == ("done", "it is [a secret]")
+
+
 def test_the_records_bring_back_the_same_state(tmp_path: Path) -> None:
     shelf(tmp_path, "ja")
     path = session_path(tmp_path, WORKSPACE, "session_00000001")
@@ -315,8 +330,10 @@ def test_a_file_is_its_owners_and_is_not_replaced_unasked(tmp_path: Path) -> Non
         os.umask(old)
     assert target.read_text(encoding="utf-8") == "one\n二\n"
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    made: list[str] = []
     with pytest.raises(FileExistsError):
-        write_file(target, ["two"])
+        write_file(target, (made.append(line) or line for line in ["two"]))
+    assert made == []  # nothing is read for it
     assert target.read_text(encoding="utf-8") == "one\n二\n"
     write_file(target, ["two"], replace=True)
     assert target.read_text() == "two\n"
@@ -354,9 +371,9 @@ def test_a_pipe_or_a_folder_is_no_place_for_an_export(tmp_path: Path) -> None:
     pipe, folder = tmp_path / "pipe", tmp_path / "folder"
     os.mkfifo(pipe)
     folder.mkdir()
-    for target in (pipe, folder):
+    for target, words in ((pipe, "not supported"), (folder, "Is a directory")):
         before = target.lstat().st_ino
-        with pytest.raises(OSError, match=r"not supported|Is a directory"):
+        with pytest.raises(OSError, match=words):
             write_file(target, ["x"], replace=True)
         assert target.lstat().st_ino == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
@@ -380,13 +397,18 @@ def test_records_count_once_in_their_order_and_none_beyond_what_can_follow(tmp_p
     last = records[-1]["seq"]
     before = {**records[1], "event": {**records[1]["event"], "kind": "no such"}}
     beyond = {**records[-1], "seq": MAX_SEQ + 1}
-    value["records"] = [*records, before, beyond]
+    value["records"] = [*records, records[-1], before, beyond]
     target = tmp_path / "x.json"
     target.write_text(json.dumps(value))
     read = read_export(target)
     assert [entry.seq for entry in read.entries] == [r["seq"] for r in records]
     assert read.last_seq == last
-    assert [(u.reason, u.seq) for u in read.unread] == [("no_event", None)]
+    assert [(u.segment, u.reason, u.seq) for u in read.unread] == [(0, "no_event", None)]
+    assert read.retired == 0
+    value["records"] = [{**records[-1], "seq": MAX_SEQ}]
+    target.write_text(json.dumps(value))
+    read = read_export(target)
+    assert (read.last_seq, len(read.entries), read.unread) == (MAX_SEQ, 1, [])
 
 
 @pytest.mark.parametrize(

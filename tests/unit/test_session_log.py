@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Generator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from duckflow_tui.session.faults import MAX_BYTES, open_log
+
+LIBRARIES: Final = ("openai", "httpx2", "httpcore2", "asyncio", "watchfiles", "markdown_it")
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +21,10 @@ def root_logger() -> Generator[None]:
     """Give the handlers back that the test runner had."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
+    quiet = {name: logging.getLogger(name).level for name in LIBRARIES}
     yield
+    for name, old in quiet.items():
+        logging.getLogger(name).setLevel(old)
     for handler in root.handlers[:]:
         root.removeHandler(handler)
         handler.close()
@@ -27,7 +35,11 @@ def root_logger() -> Generator[None]:
 def test_a_key_never_reaches_the_log_not_even_in_a_traceback(tmp_path: Path) -> None:
     """Promise 7."""
     key = "local-0123456789-secret"
-    path = open_log(tmp_path / "state", [key])
+    old = os.umask(0)
+    try:
+        path = open_log(tmp_path / "state", [key])
+    finally:
+        os.umask(old)
     assert path is not None
     log = logging.getLogger("duckflow.test")
     log.warning("sent with %s", key)
@@ -56,4 +68,29 @@ def test_a_log_that_is_full_goes_on_in_a_file_as_private(tmp_path: Path) -> None
 def test_a_folder_that_cannot_be_written_costs_only_the_log(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert open_log(tmp_path / "file" / "state", []) is None
+    assert len(logging.getLogger().handlers) == 1  # else Python writes it over the screen
     logging.getLogger("duckflow.test").warning("nobody hears this")
+
+
+def test_the_log_takes_the_place_of_any_other_and_says_when_how_and_who(tmp_path: Path) -> None:
+    root = logging.getLogger()
+    open_log(tmp_path, [])
+    path = open_log(tmp_path, [], logging.WARNING)
+    assert path is not None
+    assert len(root.handlers) == 1
+    logging.getLogger("duckflow.test").info("not this")
+    logging.getLogger("duckflow.test").warning("this")
+    assert re.fullmatch(r"[-0-9]{10} [0-9:,]{12} WARNING duckflow\.test this\n", path.read_text())
+
+
+def test_libraries_speak_only_of_what_goes_wrong(tmp_path: Path) -> None:
+    path = open_log(tmp_path, [])
+    assert path is not None
+    for name in LIBRARIES:
+        logging.getLogger(name).info("not this")
+        logging.getLogger(name).warning("%s fails", name)
+    logging.getLogger("duckflow.test").info("ours")
+    assert [line.split()[-2] for line in path.read_text().splitlines()] == [
+        *LIBRARIES,
+        "duckflow.test",
+    ]

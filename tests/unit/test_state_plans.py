@@ -55,6 +55,7 @@ def plan(*steps: Step) -> Plan:
     ("steps", "word"),
     [
         ((), "no step"),
+        ((step("a"), step("b"), step("b")), "the id b"),
         ((step("a", "a"),), "circle"),
         ((step("a", "b"), step("b", "c"), step("c", "a")), "circle"),
         ((step("a", "z"),), "no step"),
@@ -69,6 +70,12 @@ def test_a_plan_that_cannot_be_is_refused_with_the_reason(
     """Covers S2-16."""
     with pytest.raises(PlanProblem, match=word):
         check_steps(steps)
+
+
+def test_progress_is_what_is_completed_of_all() -> None:
+    ways = [*WorkStatus, WorkStatus.COMPLETED]
+    made = plan(*(step(str(number), status=way) for number, way in enumerate(ways)))
+    assert made.progress == (2, len(ways))
 
 
 def test_a_long_chain_and_a_wide_fan_are_no_circle() -> None:

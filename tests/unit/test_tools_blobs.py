@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
+from typing import Final
 
 import pytest
+from support.journal_disks import FaultyDisk
 
-from duckflow_tui.session.blobs import DamagedBlob, FileBlobs, MemoryBlobs
+from duckflow_tui.session.blobs import (
+    BLOBS,
+    DamagedBlob,
+    FileBlobs,
+    MemoryBlobs,
+    session_blobs,
+    sweep_shared,
+)
 from duckflow_tui.state.base import digest
+
+PIECE: Final = 1_000_000  # bytes that are copied at once
+LARGEST: Final = 1_000_000_000  # bytes that are read
 
 
 async def test_what_is_put_comes_back_and_lies_private(tmp_path: Path) -> None:
@@ -62,3 +75,72 @@ async def test_a_blob_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> N
     with pytest.raises(OSError, match=r"exists|directory"):
         await blobs.put(b"x")
     assert os.listdir(tmp_path) == [sha[:2]]
+
+
+@pytest.mark.parametrize("size", [0, 9, PIECE, 2 * PIECE + 3])
+async def test_a_file_is_kept_from_where_it_stands(tmp_path: Path, size: int) -> None:
+    data = (b"0123456789" * (size // 10 + 1))[:size]
+    for blobs in (FileBlobs(tmp_path), MemoryBlobs()):
+        for _ in range(2):
+            file = io.BytesIO(b"before" + data)
+            file.seek(6)
+            assert await blobs.put_file(file) == digest(data)
+        assert await blobs.get(digest(data)) == data
+    assert os.listdir(tmp_path) == [digest(data)[:2]]
+
+
+async def test_a_name_survives_a_power_loss_where_it_was_moved_to(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    sha = await FileBlobs(tmp_path / "blobs", disk).put(b"x")
+    assert disk.calls[-2:] == ["sync_directory", "sync_directory"]
+    disk.calls.clear()
+    assert await FileBlobs(tmp_path / "blobs", disk).put(b"x") == sha
+    assert disk.calls == []
+
+
+@pytest.mark.parametrize("place", ["pipe", "folder", "link"])
+async def test_only_a_plain_file_is_read(tmp_path: Path, place: str) -> None:
+    blobs = FileBlobs(tmp_path)
+    sha = await blobs.put(b"x")
+    path = tmp_path / sha[:2] / sha
+    path.unlink()
+    if place == "pipe":
+        os.mkfifo(path)
+    elif place == "folder":
+        path.mkdir()
+    else:
+        (tmp_path / "x").write_bytes(b"x")
+        path.symlink_to(tmp_path / "x")
+    with pytest.raises(OSError, match=r"Invalid|symbolic links"):
+        await blobs.get(sha)
+
+
+async def test_a_file_over_a_gigabyte_is_not_read(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path)
+    sha = await blobs.put(b"x")
+    os.truncate(tmp_path / sha[:2] / sha, LARGEST + 1)
+    with pytest.raises(OSError, match="too large"):
+        await blobs.get(sha)
+
+
+async def test_what_earlier_versions_kept_goes_when_no_session_names_it(tmp_path: Path) -> None:
+    sweep_shared(tmp_path)  # nothing was kept for all
+    shared = FileBlobs(tmp_path / BLOBS)
+    named, trashed, split, forgotten = [await shared.put(b"%d" % n) for n in range(4)]
+    session, gone = (tmp_path / top / "key" / "s" for top in ("sessions", "trash"))
+    for folder in (session, gone):
+        folder.mkdir(parents=True)
+    (session / "journal-1.d1").write_bytes(named.encode())
+    (session / "journal-2.d1").write_bytes(b"g" * (PIECE - 32) + split.encode())
+    (gone / "journal-1.d1").write_bytes(b"x" + trashed.encode())
+    os.mkfifo(session / "pipe")
+    sweep_shared(tmp_path)
+    assert {path.name for path in (tmp_path / BLOBS).glob("*/*")} == {named, trashed, split}
+    assert not (tmp_path / BLOBS / forgotten[:2]).exists()
+    blobs = session_blobs(session)
+    assert await blobs.get(named) == b"0"
+    for path in session.iterdir():
+        path.unlink()
+    (gone / "journal-1.d1").unlink()
+    sweep_shared(tmp_path)
+    assert not (tmp_path / BLOBS).exists()
