@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from duckflow_tui.agent.budget import CallBudget, TurnEnd
 from duckflow_tui.agent.compaction import Compactor
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
-from duckflow_tui.prompting.compiler import estimated_tokens
+from duckflow_tui.prompting.compiler import prompt_tokens
 from duckflow_tui.prompting.replies import Shape
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
 from duckflow_tui.state.decision import PromptPattern, TurnDecision, asks_for_checks
@@ -34,7 +35,7 @@ from duckflow_tui.state.usage import (
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.requests import RequestLog
-    from duckflow_tui.llm.service import AskReply, DecisionReply, LLMService
+    from duckflow_tui.llm.service import DecisionReply, LLMService
     from duckflow_tui.prompting.compiler import PromptCompiler
     from duckflow_tui.prompting.questions import Question, QuestionPrompts
     from duckflow_tui.state.base import IdSource
@@ -45,28 +46,27 @@ REPAIRS: Final = 2  # calls that ask for a well-formed reply (C8)
 
 Read = TypeVar("Read")
 ReplyForm = TypeVar("ReplyForm", bound=Shape)
-Reply = TypeVar("Reply", bound="AskReply[Any] | DecisionReply")
 
 
+@asynccontextmanager
 async def accounted(
-    store: Store, models: LLMService, started: LlmCallStarted, reply: Coroutine[Any, Any, Reply]
-) -> Reply:
-    """A call from its first event to its last. Whatever comes of it, what it took is counted,
-    and it is live no more; raises LlmError.
+    store: Store, models: LLMService, started: LlmCallStarted
+) -> AsyncGenerator[list[LlmCall | None], None]:
+    """A call from its first event to its last; the account of one that was answered is put into
+    the list. Whatever comes of it, what it took is counted, and it is live no more.
     """
     store.dispatch(started)
-    call: LlmCall | None = None
+    accounts: list[LlmCall | None] = []
     try:
-        found = await reply
-        call = found.call
-        return found
+        yield accounts
     except LlmError as error:
-        call = error.call
+        accounts.append(error.call)
         raise
     except asyncio.CancelledError:
-        call = models.cancelled_call(started.llm_id)
+        accounts.append(models.cancelled_call(started.llm_id))
         raise
     finally:
+        call = accounts[-1] if accounts else None
         if call is None:
             store.dispatch(LlmCallDropped(llm_id=started.llm_id))
         else:
@@ -170,7 +170,7 @@ class Asker:
                 self._purpose,
                 step_id=self._step_id,
                 aside=self._aside,
-                size=lambda: estimated_tokens(prompt()),
+                size=lambda: prompt_tokens(prompt()),
             )
             request = prompt().model_copy(update={"checks_asked": self._checks_asked})
             try:
@@ -199,12 +199,10 @@ class Asker:
             aside=self._aside,
         )
 
-        async def decide() -> DecisionReply:
-            models.requests.decision(
-                prompt, llm_id, self._purpose, role, step_id=self._step_id, aside=self._aside
-            )
+        async with accounted(self._store, models.service, started) as accounts:
+            models.requests.decision(prompt, started, role)
             try:
-                return await models.service.decide(
+                reply = await models.service.decide(
                     prompt,
                     llm_id=llm_id,
                     purpose=self._purpose,
@@ -214,8 +212,8 @@ class Asker:
             except (LlmError, asyncio.CancelledError):
                 self._keep_partial(llm_id)
                 raise
-
-        return await accounted(self._store, models.service, started, decide())
+            accounts.append(reply.call)
+        return reply
 
     async def _record(self, reply: DecisionReply) -> None:
         self.last_reply = reply.text or self.last_reply
@@ -300,13 +298,10 @@ class ModelAccess:
                 llm_id=llm_id, purpose=purpose, at=self.store.clock.now(), step_id=step_id
             )
 
-            async def send(
-                llm_id: str = llm_id, asked: Sequence[ChatMessage] = asked
-            ) -> AskReply[ReplyForm]:
-                self.requests.question(asked, llm_id, purpose, role, step_id=step_id)
-                return await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
-
-            reply = await accounted(self.store, self.service, started, send())
+            async with accounted(self.store, self.service, started) as accounts:
+                self.requests.question(asked, started, role)
+                reply = await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
+                accounts.append(reply.call)
             problems = reply.problems
             if reply.value is not None and not problems:
                 try:

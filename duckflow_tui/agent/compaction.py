@@ -10,6 +10,7 @@ from duckflow_tui.goals.attempts import digest_of
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT
+from duckflow_tui.prompting.window import KEPT
 from duckflow_tui.state.base import ELLIPSIS, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
@@ -58,25 +59,17 @@ class Compactor:
         self._parts = parts
         self._store = parts.store
 
-    async def make_room(self, by: CompactedBy = "auto") -> bool:
-        """Compact the conversation if its next request would be too full; whether it was."""
-        async with self._parts.compacting:
-            cut = self._parts.models.prompts.cut(
-                self._store.state, self._parts.router.registry.specs()
-            )
-            if cut is None:
-                return False
-            await self._compact(cut, by, "")
-            return True
-
-    async def compact(self, hint: str) -> bool:
-        """Compact it because the user wants it; False where there is too little to shorten."""
+    async def make_room(self, by: CompactedBy = "auto", hint: str = "") -> bool:
+        """Compact the conversation if its next request would be too full, or because the user
+        wants it; False where that is not so, or there is too little to shorten.
+        """
         async with self._parts.compacting:
             state, specs = self._store.state, self._parts.router.registry.specs()
-            cut = self._parts.models.prompts.cut(state, specs, keep=BY_HAND, always=True)
+            wanted, keep = by == "user", BY_HAND if by == "user" else KEPT
+            cut = self._parts.models.prompts.cut(state, specs, keep=keep, always=wanted)
             if cut is None:
                 return False
-            await self._compact(cut, "user", one_line(hint, _HINT))
+            await self._compact(cut, by, one_line(hint, _HINT))
             return True
 
     async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
@@ -211,10 +204,10 @@ def _line(message: Message, said: int, result: int) -> str:
 
 
 def _call(message: OperationMessage, most: int) -> str:
-    outcome = message.result.outcome
-    shown = message.result.summary if outcome is Outcome.OK else ""
-    text = one_line(f"{shown} {message.result.text[: 2 * most]}", most)
-    return f"{lines.call(message.operation, message.args)} -> [{outcome.value}] {text}".rstrip()
+    result = message.result
+    shown = result.summary if result.outcome is Outcome.OK else ""
+    text = one_line(f"{shown} {result.text[: 2 * most]}", most)
+    return f"{lines.call(message.operation, message.args)} -> {result.label} {text}".rstrip()
 
 
 def _cut(text: str, most: int) -> str:
@@ -243,7 +236,7 @@ class ContextKeys:
         """Shorten the conversation; a code of what is in the way, or nothing."""
         if self._parts.store.state.turn is not None:
             return "busy"
-        return "" if await self._compactor.compact(hint) else "nothing"
+        return "" if await self._compactor.make_room("user", hint) else "nothing"
 
     async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
         """Take the newest compaction back; a code of what is in the way with its figures."""

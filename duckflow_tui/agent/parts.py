@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.goals.pacemaker import Pacemaker
+from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.ask import ModelAccess
@@ -42,3 +43,9 @@ class TurnParts:
     settings: TurnSettings
     #: One compaction at a time.
     compacting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    async def user_said(self, text: str, step_id: str = "") -> None:
+        """Put the user's own words where the model, or the step's, reads them."""
+        message_id, now = self.ids("msg"), self.store.clock.now()
+        message = UserMessage(message_id=message_id, text=text, step_id=step_id, at=now)
+        await self.store.commit(UserMessageAdded(message=message))

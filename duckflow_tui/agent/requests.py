@@ -11,6 +11,7 @@ from duckflow_tui.llm.exchange import estimated_tokens
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.usage import (
+    LlmCallStarted,
     PartName,
     PromptFigures,
     PromptMeasured,
@@ -64,40 +65,24 @@ class RequestLog:
         self._before: dict[tuple[str, str, bool], Prompt] = {}  # of each kind of request
         self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
 
-    def decision(
-        self,
-        prompt: Prompt,
-        llm_id: str,
-        purpose: Purpose,
-        role: Role,
-        *,
-        step_id: str = "",
-        aside: bool = False,
-    ) -> None:
+    def decision(self, prompt: Prompt, call: LlmCallStarted, role: Role) -> None:
         """A decision is about to be asked for."""
-        kind = (purpose, step_id, aside)
+        step_id = call.step_id
+        kind = (call.purpose, step_id, call.aside)
         before = self._before.get(kind)
         self._before[kind] = prompt
         if step_id:  # one step after the other: what belongs to those before is not needed
             for other in [k for k in self._before if k[1] not in ("", step_id)]:
                 del self._before[other]
         shared = shared_tokens(before, prompt) if before is not None else 0
-        self._keep(llm_id, _Asked(prompt, _operations(prompt)))
-        self._measured(llm_id, purpose, role, prompt.parts, shared, step_id, aside)
+        asked = _Asked(prompt, _operations(prompt))
+        self._keep(asked, call, role, prompt.parts, shared)
 
-    def question(
-        self,
-        messages: Sequence[ChatMessage],
-        llm_id: str,
-        purpose: Purpose,
-        role: Role,
-        *,
-        step_id: str = "",
-    ) -> None:
+    def question(self, messages: Sequence[ChatMessage], call: LlmCallStarted, role: Role) -> None:
         """Another question is about to be asked."""
         sizes = [estimated_tokens(message.content) for message in messages]
-        before = self._questions.get(purpose, ())
-        self._questions[purpose] = messages
+        before = self._questions.get(call.purpose, ())
+        self._questions[call.purpose] = messages
         same = 0
         for old, new in zip(before, messages, strict=False):
             if old != new:
@@ -105,8 +90,7 @@ class RequestLog:
             same += 1
         base = sum(s for s, m in zip(sizes, messages, strict=True) if m.role == "system")
         parts = PromptParts(base=base, tail=sum(sizes) - base)
-        self._keep(llm_id, _Asked(None))
-        self._measured(llm_id, purpose, role, parts, sum(sizes[:same]), step_id, aside=False)
+        self._keep(_Asked(None), call, role, parts, sum(sizes[:same]))
 
     def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """What was sent, part by part; None where this run no longer has it."""
@@ -128,22 +112,18 @@ class RequestLog:
             found.insert(1, self._part("operations", "format", text))
         return tuple(found)
 
-    def _measured(
-        self,
-        llm_id: str,
-        purpose: Purpose,
-        role: Role,
-        parts: PromptParts,
-        shared: int,
-        step_id: str,
-        aside: bool,
+    def _keep(
+        self, asked: _Asked, call: LlmCallStarted, role: Role, parts: PromptParts, shared: int
     ) -> None:
+        self._asked[call.llm_id] = asked
+        while len(self._asked) > KEPT:
+            del self._asked[next(iter(self._asked))]
         turn = self._store.state.turn
         figures = PromptFigures(
-            llm_id=llm_id,
-            purpose=purpose,
-            step_id=step_id,
-            aside=aside,
+            llm_id=call.llm_id,
+            purpose=call.purpose,
+            step_id=call.step_id,
+            aside=call.aside,
             turn_id=turn.turn_id if turn else "",
             parts=parts,
             window=self._models.window(role),
@@ -151,11 +131,6 @@ class RequestLog:
             at=self._store.clock.now(),
         )
         self._store.dispatch(PromptMeasured(figures=figures))
-
-    def _keep(self, llm_id: str, asked: _Asked) -> None:
-        self._asked[llm_id] = asked
-        while len(self._asked) > KEPT:
-            del self._asked[next(iter(self._asked))]
 
     def _system(self, text: str, prompt: Prompt) -> list[SentPart]:
         """The system message cut where its parts were put together."""

@@ -15,7 +15,6 @@ from duckflow_tui.prompting.questions import (
 from duckflow_tui.prompting.replies import ContinuationReply, DigestReply, FailureReply
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
 from duckflow_tui.state.goal import (
     DONE_FROM,
@@ -192,9 +191,7 @@ class Attempts:
             text = answer.text.strip()
             match answer.action:
                 case "instructions" | "tell" if text:
-                    message_id, now = self._parts.ids("msg"), self._store.clock.now()
-                    message = UserMessage(message_id=message_id, text=text, at=now)
-                    await self._store.commit(UserMessageAdded(message=message))
+                    await self._parts.user_said(text)
                     return await self._begin(review, context, text, rounds)
                 case "alternative":
                     return await self._begin(review, context, rounds=rounds)

@@ -13,13 +13,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.conversation import (
-    Level,
-    NoticeAdded,
-    NoticeMessage,
-    UserMessage,
-    UserMessageAdded,
-)
+from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
 from duckflow_tui.state.goal import (
@@ -229,10 +223,8 @@ class Consultation:
             case _:
                 pass
         self._keeper.forgive()
-        if text:  # the user's own words, where the model reads them
-            message_id, now = self._parts.ids("msg"), self._store.clock.now()
-            message = UserMessage(message_id=message_id, text=text, step_id=self._step_id, at=now)
-            await self._store.commit(UserMessageAdded(message=message))
+        if text:
+            await self._parts.user_said(text, self._step_id)
         return await self._go_on(action, text, pattern)
 
     async def _go_on(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.goals import situations, vitals
 from duckflow_tui.goals.pacemaker import note
-from duckflow_tui.goals.progress import ProgressWatch, same_action, subject
+from duckflow_tui.goals.progress import ProgressWatch, same_action
 from duckflow_tui.goals.requirements import ProfileGuess, chosen, guess
 from duckflow_tui.goals.vitals import ProgressKind, VitalCause
+from duckflow_tui.prompting.lines import target
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementState, Review, TaskObjective
@@ -189,7 +190,7 @@ class PaceKeeper:
         self._stuck = signs.stuck
         if stuck is not None:
             message, times = stuck
-            self._stuck = same_action(message.operation, subject(message), times)
+            self._stuck = same_action(message.operation, target(message.args), times)
         moved: dict[ProgressKind, tuple[str, list[str]]] = {}
         for progress in signs.progress:
             moved.setdefault(progress.kind, (progress.what, []))[1].extend(progress.refs)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, reason
-from duckflow_tui.state.base import canonical_json, digest, one_line
+from duckflow_tui.prompting.lines import target
+from duckflow_tui.state.base import canonical_json, digest
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Reason
@@ -25,21 +26,6 @@ STUCK_AT: Final = 4  # times of the same action or result without progress
 RETURNS: Final = 3  # changes in a row back to earlier content: caught at the fourth turn
 
 RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)  # outcomes that tell of the work
-
-#: Arguments that name what a call is about, the most telling first.
-_SUBJECTS: Final = (
-    "path",
-    "source",
-    "command",
-    "pattern",
-    "glob",
-    "query",
-    "url",
-    "step_id",
-    "goal",
-)
-
-_SUBJECT: Final = 80  # characters of what a call was about
 
 _PATHS: Final = ("path", "source", "target")
 
@@ -132,7 +118,7 @@ class ProgressWatch:
         if loop.repeats and not loop.progress:
             most, key = max(loop.repeats, key=lambda repeated: self._calls[repeated[1]])
             times, again = self._calls[key], [message.call_id for message, _ in loop.repeats]
-            repeat = Repeat(most.operation, subject(most), times, tuple(again))
+            repeat = Repeat(most.operation, target(most.args), times, tuple(again))
         return LoopSigns(
             progress=tuple(loop.progress),
             repeat=repeat,
@@ -198,7 +184,7 @@ class ProgressWatch:
         if good or was_green:
             loop.outcomes.append(good)
         if good and was_green is False and not self._back:
-            loop.add(ProgressKind.CHECK, subject(message), (message.call_id,))
+            loop.add(ProgressKind.CHECK, target(message.args), (message.call_id,))
         self._green[key] = good
         answer = digest(canonical_json([key, sorted(self._now.items()), good]))
         if answer in self._answered:
@@ -221,7 +207,7 @@ class ProgressWatch:
         verifies = path in self._unverified
         self._unverified.discard(path)
         if fresh or (first and new_answer):
-            loop.add(ProgressKind.READ, subject(message), (message.call_id,))
+            loop.add(ProgressKind.READ, target(message.args), (message.call_id,))
         elif not verifies and (path or not new_answer):
             loop.repeats.append((message, key))
 
@@ -253,21 +239,12 @@ class ProgressWatch:
             return None
         for message, key in loop.ran:
             if (times := self._calls[key]) >= STUCK_AT:
-                return same_action(message.operation, subject(message), times)
+                return same_action(message.operation, target(message.args), times)
         for message, _ in loop.ran:
             if (times := self._results[result_key(message)]) >= STUCK_AT:
                 operation = message.operation
                 return reason(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
         return None
-
-
-def subject(message: OperationMessage) -> str:
-    """What a call was about, on one line; empty where its arguments name nothing."""
-    for name in _SUBJECTS:
-        value = message.args.get(name)
-        if isinstance(value, str) and value:
-            return one_line(value, _SUBJECT)
-    return ""
 
 
 def same_action(operation: str, what: str, times: int) -> Reason:

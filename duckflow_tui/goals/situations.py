@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.goals.progress import RAN, subject
+from duckflow_tui.goals.progress import RAN
 from duckflow_tui.goals.vitals import ConsultCause, Hypothesis, Sign, VitalCause, reason
+from duckflow_tui.prompting.lines import target
 from duckflow_tui.state.base import canonical_json, one_line
 from duckflow_tui.state.goal import RequirementState
 from duckflow_tui.state.operations import FileChange, Outcome
@@ -176,7 +177,7 @@ def situation(
     pattern, cause = due
     entries, found = tried(log), achieved(log, state)
     looked_at = {
-        (message.operation, subject(message))
+        (message.operation, target(message.args))
         for message in log
         if message.result.went_well and not message.by_user and reads(message.operation)
     }
@@ -254,7 +255,7 @@ def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, .
             else:
                 changes.append(change)
         if message.result.exit_code is not None and not message.by_user:
-            command = subject(message)
+            command = target(message.args)
             commands.pop(command, None)
             if message.result.went_well:
                 commands[command] = None
@@ -269,7 +270,7 @@ def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, .
 
 def _line(message: OperationMessage) -> str:
     result = message.result
-    text = f"{message.operation} {subject(message)}".rstrip()
+    text = f"{message.operation} {target(message.args)}".rstrip()
     if result.outcome is not Outcome.OK:
         text = f"{text}: {result.text}"
     elif result.changes:

@@ -185,7 +185,7 @@ def result_text(message: OperationMessage) -> str:
     """A result for the model: how it ended, then the text."""
     if message.by_user:
         return f"The user ran this themselves:\n{message.result.text}".rstrip()
-    return f"[{message.result.outcome.value}] {message.result.text}".rstrip()
+    return f"{message.result.label} {message.result.text}".rstrip()
 
 
 def said_to_model(history: Sequence[Message]) -> list[Message]:

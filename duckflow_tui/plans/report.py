@@ -10,6 +10,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.plans.tasks import linked_tasks
 from duckflow_tui.prompting.questions import report_question
 from duckflow_tui.prompting.replies import ReportReply
+from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
 from duckflow_tui.state.plan import Plan, Step, StepReport, Task
@@ -52,7 +53,7 @@ async def reported(
     status = words.status
     if cause:
         status = "partial" if has_done_some(log, parts.router.registry.specs()) else "failed"
-    now = plan_step(parts, step)
+    now = step_of(parts.store.state, step.step_id)  # none where the step is of no plan
     return StepReport(
         report_id=parts.ids("report"),
         plan_id=plan.plan_id,
@@ -64,16 +65,10 @@ async def reported(
         told=told,
         next_action=words.next_action,
         **found,
-        llm_calls=max(now.calls - calls_before, 0),
+        llm_calls=max((now[1] if now else step).calls - calls_before, 0),
         duration_s=duration_s,
         files_changed=changed_files(log),
     )
-
-
-def plan_step(parts: TurnParts, step: Step) -> Step:
-    """The step as the state has it now; itself where it is of no plan."""
-    plans = parts.store.state.plans
-    return next((s for p in plans if (s := p.step(step.step_id)) is not None), step)
 
 
 async def _words(

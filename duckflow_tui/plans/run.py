@@ -13,7 +13,6 @@ from duckflow_tui.plans.report import is_independent, reported, result_line
 from duckflow_tui.plans.step import StepRun
 from duckflow_tui.plans.tasks import LinkFault, call_of
 from duckflow_tui.state.base import StateError, one_line
-from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import (
     GO_ON,
     RETRY,
@@ -223,7 +222,8 @@ class PlanRun:
             case GO_ON.action:
                 return True
             case RETRY.action:
-                await self._tell(report.step_id, answer.text)
+                if answer.text.strip():  # its next run reads it
+                    await self._parts.user_said(answer.text, report.step_id)
                 self._reopen(report.step_id, WorkStatus.PENDING)
             case SKIP.action:
                 self._reopen(report.step_id, WorkStatus.SKIPPED)
@@ -237,17 +237,6 @@ class PlanRun:
                 return False
         result.outcome = "completed"
         return not (self._only and answer.action == SKIP.action)
-
-    async def _tell(self, step_id: str, text: str) -> None:
-        """What the user says to a step is in its own thread, where its next run reads it."""
-        if text.strip():
-            message = UserMessage(
-                message_id=self._parts.ids("msg"),
-                text=text,
-                step_id=step_id,
-                at=self._store.clock.now(),
-            )
-            await self._store.commit(UserMessageAdded(message=message))
 
     def _reopen(self, step_id: str, status: WorkStatus) -> None:
         if self._plan.step(step_id) is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from duckflow_tui.prompting.questions import tasks_question
-from duckflow_tui.prompting.replies import TasksReply
+from duckflow_tui.prompting.replies import ProposedTask, TasksReply
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.operations import OperationSpec, Weight
@@ -15,6 +15,7 @@ from duckflow_tui.state.plan import Task
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.tools.plan_operations import ListedTask
 
 MAX_TASKS: Final = 50
 
@@ -25,37 +26,8 @@ _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")
 CheckArguments = Callable[[str, JsonObject], str]
 
 
-class Proposed(Protocol):
-    """A task as a model wrote it."""
-
-    @property
-    def id(self) -> str:
-        """Its own name for the task, or nothing."""
-        ...
-
-    @property
-    def operation(self) -> str:
-        """What to call."""
-        ...
-
-    @property
-    def args(self) -> JsonObject:
-        """With what, links included."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """What for."""
-        ...
-
-    @property
-    def depends_on(self) -> list[str]:
-        """Names of tasks that come before."""
-        ...
-
-
 def listed(
-    proposed: Sequence[Proposed],
+    proposed: Sequence[ProposedTask | ListedTask],
     specs: Sequence[OperationSpec],
     ids: IdSource,
     check: CheckArguments,
@@ -71,6 +43,11 @@ def listed(
         raise ValueError(f"The list has {len(proposed)} tasks; at most {MAX_TASKS} are possible.")
     known = {spec.name: spec for spec in specs}
     names: dict[str, str] = {}
+
+    def renamed(link: JsonObject) -> JsonObject:
+        named = str(link["from_task"])
+        return {**link, "from_task": names.get(named, named)}
+
     tasks: list[Task] = []
     problems: list[str] = []
     for number, item in enumerate(proposed, start=1):
@@ -91,7 +68,7 @@ def listed(
             Task(
                 task_id=task_id,
                 operation=item.operation,
-                args=_renamed(item.args, names),
+                args={key: _with_links(value, renamed) for key, value in item.args.items()},
                 description=item.description,
                 depends_on=tuple(dict.fromkeys(names[need] for need in needs if need in names)),
             )
@@ -117,23 +94,6 @@ def call_of(task: Task, results: Mapping[str, str], ids: IdSource, purpose: str)
         reasoning=words,
         intent=words,
     )
-
-
-def _renamed(value: JsonObject, names: dict[str, str]) -> JsonObject:
-    """The arguments with links to our ids."""
-    return {key: _link(item, names) for key, item in value.items()}
-
-
-def _link(value: object, names: dict[str, str]) -> object:
-    if isinstance(value, list):
-        return [_link(item, names) for item in cast("list[object]", value)]
-    if not isinstance(value, dict):
-        return value
-    table = cast("JsonObject", value)
-    if "from_task" in table and (linked := linked_tasks(table)):
-        named = next(iter(linked))
-        return {**table, "from_task": names.get(named, named)}
-    return _renamed(table, names)
 
 
 async def list_tasks(
@@ -167,14 +127,9 @@ class LinkFault(ValueError):
 
 def linked_tasks(value: object) -> set[str]:
     """The tasks whose results a value refers to."""
-    if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
-        if _is_link(table):
-            return {str(table["from_task"])}
-        return set[str]().union(*(linked_tasks(item) for item in table.values()))
-    if isinstance(value, list):
-        return set[str]().union(*(linked_tasks(item) for item in cast("list[Any]", value)))
-    return set()
+    found: set[str] = set()
+    _with_links(value, lambda link: found.add(str(link["from_task"])))
+    return found
 
 
 def resolved(args: JsonObject, results: Mapping[str, str]) -> JsonObject:
@@ -182,21 +137,26 @@ def resolved(args: JsonObject, results: Mapping[str, str]) -> JsonObject:
 
     ``results`` are the texts of tasks that went well, by the task's id. Raises LinkFault.
     """
-    return {key: _value(value, results) for key, value in args.items()}
+
+    def value(link: JsonObject) -> Any:
+        task = str(link["from_task"])
+        if task not in results:
+            raise LinkFault(f"Task {task!r} has no result that could be used.")
+        return _field(task, str(link.get("field", "")), results[task])
+
+    return {key: _with_links(item, value) for key, item in args.items()}
 
 
-def _value(value: Any, results: Mapping[str, str]) -> Any:
+def _with_links(value: Any, replaced: Callable[[JsonObject], Any]) -> Any:
+    """The value with another one in place of each link in it."""
     if isinstance(value, list):
-        return [_value(item, results) for item in cast("list[Any]", value)]
+        return [_with_links(item, replaced) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    table = cast("dict[str, Any]", value)
-    if not _is_link(table):
-        return {key: _value(item, results) for key, item in table.items()}
-    task, path = str(table["from_task"]), str(table.get("field", ""))
-    if task not in results:
-        raise LinkFault(f"Task {task!r} has no result that could be used.")
-    return _field(task, path, results[task])
+    table = cast("JsonObject", value)
+    if "from_task" in table and set(table) <= _KEYS:
+        return replaced(table)
+    return {key: _with_links(item, replaced) for key, item in table.items()}
 
 
 def _field(task: str, path: str, text: str) -> Any:
@@ -219,7 +179,3 @@ def _field(task: str, path: str, text: str) -> Any:
         if not found:
             raise LinkFault(f"The result of task {task!r} has no field {path!r}.")
     return at
-
-
-def _is_link(table: Mapping[str, Any]) -> bool:
-    return "from_task" in table and set(table) <= _KEYS

@@ -204,7 +204,7 @@ class PromptCompiler:
 
         False when nothing is left that could be taken out of the history.
         """
-        sent = estimated_tokens(prompt)
+        sent = prompt_tokens(prompt)
         model = (state.session.endpoint, state.session.model)
         self._refused[model] = int(sent * AFTER_REFUSAL)
         history = next(use.tokens for use in prompt.uses if use.layer == "history")
@@ -257,7 +257,7 @@ class PromptCompiler:
 
     def learn(self, state: AgentState, prompt: Prompt, tokens_in: int) -> None:
         """Correct the estimates for the model by what it reported for ``prompt``."""
-        self._counter.learn(state.session.model, estimated_tokens(prompt), tokens_in)
+        self._counter.learn(state.session.model, prompt_tokens(prompt), tokens_in)
 
     def _stable_part(self, operations: tuple[OperationSpec, ...], instructions: str) -> _Stable:
         for place, kept in enumerate(self._stable):
@@ -378,6 +378,6 @@ def request_room(window: int) -> int:
     return context - min(int(context * REPLY_SHARE), MOST_REPLY)
 
 
-def estimated_tokens(prompt: Prompt) -> int:
+def prompt_tokens(prompt: Prompt) -> int:
     """What the request takes, as its parts were measured when it was compiled."""
     return sum(use.tokens for use in prompt.uses)

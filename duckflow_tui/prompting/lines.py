@@ -75,7 +75,7 @@ def result(message: OperationMessage) -> str:
     """``operation(args) -> [outcome] result``, the result cut, and the reason of the call."""
     why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
     said = short(message.result.text, RESULT)
-    line = f"{call(message.operation, message.args)} -> [{message.result.outcome.value}] {said}"
+    line = f"{call(message.operation, message.args)} -> {message.result.label} {said}"
     return line.rstrip() + why
 
 
@@ -190,6 +190,13 @@ DIGEST: Final = 100  # characters (S4-11, S4-16)
 
 _ASKED: Final = 42  # of them for what the user wrote
 
+#: Arguments that name what a call is about, the most telling first.
+_TARGETS: Final = (
+    *("path", "source", "command", "pattern", "glob", "query", "url", "step_id", "goal"),
+)
+
+_TARGET: Final = 80  # characters of it
+
 
 def exchange_digest(messages: Sequence[Message]) -> str:
     """One exchange, a user message and all up to the next one: asked → answered.
@@ -236,12 +243,12 @@ def loop_digest(messages: Sequence[Message]) -> str:
     return _joined(one_line(why, _ASKED), "; ".join([*calls, *told]))
 
 
-def target(args: dict[str, object]) -> str:
-    """What a call is about: the first of its arguments that names a thing, on one line."""
-    for name in ("path", "source", "command", "pattern", "glob", "goal", "query"):
+def target(args: JsonObject) -> str:
+    """What a call is about, on one line; empty where its arguments name nothing."""
+    for name in _TARGETS:
         value = args.get(name)
         if isinstance(value, str) and value:
-            return one_line(value, 60)
+            return one_line(value, _TARGET)
     return ""
 
 
@@ -286,9 +293,10 @@ def changed_lines(message: OperationMessage) -> list[tuple[str, list[str]]]:
     return found
 
 
-def inside(text: str, tag: str) -> str:
-    """The text without a mark that would end the frame ``<tag>…</tag>`` early."""
-    return re.sub(rf"<\s*/(?=\s*{re.escape(tag)})", r"<\\/", text, flags=re.IGNORECASE)
+def inside(text: str, *tags: str) -> str:
+    """The text without a mark that would end a frame ``<tag>…</tag>`` of one of these early."""
+    names = "|".join(map(re.escape, tags))
+    return re.sub(rf"<\s*/(?=\s*(?:{names}))", r"<\\/", text, flags=re.IGNORECASE)
 
 
 def framed(tag: str, text: str) -> str:

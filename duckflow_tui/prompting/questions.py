@@ -224,8 +224,7 @@ def tasks_question(
     seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
     seen += step_results(state, step)
     results = [
-        f"{lines.call(m.operation, m.args)} -> [{m.result.outcome.value}]\n"
-        f"{_cut(m.result.text, _RESULT)}"
+        f"{lines.call(m.operation, m.args)} -> {m.result.label}\n{_cut(m.result.text, _RESULT)}"
         for m in seen[-_RESULTS:]
     ]
     values = {
@@ -378,13 +377,7 @@ def digest_question(state: AgentState, text: str, wish: str = "") -> Question[Di
 
 def _data(tag: str, text: str) -> str:
     """The text in its frame; it can end neither this frame nor one of the others."""
-    return framed(tag, _contained(text))
-
-
-def _contained(text: str) -> str:
-    for tag in _FRAMES:
-        text = inside(text, tag)
-    return text
+    return framed(tag, inside(text, *_FRAMES))
 
 
 def _request(state: AgentState) -> str:
@@ -397,7 +390,7 @@ def _said_since(state: AgentState) -> str:
     """The user's later messages on the same request."""
     begun = state.objective.created_at if state.objective else 0.0
     found = [
-        _contained(short(m.text, 4 * LINE))
+        inside(short(m.text, 4 * LINE), *_FRAMES)
         for m in state.messages
         if isinstance(m, UserMessage) and not m.aside and m.at > begun
     ]
@@ -434,7 +427,7 @@ def _review_log(log: Sequence[OperationMessage], operations: Sequence[OperationS
         by = "the user ran " if message.by_user else ""
         why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
         head = f"{by}{lines.call(message.operation, message.args)}"
-        came = f"[{message.result.outcome.value}] {_ends(message.result.text, limit)}"
+        came = f"{message.result.label} {_ends(message.result.text, limit)}"
         shown.append(f"{head} -> {came}{why}")
     return _data("log", "\n".join(numbered(shown, first + 1)))
 

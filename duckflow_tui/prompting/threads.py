@@ -20,7 +20,7 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import Plan, Step, WorkStatus
 
 
-def find_step(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
+def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
     """The step of that id in the newest plan that has it."""
     for plan in reversed(state.plans):
         if (step := plan.step(step_id)) is not None:
@@ -35,7 +35,7 @@ def find_thread(state: AgentState, thread: str) -> tuple[Plan, Step] | None:
     """
     if not thread:
         return None
-    if (found := find_step(state, thread)) is None:
+    if (found := step_of(state, thread)) is None:
         raise ValueError(f"no plan has a step {thread!r}")
     return found
 
@@ -250,7 +250,7 @@ class Threads:
         working = state.turn is not None or state.work is not None
         for key in list(self._kept):
             of, beside = key
-            found = find_step(state, of) if of else None
+            found = step_of(state, of) if of else None
             runs = found is not None and found[1].status is WorkStatus.IN_PROGRESS
             needed = working if beside else (not of or runs)
             if not needed and key != (thread, aside):

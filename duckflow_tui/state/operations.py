@@ -131,6 +131,11 @@ class OperationResult(Frozen):
     unknown: bool = False  # the app ended while it ran: nobody saw how it ended
 
     @property
+    def label(self) -> str:
+        """How it ended, as the model reads it before the text."""
+        return f"[{self.outcome.value}]"
+
+    @property
     def went_well(self) -> bool:
         """Whether it ran and, where it was a command, ended with exit code 0."""
         return self.outcome is Outcome.OK and self.exit_code in (None, 0)

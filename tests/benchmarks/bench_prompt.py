@@ -7,7 +7,7 @@ from typing import Any
 
 from support.prompt_states import OPERATIONS, Talk, busy_state, compiler, long_talk
 
-from duckflow_tui.prompting.compiler import PromptCompiler, estimated_tokens
+from duckflow_tui.prompting.compiler import PromptCompiler, prompt_tokens
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.prompt import Prompt
 
@@ -82,7 +82,7 @@ def _shared() -> dict[str, Any]:
         talk.loop("v = 2\n" * 250, f"src/v_{n}.py")
         prompt = _compile(of, talk)
         now = _before_tail(prompt)
-        if before and estimated_tokens(prompt) >= 20_000:
+        if before and prompt_tokens(prompt) >= 20_000:
             same = 0
             for old, new in zip(before, now, strict=False):
                 if old != new:

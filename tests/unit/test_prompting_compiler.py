@@ -7,7 +7,7 @@ from support.golden import assert_golden
 from support.prompt_states import EDIT, OPERATIONS, READ, Talk, busy_state, compiler
 
 from duckflow_tui.prompting.budget import ScriptCounter
-from duckflow_tui.prompting.compiler import estimated_tokens
+from duckflow_tui.prompting.compiler import prompt_tokens
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.prompting.templates import LANGUAGES
 from duckflow_tui.state.agent import AgentState
@@ -308,4 +308,4 @@ def test_uses_add_up_to_the_request() -> None:
     count = ScriptCounter().count
     text = prompt.system + prompt.formats["json"] + prompt.tail
     history = next(use.tokens for use in prompt.uses if use.layer == "history")
-    assert abs(estimated_tokens(prompt) - history - count(text)) <= 0.03 * count(text)
+    assert abs(prompt_tokens(prompt) - history - count(text)) <= 0.03 * count(text)

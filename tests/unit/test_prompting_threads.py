@@ -23,7 +23,7 @@ from support.work_states import (
 )
 
 from duckflow_tui.llm import codec_json, codec_tools
-from duckflow_tui.prompting.compiler import PromptCompiler, estimated_tokens
+from duckflow_tui.prompting.compiler import PromptCompiler, prompt_tokens
 from duckflow_tui.prompting.templates import LANGUAGES
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import BESIDE_THE_WORK, AssistantMessage, Message, UserMessage
@@ -190,7 +190,7 @@ def test_a_step_that_outgrows_the_window_keeps_its_opening_and_whole_decisions()
         (call,) = talk.act(f"src/big_{n}.py", step_id=WRITING)
         talk.came(call, "z = 3\n" * 250, step_id=WRITING)
         prompt = of_step(talk, of)
-        assert estimated_tokens(prompt) <= 16_000
+        assert prompt_tokens(prompt) <= 16_000
         assert isinstance(prompt.history[0], UserMessage)
         assert no_result_without_its_call(prompt.history)
     assert "read src/big_" in of_step(talk, of).tail

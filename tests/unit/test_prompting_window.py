@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.prompt_states import OPERATIONS, Talk, compiler, long_talk
 
-from duckflow_tui.prompting.compiler import PromptCompiler, estimated_tokens
+from duckflow_tui.prompting.compiler import PromptCompiler, prompt_tokens
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import PromptPattern
@@ -125,7 +125,7 @@ def test_from_20_000_tokens_on_nine_tenths_of_a_request_are_the_one_before() -> 
     talk = with_window(long_talk(40), 128_000)
     of = compiler()
     before = request(of, talk)
-    assert estimated_tokens(before) > 20_000
+    assert prompt_tokens(before) > 20_000
     for n in range(20):
         if n % 4 == 0:
             talk.user(f"Then look at part {n}.")
@@ -146,7 +146,7 @@ def test_a_turn_that_outgrows_the_window_is_cut_at_a_decision_and_keeps_its_mess
     for n in range(40):
         talk.loop("z = 3\n" * 250, f"src/big_{n}.py")
         prompt = request(of, talk)
-        assert estimated_tokens(prompt) <= 16_000
+        assert prompt_tokens(prompt) <= 16_000
         assert asked in prompt.history
     assert prompt.history[0] is asked
     assert isinstance(prompt.history[1], AssistantMessage)
@@ -190,7 +190,7 @@ def test_one_huge_result_is_shown_in_part_and_says_so() -> None:
     assert shown.result.text.startswith("BEGIN")
     assert shown.result.text.endswith("END")
     assert f"{shown.result.truncated_chars} characters left out" in shown.result.text
-    assert estimated_tokens(prompt) <= 16_000
+    assert prompt_tokens(prompt) <= 16_000
     talk.loop("short")
     assert request(of, talk).history[: len(prompt.history)] == prompt.history
 
@@ -201,7 +201,7 @@ def test_twenty_large_results_of_one_decision_still_fit() -> None:
     talk.assistant("", rationale="read all")
     for n in range(20):
         talk.result("a line of the log 12345\n" * 2_000, f"{n}.log")
-    assert estimated_tokens(request(compiler(), talk)) <= 16_000
+    assert prompt_tokens(request(compiler(), talk)) <= 16_000
 
 
 def test_a_refused_request_is_followed_by_a_shorter_one() -> None:
@@ -212,7 +212,7 @@ def test_a_refused_request_is_followed_by_a_shorter_one() -> None:
     refused = request(of, talk)
     assert of.overflowed(talk.state, refused)
     retried = request(of, talk)
-    assert estimated_tokens(retried) <= 0.7 * estimated_tokens(refused)
+    assert prompt_tokens(retried) <= 0.7 * prompt_tokens(refused)
     assert retried.history[-1] is talk.state.messages[-1]
     talk.loop("more")
     assert begins_with(request(of, talk), retried)
@@ -231,11 +231,11 @@ def test_a_model_that_counts_more_gets_less() -> None:
     of = compiler()
     before = request(of, talk)
     for _ in range(9):
-        of.learn(talk.state, before, 2 * estimated_tokens(before))
+        of.learn(talk.state, before, 2 * prompt_tokens(before))
     talk.user("Now?")
     now = request(of, talk)
     assert len(now.history) < len(before.history)
-    assert estimated_tokens(now) <= 20_000
+    assert prompt_tokens(now) <= 20_000
 
 
 @pytest.mark.parametrize("window", [0, 8_192, 20_000, 128_000])
