@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import contextvars
 import os
+import re
 import select
 import tempfile
 import threading
@@ -24,6 +25,31 @@ HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
 
 _LONG_LINE: Final = 64 * 1024  # characters from which on a line is no longer printed over
+
+
+#: What colours a terminal, moves its cursor or names its window (ECMA-48, and OSC of xterm).
+_ESCAPE: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?"
+    r"|[ -/]*[0-~])"
+)
+
+#: Lines that only say how far something is: dots of passed tests, marks of skipped ones.
+_PROGRESS: Final = re.compile(
+    r"(?:^[.sxX]{8,}(?:[ \t]*\[[ \t]*\d{1,3}%\])?[ \t]*\n?)+", re.MULTILINE
+)
+
+
+def readable(text: str) -> tuple[str, bool]:
+    """The text without what acts on a terminal, and with a run of lines of progress as one; and
+    whether there was such a run.
+    """
+
+    def told(match: re.Match[str]) -> str:
+        lines = len(match.group().splitlines())
+        return f"[… {lines} line{'s' if lines > 1 else ''} of progress left out …]\n"
+
+    plain, runs = _PROGRESS.subn(told, _ESCAPE.sub("", text))
+    return plain, runs > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from duckflow_tui.safety.changing import settled
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.tools.command_output import Capture, OutputPump
+from duckflow_tui.tools.command_output import Capture, OutputPump, readable
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
@@ -149,7 +149,9 @@ class RunningCommand:
                 await self.group.end()
             self._pump.stop()
             await self._pump.done
-            if self._capture.kept().cut and (file := self._capture.file()) is not None:
+            kept = self._capture.kept()
+            short = kept.cut or readable(kept.head)[1]
+            if short and (file := self._capture.file()) is not None:
                 await asyncio.to_thread(self._secrets.strike_out, file)
                 self._blob = await self._keep(file)
         except OSError as error:
@@ -163,11 +165,12 @@ class RunningCommand:
     def output(self) -> Output:
         """What it printed so far, within what a model is told; the summary says how it ended."""
         kept = self._capture.kept()
-        text = kept.head
+        text, short = readable(kept.head)
         if kept.cut:
-            text = (
-                f"{kept.head}\n[… {kept.cut:,} characters left out; {self._whole()} …]\n{kept.tail}"
-            )
+            left = f"[… {kept.cut:,} characters left out; {self._whole()} …]"
+            text = f"{text}\n{left}\n{readable(kept.tail)[0]}"
+        elif short:
+            text = f"{text.rstrip()}\n[{self._whole()}]"
         body = self._secrets.out_of(text).rstrip("\n") or "(no output)"
         if self._note:
             body = f"{body}\n{self._note}"

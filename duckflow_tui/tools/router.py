@@ -398,8 +398,8 @@ class ToolRouter:
 
     async def _finish(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:
         text, cut, blob = await bounded(output.text, self.blobs)
-        if output.cut:  # by the operation itself, which kept the whole
-            cut, blob = output.cut + cut, output.blob or blob
+        # What the operation itself left out counts too, and it kept the whole.
+        cut, blob = output.cut + cut, output.blob or blob
         clock = self.store.clock
         duration = 0.0 if call.started is None else clock.monotonic() - call.started
         message = OperationMessage(

@@ -524,6 +524,32 @@ async def test_braces_of_other_programs_are_no_references(bench: ShellBench) -> 
     assert message.result.text.endswith("{{.Names}}")
 
 
+async def test_what_colours_a_terminal_is_no_part_of_a_result(bench: ShellBench) -> None:
+    message = await run(
+        bench, r"printf '\033[1;31mFAILED\033[0m a.py\033]0;title\007\n\033(B1 failed\n'"
+    )
+    assert message.result.text.splitlines()[1:] == ["FAILED a.py", "1 failed"]
+    assert message.result.blob == ""
+
+
+async def test_lines_of_progress_are_one_line_and_the_whole_is_kept(bench: ShellBench) -> None:
+    """Lines with a failure in them stay: they say where it is."""
+    lines = ["." * 72 + " [ 45%]", "....sss...x... [ 90%]", "....F...", "........", "1 failed"]
+    message = await run(bench, "printf '%s\\n' " + " ".join(f"'{line}'" for line in lines))
+    text = message.result.text
+    head, _, note = text.rpartition("\n")
+    assert head.splitlines()[1:] == [
+        "[… 2 lines of progress left out …]",
+        "....F...",
+        "[… 1 line of progress left out …]",
+        "1 failed",
+    ]
+    assert "the whole is kept" in note
+    assert message.result.blob in note
+    whole = await bench.call("file_ops.read_file", path=f"result:{message.result.blob}")
+    assert "[ 45%]" in whole.result.text
+
+
 # --- in the background -------------------------------------------------------------------------
 
 
