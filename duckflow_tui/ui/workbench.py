@@ -34,7 +34,7 @@ from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.side import SIDE, Side
 from duckflow_tui.ui.panes.status import StatusLine
 from duckflow_tui.ui.panes.talk import Talk
-from duckflow_tui.ui.screens.find import Find, InDiff, InTranscript
+from duckflow_tui.ui.screens.find import Find
 from duckflow_tui.ui.screens.pick_list import Choice
 from duckflow_tui.ui.session_host import AppOptions, Unsent
 from duckflow_tui.ui.textual_private import draw_leanly
@@ -389,10 +389,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         view, chat = self.diff.view, self.talk.transcript
         # Lines from the composer's top to the end of the screen.
         below = self.size.height - self.composer.region.y if self.composer.region.height else 1
-        if self.focused is view:
-            self.host.push_screen(Find(self.words, InDiff(view), below))
-        elif chat is not None:
-            self.host.push_screen(Find(self.words, InTranscript(chat), below))
+        searched = view if self.focused is view else chat
+        if searched is not None:
+            self.host.push_screen(Find(self.words, searched, below))
 
     def action_copy(self) -> None:
         """The last reply, as it was written."""

@@ -121,6 +121,7 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
         await user.sees("Approve  create b.txt  step 2")
         await user.decides("y")
         await user.sees("Both notes are written.", "2/2", "done", "b.txt is there")
+        await settled(user.pilot, lambda: len(server.requests) > 9, "the judgement")
         assert (work / "b.txt").read_text() == "text\n"
         assert [r.purpose for r in server.requests] == [
             *("main", "plan"),  # request → proposal → plan

@@ -449,20 +449,20 @@ async def test_search_counts_marks_and_goes_round() -> None:
     async with app.run_test(size=(60, 12)) as pilot:
         chat = app.chat
         assert chat.search("apple") == 31
-        assert chat.search_next()
+        assert chat.next_match()
         assert chat.search_position == (31, 31)
         for _ in range(28):
-            chat.search_previous()
+            chat.next_match(-1)
         await pilot.pause()
         assert chat.search_position == (3, 31)
         assert any("message 2 Apple" in line for line in app.lines())
-        chat.search_next()
+        chat.next_match()
         await pilot.pause()
         assert any("an apple inside" in line for line in app.lines())
         app.say(user("pineapple"))
         assert chat.search_position[1] == 32
         assert chat.search("absent") == 0
-        assert not chat.search_next()
+        assert not chat.next_match()
         assert chat.search("") == 0
 
 
@@ -470,7 +470,7 @@ async def test_a_match_that_is_broken_over_two_rows_is_found() -> None:
     app = ChatApp(told("aaaa " * 3 + "aa needle in hay"))
     async with app.run_test(size=(30, 12)) as pilot:
         assert app.chat.search("needle in") == 1
-        app.chat.search_next()
+        app.chat.next_match()
         await pilot.pause()
         found = [on_ground(app, y, DUCK_DARK.accent) for y in range(4)]
         assert [text for text in found if text] == ["needle", "in"]

@@ -57,7 +57,7 @@ def test_details_search_and_high_contrast(snap_compare: Any) -> None:
         await pilot.pause()
         app.chat.action_fold()
         app.chat.search("failed")
-        app.chat.search_next()
+        app.chat.next_match()
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=open_and_search)

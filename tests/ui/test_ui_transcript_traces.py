@@ -114,7 +114,7 @@ async def test_a_search_makes_no_new_lines() -> None:
         await pilot.pause()
         app.chat.search("apple")
         for _ in range(12):
-            app.chat.search_previous()
+            app.chat.next_match(-1)
             await pilot.pause()
             assert app.chat.new_lines == 0
         app.say(assistant("one more", 99))

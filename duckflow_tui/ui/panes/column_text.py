@@ -233,18 +233,13 @@ class SearchableColumn(SelectableColumn):
         at = self._search.at
         return (0 if at is None else at + 1), len(self._search.found)
 
-    def search_next(self) -> bool:
-        """To the next match further down, round the end; False when there is none."""
-        return self._go_to_match(1)
-
-    def search_previous(self) -> bool:
-        """To the next match further up, round the beginning; False when there is none."""
-        return self._go_to_match(-1)
-
-    def _go_to_match(self, by: int) -> bool:
-        found = self._search.step(by) if self._search else None
+    def next_match(self, step: int = 1) -> int:
+        """Go to the next match further down (1) or up (-1), round the end; its number from 1, 0
+        for none.
+        """
+        found = self._search.step(step) if self._search else None
         if found is None:
-            return False
+            return 0
         column, block = self._column, self._column.block(found.index)
         column.draw(found.index, self._look)
         if block.foldable and not block.opened and len(self._matches(block)) <= found.nth:
@@ -267,7 +262,7 @@ class SearchableColumn(SelectableColumn):
         self._seen = column.height - new_lines
         self.following = self.scroll_offset.y >= self.max_scroll_y
         self._repaint()
-        return True
+        return self.search_position[0]
 
     def _matches(self, block: Block) -> list[list[Hit]]:
         if self._search is None or block.rows is None:

@@ -15,6 +15,7 @@ from textual.widgets import Static, TextArea
 
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import shown_path
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import ink
@@ -94,44 +95,64 @@ class ProposalEditor(TextArea):
                 self.post_message(self.Pressed(key.action))
 
 
-class EditProposal(ModalScreen[str | None]):
-    """The whole proposed text in an editor; gives the text back, or None when left alone."""
+class EditText(ModalScreen[str | None]):
+    """A text in an editor that has all the screen; gives it back, or None when left alone."""
 
-    def __init__(self, words: Catalogue, preview: FilePreview, text: str) -> None:
-        """``text`` holds no control characters but tabs and line endings."""
+    def __init__(self, words: Catalogue, editor: ProposalEditor) -> None:
         super().__init__()
-        self._words = words
-        self._preview = preview
-        self._text = text
+        self.words = words
+        self.editor = editor
+        editor.cursor_blink = False
+
+    def heading(self, palette: Palette) -> Text:
+        """What stands above."""
+        raise NotImplementedError
+
+    def applies(self) -> str:
+        """What the key does that gives the text back."""
+        raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        yield Static(id="edit-title", markup=False)
-        editor = ProposalEditor(
-            self._text, soft_wrap=False, show_line_numbers=True, tab_behavior="indent"
-        )
-        editor.cursor_blink = False
-        lines = range(len(self._text.split("\n")))
-        editor.changed = _changed_lines(self._preview).intersection(lines)
-        yield editor
-        yield Static(id="edit-keys", markup=False)
+        palette = palette_of(self)
+        yield Static(self.heading(palette), id="edit-title", markup=False)
+        yield self.editor
+        said = {"apply": self.applies(), "escape": self.words("gate.edit_cancel")}
+        hints = [f"{key.label} {said[key.action]}" for key in keys_of("editing")]
+        keys = Text("   ".join(hints), style=palette.quiet)
+        yield Static(keys, id="edit-keys", markup=False)
 
     def on_mount(self) -> None:
-        palette = palette_of(self)
-        title = Text(self._words("gate.edit_title"), style=f"bold {palette.accent}", no_wrap=True)
-        title.append(f"  {shown_path(self._preview)}", style=f"bold {palette.text}")
-        self.query_one("#edit-title", Static).update(title)
-        hints = [f"{key.label} {self._words(key.text)}" for key in keys_of("editing")]
-        keys = Text("   ".join(hints), style=palette.quiet)
-        self.query_one("#edit-keys", Static).update(keys)
-        editor = self.query_one(ProposalEditor)
-        editor.focus()
-        first = min(editor.changed, default=0)
-        editor.move_cursor((first, 0))
-        # The line stands in the upper part, with what leads to it above.
-        editor.call_after_refresh(
-            editor.scroll_to, None, max(0, first - _LINES_BEFORE), animate=False
-        )
+        self.editor.focus()
 
     def on_proposal_editor_pressed(self, event: ProposalEditor.Pressed) -> None:
         event.stop()
-        self.dismiss(self.query_one(TextArea).text if event.action == "apply" else None)
+        self.dismiss(self.editor.text if event.action == "apply" else None)
+
+
+class EditProposal(EditText):
+    """The whole proposed text, with its first change in sight."""
+
+    def __init__(self, words: Catalogue, preview: FilePreview, text: str) -> None:
+        """``text`` holds no control characters but tabs and line endings."""
+        editor = ProposalEditor(
+            text, soft_wrap=False, show_line_numbers=True, tab_behavior="indent"
+        )
+        lines = range(len(text.split("\n")))
+        editor.changed = _changed_lines(preview).intersection(lines)
+        super().__init__(words, editor)
+        self._preview = preview
+
+    def heading(self, palette: Palette) -> Text:
+        title = Text(self.words("gate.edit_title"), style=f"bold {palette.accent}", no_wrap=True)
+        return title.append(f"  {shown_path(self._preview)}", style=f"bold {palette.text}")
+
+    def applies(self) -> str:
+        return self.words("gate.edit_apply")
+
+    def on_mount(self) -> None:
+        first = min(self.editor.changed, default=0)
+        self.editor.move_cursor((first, 0))
+        # The line stands in the upper part, with what leads to it above.
+        self.editor.call_after_refresh(
+            self.editor.scroll_to, None, max(0, first - _LINES_BEFORE), animate=False
+        )

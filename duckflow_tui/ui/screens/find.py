@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,48 +15,6 @@ from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.words.catalogue import Catalogue
 
 
-class Searchable(Protocol):
-    """A pane whose text can be searched."""
-
-    def search(self, query: str) -> int:
-        """Mark the matches; how many there are. An empty query ends the search."""
-        ...
-
-    def go(self, step: int) -> int:
-        """To the next match (1) or the one before (-1); its number from 1."""
-        ...
-
-
-class InTranscript:
-    """The conversation, searched."""
-
-    def __init__(self, transcript: Transcript) -> None:
-        self._transcript = transcript
-
-    def search(self, query: str) -> int:
-        return self._transcript.search(query)
-
-    def go(self, step: int) -> int:
-        if step > 0:
-            self._transcript.search_next()
-        else:
-            self._transcript.search_previous()
-        return self._transcript.search_position[0]
-
-
-class InDiff:
-    """The diff, searched."""
-
-    def __init__(self, view: DiffView) -> None:
-        self._view = view
-
-    def search(self, query: str) -> int:
-        return self._view.search(query)
-
-    def go(self, step: int) -> int:
-        return self._view.next_match(step)
-
-
 class Find(ModalScreen[None]):
     """Typing searches, Enter goes on, ↑ goes back, Esc ends the search."""
 
@@ -66,7 +24,7 @@ class Find(ModalScreen[None]):
         Binding("up", "go(-1)", show=False),
     ]
 
-    def __init__(self, words: Catalogue, pane: Searchable, below: int = 1) -> None:
+    def __init__(self, words: Catalogue, pane: DiffView | Transcript, below: int = 1) -> None:
         """``below`` is how many lines of the screen stay free under the line."""
         super().__init__()
         self._below = below
@@ -95,7 +53,7 @@ class Find(ModalScreen[None]):
 
     def action_go(self, step: int) -> None:
         if self._found:
-            self._at = self._pane.go(step)
+            self._at = self._pane.next_match(step)
         self._count(self.query_one(Input).value)
 
     def action_leave(self) -> None:

@@ -7,18 +7,16 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
-from textual.widgets import Static, TextArea
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.conversation import QueuedMessage
-from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.board import StateBoard, board_bindings
-from duckflow_tui.ui.screens.edit_proposal import ProposalEditor
+from duckflow_tui.ui.screens.edit_proposal import EditText, ProposalEditor
 from duckflow_tui.words.catalogue import Catalogue
 
 
@@ -85,34 +83,19 @@ class WaitingBoard(StateBoard):
         return next(at for at, m in enumerate(self.state.queue) if m.message_id == name)
 
 
-class EditMessage(ModalScreen[str | None]):
-    """A waiting message in an editor; gives the text back, or None when left alone."""
+class EditMessage(EditText):
+    """A waiting message."""
 
     def __init__(self, words: Catalogue, number: int, text: str) -> None:
-        super().__init__()
-        self._words = words
+        super().__init__(words, ProposalEditor(text, soft_wrap=True, tab_behavior="indent"))
         self._number = number
-        self._text = text
 
-    def compose(self) -> ComposeResult:
-        yield Static(id="edit-title", markup=False)
-        editor = ProposalEditor(self._text, soft_wrap=True, tab_behavior="indent")
-        editor.cursor_blink = False
-        yield editor
-        yield Static(id="edit-keys", markup=False)
+    def heading(self, palette: Palette) -> Text:
+        title = self.words("waiting.editing", number=self._number)
+        return Text(title, style=f"bold {palette.accent}")
+
+    def applies(self) -> str:
+        return self.words("waiting.edit_apply")
 
     def on_mount(self) -> None:
-        palette = palette_of(self)
-        title = self._words("waiting.editing", number=self._number)
-        self.query_one("#edit-title", Static).update(Text(title, style=f"bold {palette.accent}"))
-        texts = {"apply": "waiting.edit_apply", "escape": "gate.edit_cancel"}
-        hints = [f"{key.label} {self._words(texts[key.action])}" for key in keys_of("editing")]
-        keys = Text("   ".join(hints), style=palette.quiet)
-        self.query_one("#edit-keys", Static).update(keys)
-        editor = self.query_one(TextArea)
-        editor.move_cursor(editor.document.end)
-        editor.focus()
-
-    def on_proposal_editor_pressed(self, event: ProposalEditor.Pressed) -> None:
-        event.stop()
-        self.dismiss(self.query_one(TextArea).text if event.action == "apply" else None)
+        self.editor.move_cursor(self.editor.document.end)
