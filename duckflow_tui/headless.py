@@ -98,35 +98,26 @@ class Outlet:
         self._guard = threading.Lock()  # of the two below
         self._waiting = 0  # characters
         self._lost: dict[TextIO, OSError] = {}  # streams that cannot be written
-        self._idle = threading.Event()
-        self._idle.set()
+        self.idle = threading.Event()  # all was written, or cannot be
+        self.idle.set()
         threading.Thread(target=self._run, name="outlet", daemon=True).start()
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all was written, or cannot be."""
-        return self._idle.is_set()
 
     def write(self, stream: TextIO, text: str) -> None:
         """Write the text in its turn; raises OSError when the stream failed, or far too much
         waits for its reader.
         """
-        behind = not self.is_idle
+        behind = not self.idle.is_set()
         with self._guard:
             if self._waiting > MOST_WAITING:
                 self._lost.setdefault(stream, OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS)))
             if stream not in self._lost:
                 self._waiting += len(text)
-                self._idle.clear()
+                self.idle.clear()
                 self._texts.put((stream, text))
         if not behind:
-            self._idle.wait(MOMENT)
+            self.idle.wait(MOMENT)
         if stream in self._lost:
             raise self._lost[stream]
-
-    async def written(self) -> None:
-        """Return once all was written, however long its readers take."""
-        await asyncio.to_thread(self._idle.wait)
 
     def _run(self) -> None:
         while True:
@@ -140,7 +131,7 @@ class Outlet:
             with self._guard:
                 self._waiting -= len(text)
                 if self._texts.empty():
-                    self._idle.set()
+                    self.idle.set()
 
 
 async def run(
@@ -164,7 +155,7 @@ async def run(
     finally:
         if turn.deadline is not None:
             turn.deadline.cancel()
-    if not turn.outlet.is_idle:  # after a signal; whoever flushed it now would wait for ever
+    if not turn.outlet.idle.is_set():  # after a signal; whoever flushed it now would wait for ever
         leave(status)
     return status
 
@@ -240,7 +231,7 @@ class _Turn:
             await self.spawn.end()
         if self.spawn.broken is not None:
             self._tell(self._say("headless.broken", error=repr(self.spawn.broken)))
-        written = asyncio.create_task(self.outlet.written())
+        written = asyncio.create_task(asyncio.to_thread(self.outlet.idle.wait))
         await asyncio.wait((written, ended_by), return_when=asyncio.FIRST_COMPLETED)
         if ended_by.done():
             await asyncio.wait((written,), timeout=READ_WITHIN)

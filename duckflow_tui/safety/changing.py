@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from duckflow_tui.safety.paths import (
     WALK,
@@ -33,6 +33,8 @@ log = logging.getLogger("duckflow.safety")
 
 
 _BLOCK = 1024 * 1024
+
+T = TypeVar("T")
 
 
 class _Abandoned(Exception):
@@ -74,10 +76,10 @@ async def settled(work: asyncio.Future[Any], on_cancel: Callable[[], object]) ->
     return cancelled
 
 
-async def finish(work: Callable[[Ticket], None]) -> None:
-    """Run a change in a thread. Cancelled before its commit, nothing changes and CancelledError
-    is raised; after it the change counts as done and the cancellation is raised at the caller's
-    next await, so that no change goes unreported.
+async def finish(work: Callable[[Ticket], T]) -> T:
+    """Run a change in a thread and return what came of it. Cancelled before its commit, nothing
+    changes and CancelledError is raised; after it the change counts as done and the cancellation
+    is raised at the caller's next await, so that no change goes unreported.
     """
     ticket = Ticket()
     running = asyncio.ensure_future(asyncio.to_thread(work, ticket))
@@ -85,12 +87,11 @@ async def finish(work: Callable[[Ticket], None]) -> None:
     error = running.exception()
     if cancelled and error is not None:
         raise asyncio.CancelledError from error
-    if error is not None:
-        raise error
     task = asyncio.current_task()
     if cancelled and task is not None:
         task.uncancel()
         task.cancel()
+    return running.result()
 
 
 class Changer:
@@ -114,8 +115,8 @@ class Changer:
         expect: str,
         mode: int | None,
         ticket: Ticket,
-    ) -> None:
-        """Swap in new content for a file whose hash is ``expect``."""
+    ) -> list[str]:
+        """Swap in new content for a file whose hash is ``expect``; no directory is made for it."""
         with _failing("write", place), self._present(anchor, path, place, expect) as old:
             directory, name, file = old
             if not os.access(name, os.W_OK, dir_fd=directory):
@@ -125,6 +126,7 @@ class Changer:
                 self._disk.sync(new)
                 ticket.commit()
                 self._swap(directory, temp, name, file, expect, place)
+        return []
 
     def create(
         self,

@@ -92,7 +92,13 @@ class Redactor:
         pattern = self._pattern
         if pattern is not None:
             text = pattern.sub(REDACTED, text)
-        text = _without_keys(text)
+        parts: list[str] = []
+        at = 0
+        for start, end in sorted(_keys(text)):
+            if start >= at:
+                parts += (text[at:start], REDACTED)
+            at = max(at, end)
+        text = "".join((*parts, text[at:]))
         text = _AUTHORIZATION.sub(_authorization, text)
         return _USERINFO.sub(REDACTED, text)
 
@@ -128,16 +134,6 @@ def _keys(text: str) -> Iterator[tuple[int, int]]:
             if found:
                 yield found.span()
             at = text.find(start, found.end() if found else at + 1)
-
-
-def _without_keys(text: str) -> str:
-    parts: list[str] = []
-    at = 0
-    for start, end in sorted(_keys(text)):
-        if start >= at:
-            parts += (text[at:start], REDACTED)
-        at = max(at, end)
-    return "".join((*parts, text[at:]))
 
 
 def _authorization(found: re.Match[str]) -> str:

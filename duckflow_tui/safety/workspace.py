@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import functools
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Generator, Iterable
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 import aiofiles
 
-from duckflow_tui.safety.changing import Changer, Disk, Ticket, finish
+from duckflow_tui.safety.changing import Changer, Disk, finish
 from duckflow_tui.safety.names import is_odd
 from duckflow_tui.safety.paths import (
     MAX_PATH,
@@ -164,7 +164,7 @@ class Workspace:
     async def read_bytes(self, place: Place, start: int = 0, limit: int | None = None) -> bytes:
         """Bytes of a regular file from ``start``; ``limit`` in bytes, None: all, up to 32 MiB."""
         try:
-            file_of = functools.partial(self._open_file, place)
+            file_of = partial(self._open_file, place)
             async with aiofiles.open(place.real, "rb", opener=file_of) as file:
                 size = os.fstat(file.fileno()).st_size
                 if limit is None and size - start > MAX_READ:
@@ -227,16 +227,11 @@ class Workspace:
         """
         self._check_changeable(place)
         anchor, path = self._anchored(place)
-        made: list[str] = []
-
-        def work(ticket: Ticket) -> None:
-            if expect:
-                self._changer.replace(anchor, path, place, data, expect, mode, ticket)
-            else:
-                made.extend(self._changer.create(anchor, path, place, data, mode, ticket))
-
-        await finish(work)
-        return self._as_shown(anchor, made)
+        if expect:
+            work = partial(self._changer.replace, anchor, path, place, data, expect, mode)
+        else:
+            work = partial(self._changer.create, anchor, path, place, data, mode)
+        return self._as_shown(anchor, await finish(work))
 
     async def remove(self, place: Place, expect: str) -> None:
         """Delete a regular file whose SHA-256 is ``expect``; directories and links are refused."""
@@ -244,7 +239,7 @@ class Workspace:
         if place.is_link:
             raise PathRefused("is_link", place.shown)
         anchor, path = self._anchored(place)
-        await finish(lambda ticket: self._changer.remove(anchor, path, place, expect, ticket))
+        await finish(partial(self._changer.remove, anchor, path, place, expect))
 
     async def move(self, source: Place, target: Place, expect: str) -> tuple[str, ...]:
         """Rename a regular file; never over another one.
@@ -258,12 +253,7 @@ class Workspace:
         if source.real == target.real:
             raise PathRefused("same_file", target.shown)
         from_, to = self._anchored(source), self._anchored(target)
-        made: list[str] = []
-
-        def work(ticket: Ticket) -> None:
-            made.extend(self._changer.move(from_, source, expect, to, target, ticket))
-
-        await finish(work)
+        made = await finish(partial(self._changer.move, from_, source, expect, to, target))
         return self._as_shown(to[0], made)
 
     async def remove_directory(self, place: Place) -> None:
@@ -276,7 +266,7 @@ class Workspace:
         if not place.is_dir or place.real == self.root:
             raise PathRefused("not_directory", place.shown)
         anchor, path = self._anchored(place)
-        await finish(lambda ticket: self._changer.remove_directory(anchor, path, place, ticket))
+        await finish(partial(self._changer.remove_directory, anchor, path, place))
 
     # --- how ---------------------------------------------------------------------------------
 
@@ -378,7 +368,7 @@ class Workspace:
             raise PathRefused("link_out", place.shown)
 
 
-@functools.cache
+@cache
 def _slash() -> int:
     """A descriptor of ``/``, for what lies outside the workspace."""
     return os.open("/", WALK)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
@@ -12,7 +10,7 @@ from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, Fact, Verdict
 from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
-from duckflow_tui.state.calls import TAIL, FileChangedOutside
+from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Zone
@@ -28,8 +26,6 @@ from duckflow_tui.tools.operation import (
     Work,
 )
 from duckflow_tui.tools.results import known, listed, stopped
-
-_EVERY: Final = 0.05  # seconds between two events of output
 
 
 class EditedByUser(Exception):
@@ -271,40 +267,3 @@ def halted(call: Call) -> tuple[Outcome, Output]:
     output = so_far()
     fault = ToolFault(f"{text}\n{output.text}", Outcome.STOPPED, output.summary, output=output)
     return faulty(call, fault)
-
-
-class Coalesced:
-    """Text that comes in pieces, handed on at most 20 times a second; memory is bounded."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        self._parts: list[str] = []
-        self._size = 0
-        self._next = 0.0  # of the loop's clock: when something may be told again
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, text: str) -> None:
-        """Take a piece in; it is told now or in a moment."""
-        if not text:
-            return
-        self._parts.append(text)
-        self._size += len(text)
-        if self._size > 2 * TAIL:
-            newest = "".join(self._parts)[-TAIL:]
-            self._parts, self._size = [newest], len(newest)
-        if self._loop.time() >= self._next:
-            self.flush()
-        elif self._timer is None:
-            self._timer = self._loop.call_at(self._next, self.flush)
-
-    def flush(self) -> None:
-        """Tell what there is, and wait for nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._parts:
-            text = "".join(self._parts)
-            self._parts, self._size = [], 0
-            self._next = self._loop.time() + _EVERY
-            self._tell(text)

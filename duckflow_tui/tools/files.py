@@ -300,7 +300,9 @@ def _apply(text: str, edit: Edit, label: str, crlf: bool) -> str:
         if start < at:
             continue
         parts.append(text[at:start])
-        parts.append(_with_endings(new, text[start:end], crlf))
+        replaced = text[start:end]
+        pairs = "\r\n" in replaced if "\n" in replaced else crlf
+        parts.append(new.replace("\n", "\r\n") if pairs else new)
         at = end
     parts.append(text[at:])
     return "".join(parts)
@@ -315,11 +317,6 @@ def _find(text: str, old: str) -> list[tuple[int, int]]:
         found.append(match.span())
         match = pattern.search(text, match.start() + 1)
     return found
-
-
-def _with_endings(new: str, replaced: str, crlf: bool) -> str:
-    pairs = "\r\n" in replaced if "\n" in replaced else crlf
-    return new.replace("\n", "\r\n") if pairs else new
 
 
 def _nearest(text: str, old: str) -> str:

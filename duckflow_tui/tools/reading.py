@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pydantic import Field
@@ -53,12 +54,7 @@ async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolConte
             f"end_line {args.end_line} lies before start_line {args.start_line}.", Outcome.INVALID
         )
 
-    async def run() -> Output:
-        if not places:
-            return await _from_result(args, context)
-        return await _read(args, places[0], context)
-
-    return Work(run)
+    return Work(partial(_read, args, places[0] if places else None, context))
 
 
 def own_result(args: Arguments) -> frozenset[Fact]:
@@ -80,7 +76,9 @@ async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     return _answer(args, brief(args.path), _Lines(shown, first, len(lines), (), "", 0))
 
 
-async def _read(args: ReadFile, place: Place, context: ToolContext) -> Output:
+async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Output:
+    if place is None:
+        return await _from_result(args, context)
     if place.is_dir:
         raise ToolFault(f"{place.said} is a directory; file_ops.list_dir lists it.")
     if not place.exists:

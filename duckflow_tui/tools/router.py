@@ -43,7 +43,6 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
     GRANTED,
     Call,
-    Coalesced,
     EditedByUser,
     GateKeeper,
     JudgedAnew,
@@ -274,7 +273,25 @@ class ToolRouter:
     ) -> Proposal:
         if call.edited is not None:
             return Edits((await rewrite(self.workspace, places[0], call.edited),))
-        context = self._context(call)
+        state, call_id = self.store.state, call.action.call_id
+
+        def progress(text: str) -> None:
+            self.store.dispatch(OperationProgress(call_id=call_id, text=text))
+
+        def output(text: str) -> None:
+            now = self.store.clock.now()
+            self.store.dispatch(OperationOutput(call_id=call_id, text=text, at=now))
+
+        context = ToolContext(
+            workspace=self.workspace,
+            seen=MappingProxyType(state.files_read),
+            changed_outside=state.changed_outside,
+            progress=progress,
+            result=self.earlier,
+            output=output,
+            call_id=call_id,
+            by_user=call.by_user,
+        )
         try:
             return await operation.prepare(args, places, context)
         except ToolFault as fault:
@@ -284,28 +301,6 @@ class ToolRouter:
                     fault.outcome,
                 ) from fault
             raise
-
-    def _context(self, call: Call) -> ToolContext:
-        state, call_id = self.store.state, call.action.call_id
-
-        def progress(text: str) -> None:
-            self.store.dispatch(OperationProgress(call_id=call_id, text=text))
-
-        def printed(text: str) -> None:
-            self.store.dispatch(
-                OperationOutput(call_id=call_id, text=text, at=self.store.clock.now())
-            )
-
-        return ToolContext(
-            workspace=self.workspace,
-            seen=MappingProxyType(state.files_read),
-            changed_outside=state.changed_outside,
-            progress=progress,
-            result=self.earlier,
-            output=Coalesced(printed).add,
-            call_id=call_id,
-            by_user=call.by_user,
-        )
 
     async def earlier(self, handle: str) -> str:
         """The whole of an earlier result of this session; raises ToolFault or OSError."""

@@ -1,4 +1,4 @@
-"""What else a call may be: tried again, part of a plan's step, run by the user, talkative."""
+"""What else a call may be: tried again, part of a plan's step, run by the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from support.bench import Bench, done
 
 from duckflow_tui.state.base import StateError
-from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.tools.operation import (
@@ -156,39 +155,3 @@ async def test_the_user_s_key_is_consent_but_not_for_protected_places(tmp_path: 
     message = await bench.router.call(action, by_user=True)
     assert message.result.outcome is Outcome.DENIED
     assert not (tmp_path / ".git").exists()
-
-
-async def test_output_in_many_pieces_becomes_few_events(tmp_path: Path) -> None:
-    seen: list[str] = []
-
-    async def prepare(args: _Nothing, places: object, context: ToolContext) -> Work:
-        async def run() -> Output:
-            for number in range(5_000):
-                context.output(f"{number}\n")
-            await asyncio.wait_for(last.wait(), 5)
-            return Output("done")
-
-        return Work(run)
-
-    talkative = Operation(
-        name="git.log",
-        summary="Talks.",
-        effect=Effect.READ,
-        arguments=_Nothing,
-        paths=lambda args: (),
-        prepare=prepare,
-    )
-    last = asyncio.Event()
-    bench = bench_with(tmp_path, talkative)
-
-    def look(state: object, record: object) -> None:
-        event = getattr(record, "event", None)
-        if isinstance(event, OperationOutput):
-            seen.append(event.text)
-            if event.text.endswith("4999\n"):
-                last.set()
-
-    bench.store.watch(look)
-    await bench.call("git.log")
-    assert len(seen) <= 3
-    assert "".join(seen) == "".join(f"{number}\n" for number in range(5_000))

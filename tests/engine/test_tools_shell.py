@@ -141,6 +141,21 @@ async def test_output_is_shown_while_it_comes(bench: ShellBench, root: Path) -> 
     assert message.result.text.endswith("first\nlast")
 
 
+async def test_output_in_many_pieces_becomes_few_events(bench: ShellBench) -> None:
+    seen: list[str] = []
+    bench.store.watch(
+        lambda _, record: (
+            seen.append(record.event.text) if isinstance(record.event, OperationOutput) else None
+        )
+    )
+    program = "for n in range(5_000):\n    print(n, flush=True)"
+    began = time.monotonic()
+    await run(bench, f'{sys.executable} -c "{program}"')
+    took = time.monotonic() - began
+    assert 0 < len(seen) <= 20 * took + 5
+    assert "".join(seen) == "".join(f"{number}\n" for number in range(5_000))
+
+
 async def test_a_progress_bar_is_one_line_and_few_events(bench: ShellBench) -> None:
     seen: list[str] = []
     bench.store.watch(
