@@ -417,7 +417,7 @@ def situation_report(
     return SituationReport(
         original_query=objective.original_query,
         attempts=objective.iteration_count,
-        max_attempts=max(objective.max_iterations, objective.iteration_count, 1),
+        max_attempts=max(objective.max_iterations, objective.iteration_count),
         score=review.score,
         missing=tuple(item.what for item in review.missing),
         collected=tuple(found.items())[-_KEPT:],
