@@ -167,12 +167,14 @@ async def test_a_way_that_failed_is_not_taken_again_under_its_own_name(tmp_path:
         done("Two."),
         satisfaction=(judged(0.4), judged(0.9)),
         missing=(lacks("the reason"),),
-        continuation=(next_plan("As asked."), next_plan("another way")),
+        continuation=(next_plan("As asked."), next_plan(" "), next_plan("another way")),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         await s.turn("write the notes")
         assert attempts(s)[0].plan.strategy == "another way"
-        assert "was tried" in s.server.of("continuation")[1].text
+        _, again, once_more = s.server.of("continuation")
+        assert "was tried" in again.text
+        assert "strategy is empty" in once_more.text
 
 
 # --- evidence before words -----------------------------------------------------------------------
@@ -653,6 +655,7 @@ async def test_instructions_begin_a_new_round_with_the_users_words(
         assert "name the script" in s.server.of("continuation")[-1].text
         assert "name the script" in s.server.of("satisfaction")[-1].text
         assert (attempts(s)[-1].attempt, attempts(s)[-1].max_attempts) == (4, 6)
+        assert objective(s).max_iterations == 6
 
 
 async def test_an_instruction_without_a_word_asks_again(tmp_path: Path) -> None:
