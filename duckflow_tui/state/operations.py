@@ -132,7 +132,9 @@ class OperationResult(Frozen):
 
     @property
     def label(self) -> str:
-        """How it ended, as the model reads it before the text."""
+        """How it ended, as the model reads it before the text: a command that failed is not ok."""
+        if self.outcome is Outcome.OK and not self.went_well:
+            return f"[exit {self.exit_code}]"
         return f"[{self.outcome.value}]"
 
     @property

@@ -120,7 +120,8 @@ async def test_the_model_reads_exit_code_and_output(tmp_path: Path) -> None:
     async with session(tmp_path, replies, headless=True, allow=("sh t.sh",)) as made:
         await made.turn("go")
         sent = json.dumps(made.server.requests[-1].json)
-        assert "exit 4" in sent
+        assert "[exit 4]" in sent
+        assert "[ok] exit" not in sent
         assert "broken" in sent
 
 
