@@ -37,7 +37,6 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.phase import Trigger
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
@@ -200,7 +199,6 @@ class Attempts:
                     return "accepted"
                 case "cancel":
                     self._close()
-                    self._parts.machine.reset(Trigger.STOP)
                     return "cancelled"
                 case "assistance":
                     found = await failure_analysis(

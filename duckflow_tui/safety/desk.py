@@ -81,11 +81,11 @@ class Desk:
             await self._store.commit(opened)
             return await answer
         except asyncio.CancelledError:
-            del self._waiting[key]  # nobody is left to hear that it was withdrawn
+            answer.cancel()  # nobody is left to hear that it was withdrawn
             self.withdraw(key, "stopped")
             raise
         finally:
-            self._waiting.pop(key, None)
+            del self._waiting[key]
 
     async def answer(self, answer: GateAnswer | CardAnswer) -> None:
         """Record the user's key. Raises StateError when it does not fit what was shown."""

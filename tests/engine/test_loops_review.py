@@ -693,7 +693,7 @@ async def test_the_partial_result_can_be_taken_and_the_next_message_is_another_r
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("partial", 0.4)
         before = objective(s).objective_id
-        await s.turn("hello")
+        await s.turn("go on")
         assert objective(s).objective_id != before
 
 
@@ -721,7 +721,7 @@ async def test_the_user_can_give_it_up(tmp_path: Path) -> None:
         assert end.outcome == "stopped"
         assert s.state.phase is Phase.IDLE
         before = objective(s).objective_id
-        await s.turn("hello")
+        await s.turn("go on")
         assert objective(s).objective_id != before
 
 

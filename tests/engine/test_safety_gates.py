@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from support.pinned import CountingIds, ManualClock
@@ -11,6 +12,11 @@ from duckflow_tui.safety.desk import Desk, Unanswered, UnattendedDesk
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import (
+    EDIT_PLAN,
+    Card,
+    CardAnswer,
+    CardKind,
+    CardOpened,
     DiffLine,
     FilePreview,
     Gate,
@@ -229,10 +235,39 @@ async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
     desk = Desk(store, CountingIds())
     asking = asyncio.create_task(desk.ask(make_gate()))
     await opened(store, "gate_1")
+    unheard: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(str(told)))
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert store.state.gates == ()
+    del asking
+    gc.collect()
+    assert unheard == []
+
+
+async def test_a_question_is_asked_once_at_a_time(store: Store, desk: Desk) -> None:
+    gate = make_gate()
+    for _ in range(2):
+        asking = asyncio.create_task(desk.ask(gate))
+        await opened(store, "gate_1")
+        with pytest.raises(StateError):
+            await desk.ask(gate)
+        await desk.answer(answer_to(gate))
+        assert (await asking).approves
+
+
+async def test_a_plan_that_is_edited_is_not_answered_by_it(
+    store: Store, desk: Desk, recorder: MemoryRecorder
+) -> None:
+    card = Card(
+        card_id="card_1", kind=CardKind.PLAN, subject="s", options=(EDIT_PLAN,), opened_at=0.0
+    )
+    store.dispatch(CardOpened(card=card))
+    with pytest.raises(StateError, match="edited in its pane"):
+        await desk.answer(CardAnswer(card_id="card_1", subject="s", action=EDIT_PLAN.action))
+    assert store.state.cards == (card,)
+    assert kinds(recorder) == ["card_opened"]
 
 
 async def test_a_withdrawn_gate_tells_who_asked(store: Store, desk: Desk) -> None:

@@ -93,24 +93,30 @@ AREAS: Final = (
         (
             "duckflow_tui/commands.py",
             "duckflow_tui/engine.py",
-            "duckflow_tui/ui/commands.py",
-            "duckflow_tui/ui/*actions.py",
-            "duckflow_tui/ui/*bindings.py",
+            "duckflow_tui/ui/app.py",
+            "duckflow_tui/ui/bindings.py",
             "duckflow_tui/ui/early_keys.py",
-            "duckflow_tui/ui/panes/*bindings.py",
             "duckflow_tui/ui/panes/key_guard.py",
-            "duckflow_tui/ui/panes/typed_ahead.py",
         ),
         (
-            "tests/unit/test_ui_*.py",
+            "tests/engine/test_headless_commands.py",
+            "tests/engine/test_inbox.py",
+            "tests/engine/test_session_switch.py",
+            "tests/engine/test_tools_memory.py",
+            "tests/engine/test_tools_undo.py",
             "tests/ui/test_ui_*keys*.py",
+            "tests/ui/test_ui_bursts.py",
             "tests/ui/test_ui_composer.py",
             "tests/ui/test_ui_context.py",
+            "tests/ui/test_ui_gate_focus.py",
             "tests/ui/test_ui_ledger.py",
             "tests/ui/test_ui_memory.py",
             "tests/ui/test_ui_plan*.py",
             "tests/ui/test_ui_rewind.py",
             "tests/ui/test_ui_sessions.py",
+            "tests/ui/test_ui_shell_interrupt.py",
+            "tests/ui/test_ui_shell_panes.py",
+            "tests/ui/test_ui_vitals.py",
         ),
     ),
 )
@@ -131,6 +137,9 @@ def tests_of(area: Area, root: Path) -> list[Path]:
 
 def _found(root: Path, globs: tuple[str, ...]) -> Iterator[Path]:
     for glob in globs:
-        for path in root.glob(glob):
+        paths = list(root.glob(glob))
+        if not paths:
+            raise SystemExit(f"the table of areas names {glob}, and no such file is there")
+        for path in paths:
             if not path.as_posix().endswith(_LEFT_OUT):
                 yield path.relative_to(root)

@@ -87,10 +87,7 @@ def _chosen(
     """As many of each area, one statement each; or all of the line ``at``."""
     chosen: list[tuple[Area, Mutant]] = []
     for number, area in enumerate(areas):
-        sources = sources_of(area, root)
-        if not sources or not tests_of(area, root):
-            raise SystemExit(f"area {area.name}: the table names no file that is there")
-        found = [m for path in sources for m in mutants_of(path, _text(root / path))]
+        found = [m for path in sources_of(area, root) for m in mutants_of(path, _text(root / path))]
         if at is not None:
             chosen += [(area, m) for m in found if f"{m.path}:{m.line}" == at]
             continue
