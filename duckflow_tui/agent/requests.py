@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.codec_json import RESULTS
@@ -41,14 +41,6 @@ class SentPart:
     tokens: int  # estimated
 
 
-@dataclass(slots=True)
-class _Asked:
-    """What is kept of a request besides its text on the wire."""
-
-    prompt: Prompt | None
-    operations: dict[str, str] = field(default_factory=dict[str, str])  # call id → operation
-
-
 class RequestLog:
     """One for a session. ``redact`` takes keys out of a text that is shown."""
 
@@ -61,7 +53,7 @@ class RequestLog:
         self._store = store
         self._models = models
         self._redact = redact
-        self._asked: dict[str, _Asked] = {}  # newest last
+        self._asked: dict[str, Prompt | None] = {}  # newest last
         self._before: dict[tuple[str, str, bool], Prompt] = {}  # of each kind of request
         self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
 
@@ -75,8 +67,8 @@ class RequestLog:
             for other in [k for k in self._before if k[1] not in ("", step_id)]:
                 del self._before[other]
         shared = shared_tokens(before, prompt) if before is not None else 0
-        asked = _Asked(prompt, _operations(prompt))
-        self._keep(asked, call, role, prompt.parts, shared)
+        self._asked[call.llm_id] = prompt
+        self._keep(call, role, prompt.parts, shared)
 
     def question(self, messages: Sequence[ChatMessage], call: LlmCallStarted, role: Role) -> None:
         """Another question is about to be asked."""
@@ -90,20 +82,22 @@ class RequestLog:
             same += 1
         base = sum(s for s, m in zip(sizes, messages, strict=True) if m.role == "system")
         parts = PromptParts(base=base, tail=sum(sizes) - base)
-        self._keep(_Asked(None), call, role, parts, sum(sizes[:same]))
+        self._asked[call.llm_id] = None  # of a question its text on the wire is all
+        self._keep(call, role, parts, sum(sizes[:same]))
 
     def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """What was sent, part by part; None where this run no longer has it."""
-        asked, wire = self._asked.get(llm_id), self._models.sent(llm_id)
-        if asked is None or wire is None:
+        prompt, wire = self._asked.get(llm_id), self._models.sent(llm_id)
+        if llm_id not in self._asked or wire is None:
             return None
+        operations = _operations(prompt) if prompt is not None else {}
         found: list[SentPart] = []
         last = len(wire.messages) - 1
         for number, message in enumerate(wire.messages):
-            if message.get("role") == "system" and asked.prompt is not None:
-                found += self._system(str(message.get("content") or ""), asked.prompt)
+            if message.get("role") == "system" and prompt is not None:
+                found += self._system(str(message.get("content") or ""), prompt)
             else:
-                found.append(self._message(message, asked, tail=number == last))
+                found.append(self._message(message, operations, tail=number == last))
         if wire.tools:
             text = "\n".join(canonical_json(tool) for tool in wire.tools)
             found.insert(1, self._part("operations", "tools", text))
@@ -112,10 +106,7 @@ class RequestLog:
             found.insert(1, self._part("operations", "format", text))
         return tuple(found)
 
-    def _keep(
-        self, asked: _Asked, call: LlmCallStarted, role: Role, parts: PromptParts, shared: int
-    ) -> None:
-        self._asked[call.llm_id] = asked
+    def _keep(self, call: LlmCallStarted, role: Role, parts: PromptParts, shared: int) -> None:
         while len(self._asked) > KEPT:
             del self._asked[next(iter(self._asked))]
         turn = self._store.state.turn
@@ -144,7 +135,7 @@ class RequestLog:
             found.append(self._part("operations", "system", text))
         return found
 
-    def _message(self, message: JsonObject, asked: _Asked, *, tail: bool) -> SentPart:
+    def _message(self, message: JsonObject, operations: dict[str, str], *, tail: bool) -> SentPart:
         role = str(message.get("role", ""))
         text = str(message.get("content") or "")
         if calls := message.get("tool_calls"):
@@ -152,7 +143,7 @@ class RequestLog:
         if tail:
             return self._part("tail", role, text)
         if role == "tool":
-            name = asked.operations.get(str(message.get("tool_call_id", "")), "")
+            name = operations.get(str(message.get("tool_call_id", "")), "")
             return self._part(_kind(name) if name else "chat", role, text, name)
         if role == "user" and text.startswith(RESULTS):
             return self._part("results", role, text)

@@ -37,7 +37,7 @@ class TurnControl:
         self.step_pace: PaceKeeper | None = None  # of the step that runs
         self.turn_end: tuple[TurnOutcome, Status] | None = None  # which the user chose in a step
         self._go = asyncio.Event()
-        self._redirect: QueuedMessage | None = None
+        self.redirected: QueuedMessage | None = None  # waits to be taken up at the next decision
 
     @property
     def pace(self) -> PaceKeeper | None:
@@ -60,18 +60,8 @@ class TurnControl:
 
     def redirect(self, message: QueuedMessage) -> None:
         """Go on with something new to say: actions not yet begun are skipped."""
-        self._redirect = message
+        self.redirected = message
         self.resume()
-
-    @property
-    def redirected(self) -> bool:
-        """Whether a message waits to be taken up at the next decision."""
-        return self._redirect is not None
-
-    def take_redirect(self) -> QueuedMessage | None:
-        """The message, once."""
-        message, self._redirect = self._redirect, None
-        return message
 
     async def safe_point(self) -> None:
         """Where nothing is half done: returns at once, or after the user resumes."""

@@ -132,7 +132,7 @@ class Thread(ABC):
         for action in actions:
             if not skip and self.control is not None:
                 await self.control.safe_point()
-                if self.control.redirected:
+                if self.control.redirected is not None:
                     skip = "the user redirected the work before this call began"
             if skip:
                 await self.skip(action, skip)
@@ -152,7 +152,7 @@ class Thread(ABC):
     @property
     def changes_course(self) -> bool:
         """Whether the user said something that the model has to hear before anything else."""
-        redirected = self.control is not None and self.control.redirected
+        redirected = self.control is not None and self.control.redirected is not None
         return redirected or self.course_changed
 
     async def refuse(self, decision: TurnDecision) -> bool:
@@ -183,9 +183,10 @@ class Thread(ABC):
 
     async def take_redirect(self) -> str | None:
         """What the user said while the work was paused, into this thread; None for nothing."""
-        message = self.control.take_redirect() if self.control is not None else None
-        if message is None:
+        message = self.control.redirected if self.control is not None else None
+        if self.control is None or message is None:
             return None
+        self.control.redirected = None
         if self.pace is not None:
             self.pace.forgive()
         said = UserMessage(

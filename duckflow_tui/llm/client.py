@@ -58,7 +58,7 @@ class ChatClient:
         patience: Patience,
     ) -> None:
         self._endpoint = endpoint
-        self._http = http
+        self.aclose = http.aclose  # closes the connections
         self._secrets = secrets
         self._clock = clock
         self._patience = patience
@@ -115,13 +115,13 @@ class ChatClient:
         except TimeoutError as error:
             if life.stalled is None:
                 raise self._broken(error, teller, completion) from None
-            setting = "idle_s" if completion.started else "first_token_s"
+            setting = "first_token_s" if completion.first_token_at is None else "idle_s"
             raise teller.of("stalled", setting=setting, seconds=life.stalled) from None
         except _FAULTS as error:
             raise self._broken(error, teller, completion) from None
         finally:
             completion.close()
-        if not completion.whole:
+        if not (completion.ended or completion.finish):
             raise teller.of("cut", "the stream ended without an end", retryable=True)
 
     async def models(self) -> list[str]:
@@ -147,10 +147,6 @@ class ChatClient:
         except ValidationError:
             code = "html" if body.lstrip().startswith(b"<") else "not_json"
             raise teller.of(code, bytes(body[:_SHOWN]), setting="base_url") from None
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
 
     def _broken(
         self, error: BaseException, teller: FailureTeller, completion: Completion | None
@@ -235,7 +231,8 @@ class _Answer:
             if self._take_all(reader.feed(piece)):
                 return
         self._take_all(reader.finish())
-        if self._completion.saw_choice or self._completion.whole:
+        completion = self._completion
+        if completion.saw_choice or completion.ended or completion.finish:
             return
         if first.strip() and not first.lstrip().startswith(_EVENT_STARTS):
             raise self._unreadable(first)
@@ -256,7 +253,7 @@ class _Answer:
                 return True
             if event.strip():
                 self._take(event)
-        if events and self._completion.started:
+        if events and self._completion.first_token_at is not None:
             self._life.token()
         return False
 

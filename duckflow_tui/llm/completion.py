@@ -43,12 +43,13 @@ class NativeCall:
 
 
 class Completion:
-    """Grows with ``add``; complete when ``finish`` or ``ended`` says so."""
+    """Grows with ``add``. The server brought it to an end where ``finish`` or ``ended`` says so."""
 
     def __init__(self, content: Hear, reasoning: Hear, clock: Clock) -> None:
         """``content`` and ``reasoning`` hear the pieces as they come, on the loop."""
         self._clock = clock
-        self._think = _ThinkSplitter(self._content, self._reasoning)
+        self._held = ""  # of the content, to look for a tag
+        self._where = "start"  # start, inside, lead (blank space behind the tag), answer
         self._by_index: dict[int, NativeCall] = {}
         self._content_parts: list[str] = []
         self._content_shown = PieceJoiner(content)
@@ -81,16 +82,6 @@ class Completion:
         end = self._reasoning_to if self._reasoning_to is not None else self._clock.monotonic()
         return max(end - self._reasoning_from, 0.0)
 
-    @property
-    def started(self) -> bool:
-        """Whether any of it has arrived."""
-        return self.first_token_at is not None
-
-    @property
-    def whole(self) -> bool:
-        """Whether the server brought it to an end."""
-        return self.ended or bool(self.finish)
-
     def add(self, chunk: WireChunk) -> None:
         """Take the next chunk; other choices than the first are left out."""
         if chunk.usage:
@@ -109,20 +100,28 @@ class Completion:
 
     def close(self) -> None:
         """Nothing more comes: what was held back to look for a tag is given out."""
-        self._think.close()
+        held, self._held = self._held, ""
+        if held and self._where == "inside":
+            self._reasoning(held)
+        elif held and self._where == "start":
+            self._content(held)
+        self._where = "answer"
         self._content_shown.feed("", final=True)
         self._reasoning_shown.feed("", final=True)
         self._end_reasoning()
 
     def _add_message(self, message: WireMessage) -> None:
         reasoning = message.reasoning_content or message.reasoning
-        text, calls = message.text, message.tool_calls or ()
+        content, calls = message.content, message.tool_calls or ()
+        if isinstance(content, list):
+            content = "".join(part.text or "" for part in content)
+        text = (content or "") + (message.refusal or "")  # which is the text that it is
         if (reasoning or text or calls) and self.first_token_at is None:
             self.first_token_at = self._clock.monotonic()
         if reasoning:
             self._reasoning(reasoning)
         if text:
-            self._think.feed(text)
+            self._take_content(text)
         for piece in calls:
             self._end_reasoning()
             self._add_call(piece)
@@ -150,6 +149,43 @@ class Completion:
         elif arguments:
             call.arguments.append(arguments)
 
+    def _take_content(self, text: str) -> None:
+        """Tell ``<think>…</think>`` at the start of the content from the answer behind it."""
+        if self._where == "answer":
+            self._content(text)
+            return
+        self._held += text
+        if self._where == "start":
+            lead = self._held.lstrip()
+            may_open = len(lead) < len(_OPEN) and _OPEN.startswith(lead)
+            if may_open and len(self._held) <= _LEAD:
+                return
+            if lead.startswith(_OPEN):
+                self._held = lead[len(_OPEN) :]
+                self._where = "inside"
+            else:
+                self._where = "answer"
+        if self._where == "inside":
+            self._take_inside()
+        if self._where == "lead" and (rest := self._held.lstrip()):
+            self._held = rest
+            self._where = "answer"
+        if self._where == "answer":
+            held, self._held = self._held, ""
+            self._content(held)
+
+    def _take_inside(self) -> None:
+        """Give out the reasoning; what may be the beginning of its end is held back."""
+        inside, end, rest = self._held.partition(_CLOSE)
+        if end:
+            self._held, self._where = rest, "lead"
+        else:
+            begun = (n for n in range(len(_CLOSE) - 1, 0, -1) if inside.endswith(_CLOSE[:n]))
+            cut = len(inside) - next(begun, 0)
+            inside, self._held = inside[:cut], inside[cut:]
+        if inside:
+            self._reasoning(inside)
+
     def _content(self, text: str) -> None:
         self._end_reasoning()
         self._content_parts.append(text)
@@ -164,64 +200,3 @@ class Completion:
     def _end_reasoning(self) -> None:
         if self._reasoning_from is not None and self._reasoning_to is None:
             self._reasoning_to = self._clock.monotonic()
-
-
-class _ThinkSplitter:
-    """Tells ``<think>…</think>`` at the start of the content from the answer behind it."""
-
-    def __init__(self, content: Hear, reasoning: Hear) -> None:
-        self._content = content
-        self._reasoning = reasoning
-        self._held = ""
-        self._where = "start"  # start, inside, lead (blank space behind the tag), answer
-
-    def feed(self, text: str) -> None:
-        if self._where == "answer":
-            self._content(text)
-            return
-        self._held += text
-        if self._where == "start":
-            lead = self._held.lstrip()
-            may_open = len(lead) < len(_OPEN) and _OPEN.startswith(lead)
-            if may_open and len(self._held) <= _LEAD:
-                return
-            if not lead.startswith(_OPEN):
-                self._answer()
-                return
-            self._held = lead[len(_OPEN) :]
-            self._where = "inside"
-        if self._where == "inside":
-            self._inside()
-        if self._where == "lead" and (rest := self._held.lstrip()):
-            self._held = rest
-            self._answer()
-
-    def close(self) -> None:
-        held, self._held = self._held, ""
-        if held and self._where == "inside":
-            self._reasoning(held)
-        elif held and self._where == "start":
-            self._content(held)
-        self._where = "answer"
-
-    def _inside(self) -> None:
-        end = self._held.find(_CLOSE)
-        if end >= 0:
-            if end:
-                self._reasoning(self._held[:end])
-            self._held = self._held[end + len(_CLOSE) :]
-            self._where = "lead"
-            return
-        keep = next(
-            (n for n in range(len(_CLOSE) - 1, 0, -1) if self._held.endswith(_CLOSE[:n])), 0
-        )
-        cut = len(self._held) - keep
-        if cut:
-            self._reasoning(self._held[:cut])
-        self._held = self._held[cut:]
-
-    def _answer(self) -> None:
-        held, self._held = self._held, ""
-        self._where = "answer"
-        if held:
-            self._content(held)

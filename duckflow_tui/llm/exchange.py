@@ -183,7 +183,7 @@ class Exchange:
     def _tokens(self) -> tuple[int, int, int, int, bool]:
         """In, out, cached, reasoning; and whether they are our own estimate."""
         completion, request = self.completion, self.request
-        if completion is None or not (completion.started or completion.usage):
+        if completion is None or (completion.first_token_at is None and not completion.usage):
             return 0, 0, 0, 0, False
         usage = completion.usage
         if usage is not None and usage.prompt_tokens:

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any, Final, cast
 
 import jiter
@@ -136,18 +135,13 @@ def _first_half(root: object) -> tuple[str, str] | None:
     return None
 
 
-_STOP: Final = re.compile(r'["\\]')
-
 _STRUCTURE: Final = re.compile(r'["{}\[\],:]')
 
+#: The inside of a string as far as it is whole, and an escape in it.
+_STRING: Final = re.compile(r'(?:[^"\\]|\\(?:[^u]|u[0-9a-fA-F]{4}))*', re.S)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.S)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-
-
-class _At(Enum):
-    START = auto()  # before the object
-    STRUCTURE = auto()
-    STRING = auto()
-    DONE = auto()
+_LONGEST_ESCAPE: Final = 6
 
 
 class ReplyPreview:
@@ -157,95 +151,68 @@ class ReplyPreview:
     """
 
     def __init__(self, emit: Callable[[str], None], key: str = "reply") -> None:
-        self._shown = PieceJoiner(emit)
+        self._show = PieceJoiner(emit)
         self._key = key
-        self._at = _At.START
         self._depth = 0
-        self._is_key = False  # the next string at depth 1 is a key
-        self._current = ""  # the key whose value comes
-        self._collected: list[str] = []  # of a key
-        self._showing = False
+        self._in_string = False
+        self._is_key = True  # the next string at depth 1 is a key
+        self._current = ""  # the key that is read, or whose value comes
         self._pending = ""  # an escape that is not whole yet
+        self._done = False  # the object has ended, or is none: the strict parse will say so
         self.keys: list[str] = []  # top-level keys whose value has begun
 
     def feed(self, text: str) -> None:
         """Take the next piece of the stream."""
-        if self._pending:
-            text, self._pending = self._pending + text, ""
-        position = 0
-        shown: list[str] = []
-        while position < len(text) and self._at is not _At.DONE:
-            if self._at is _At.START:
-                position = self._find_start(text, position)
-            elif self._at is _At.STRUCTURE:
-                position = self._structure(text, position)
-            else:
-                position = self._string(text, position, shown)
-        self._shown.feed("".join(shown), final=not self._showing)
+        text, self._pending = self._pending + text, ""
+        at = 0
+        while at < len(text) and not self._done:
+            at = self._string(text, at) if self._in_string else self._structure(text, at)
 
-    def _find_start(self, text: str, position: int) -> int:
-        start = text.find("{", position)
-        if start < 0:
-            return len(text)
-        self._at = _At.STRUCTURE
-        self._depth = 1
-        self._is_key = True
-        return start + 1
-
-    def _structure(self, text: str, position: int) -> int:
-        match = _STRUCTURE.search(text, position)
+    def _structure(self, text: str, at: int) -> int:
+        """To behind the next sign that says something; before the object only its brace does."""
+        if not self._depth:
+            at = text.find("{", at)
+            if at < 0:
+                return len(text)
+        match = _STRUCTURE.search(text, at)
         if match is None:
             return len(text)
         char = match.group()
         if char == '"':
-            self._at = _At.STRING
-            self._collected = []
-            self._showing = self._depth == 1 and not self._is_key and self._current == self._key
+            self._in_string = True
+            if self._depth == 1 and self._is_key:
+                self._current = ""
         elif char in "{[":
             self._depth += 1
         elif char in "}]":
             self._depth -= 1
-            if self._depth == 0:
-                self._at = _At.DONE
+            self._done = self._depth == 0
         elif self._depth == 1:
             self._is_key = char == ","
             if char == ":":
                 self.keys.append(self._current)
         return match.end()
 
-    def _string(self, text: str, position: int, shown: list[str]) -> int:
-        match = _STOP.search(text, position)
-        end = len(text) if match is None else match.start()
-        if end > position:
-            self._take(text[position:end], shown)
-        if match is None:
+    def _string(self, text: str, at: int) -> int:
+        """To the end of the string, or of what there is of it."""
+        match = _STRING.match(text, at)
+        end = at if match is None else match.end()
+        piece = _ESCAPE.sub(_unescaped, text[at:end])
+        if self._depth == 1 and self._is_key:
+            self._current += piece
+        elif self._depth == 1 and self._current == self._key:
+            self._show.feed(piece)
+        if end == len(text):
             return end
-        if match.group() == '"':
-            if self._depth == 1 and self._is_key:
-                self._current = "".join(self._collected)
-            self._at, self._showing = _At.STRUCTURE, False
-            return match.end()
-        return self._escape(text, match.start(), shown)
+        if text[end] == '"':
+            self._show.feed("", final=True)
+            self._in_string = False
+            return end + 1
+        self._done = len(text) - end >= _LONGEST_ESCAPE
+        self._pending = text[end:]
+        return len(text)
 
-    def _escape(self, text: str, start: int, shown: list[str]) -> int:
-        sign = text[start + 1 : start + 2]
-        length = 6 if sign == "u" else 2
-        if len(text) < start + length:
-            self._pending = text[start:]
-            return len(text)
-        if sign != "u":
-            self._take(_ESCAPES.get(sign, sign), shown)
-            return start + 2
-        try:
-            code = int(text[start + 2 : start + 6], 16)
-        except ValueError:
-            self._at = _At.DONE  # not JSON: the strict parse will say so
-            return len(text)
-        self._take(chr(code), shown)
-        return start + 6
 
-    def _take(self, text: str, shown: list[str]) -> None:
-        if self._showing:
-            shown.append(text)
-        elif self._depth == 1 and self._is_key:
-            self._collected.append(text)
+def _unescaped(escape: re.Match[str]) -> str:
+    code, sign = escape.groups()
+    return chr(int(code, 16)) if code else _ESCAPES.get(sign, sign)

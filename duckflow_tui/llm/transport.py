@@ -218,7 +218,7 @@ class Life:
     async def __aenter__(self) -> Life:
         await self._limit.__aenter__()
         self._last = self._loop.time()
-        self._arm(self._silent_s)
+        self._timer = self._loop.call_later(self._silent_s, self._look)
         return self
 
     async def __aexit__(
@@ -240,7 +240,7 @@ class Life:
         if self._shown:
             self._shown = False
             self._observer.waiting(None)
-            self._arm(self._silent_s)
+            self._timer = self._loop.call_later(self._silent_s, self._look)
 
     def token(self) -> None:
         """A part of the answer arrived: from now on the shorter limit holds."""
@@ -248,13 +248,10 @@ class Life:
             self._span = self._idle_s
             self._limit.reschedule(self._last + self._span)
 
-    def _arm(self, delay: float) -> None:
-        self._timer = self._loop.call_later(delay, self._look)
-
     def _look(self) -> None:
         quiet = self._loop.time() - self._last
         if quiet < self._silent_s:
-            self._arm(self._silent_s - quiet)
+            self._timer = self._loop.call_later(self._silent_s - quiet, self._look)
             return
         self._shown = True
         since = self._clock.now() - quiet

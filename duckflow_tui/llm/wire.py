@@ -9,13 +9,12 @@ import codecs
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
-
-_LINE_END: Final = re.compile(rb"[\r\n]")
 
 _MOST_TOKENS: Final = 100_000_000  # of one request; the largest windows take a tenth of it
 
@@ -33,33 +32,33 @@ class LineTooLong(Exception):
         self.beginning = beginning
 
 
+@dataclass(slots=True)
 class EventReader:
     """Splits a byte stream into the data of its server-sent events. Never scans a byte twice.
 
     Comments and fields other than ``data`` are dropped; raises LineTooLong.
     """
 
-    def __init__(self) -> None:
-        self._line = bytearray()
-        self._data: list[bytes] = []
-        self._skip_lf = False
-        self._first = True
+    _line: bytearray = field(default_factory=bytearray, init=False)
+    _data: list[bytes] = field(default_factory=list[bytes], init=False)
+    _after_cr: bool = field(default=False, init=False)  # a line feed would belong to it
+    _first: bool = field(default=True, init=False)
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of the events that this piece completes."""
         events: list[bytes] = []
-        start = 0
-        for match in _LINE_END.finditer(piece):
-            end = match.start()
-            after_cr = self._skip_lf and end == start and piece[end] == 0x0A
-            self._skip_lf = piece[end] == 0x0D
-            if not after_cr:
-                self._grow(piece, start, end)
+        if not piece:
+            return events
+        if self._after_cr:
+            piece = piece.removeprefix(b"\n")
+        self._after_cr = piece.endswith(b"\r")
+        for line in piece.splitlines(keepends=True):
+            text = line.rstrip(b"\r\n")
+            if len(self._line) + len(text) > MAX_LINE:
+                raise LineTooLong(bytes(self._line[:4096]) or text[:4096])
+            self._line += text
+            if len(text) < len(line):
                 self._end_line(events)
-            start = end + 1
-        if start < len(piece):
-            self._skip_lf = False
-            self._grow(piece, start, len(piece))
         return events
 
     def finish(self) -> list[bytes]:
@@ -68,11 +67,6 @@ class EventReader:
         self._end_line(events)
         self._end_line(events)  # an empty one
         return events
-
-    def _grow(self, piece: bytes, start: int, end: int) -> None:
-        if len(self._line) + end - start > MAX_LINE:
-            raise LineTooLong(bytes(self._line[:4096]) or piece[start : start + 4096])
-        self._line += memoryview(piece)[start:end]
 
     def _end_line(self, events: list[bytes]) -> None:
         line = bytes(self._line)
@@ -120,14 +114,6 @@ class WireMessage(_Wire):
     reasoning: str | None = None
     refusal: str | None = None
     tool_calls: list[WireCall] | None = None
-
-    @property
-    def text(self) -> str:
-        """The content, and a refusal as the text it is."""
-        content = self.content
-        if isinstance(content, list):
-            content = "".join(part.text or "" for part in content)
-        return (content or "") + (self.refusal or "")
 
 
 class WireChoice(_Wire):

@@ -274,7 +274,7 @@ class StepRun(Thread):
         total = len(self._step.task_list)
         for number, task in enumerate(tasks, start=1):
             await self.steering.safe_point()
-            if self.steering.redirected:
+            if self.steering.redirected is not None:
                 self._drop(tasks[number - 1 :])
                 return "the user redirected the work"
             self._progress(total - len(tasks) + number, max(total, 1))
