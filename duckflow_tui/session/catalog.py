@@ -14,13 +14,7 @@ from typing import Final
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session import index
 from duckflow_tui.session.blobs import sweep_shared
-from duckflow_tui.session.facts import (
-    Piece,
-    SessionFacts,
-    facts_of,
-    facts_of_unreadable,
-    pieces_of,
-)
+from duckflow_tui.session.facts import Piece, SessionFacts, facts_of, facts_of_unreadable, pieces_of
 from duckflow_tui.session.faults import NotASession, SessionFault, SessionUnreadable
 from duckflow_tui.session.folders import SessionPlace, find, is_written, places, size_of
 from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex

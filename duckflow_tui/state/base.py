@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -33,7 +34,7 @@ MOST_COUNTED: Final = 10**12
 
 #: How many of something; a larger number, which only a journal or an export that lies holds, is
 #: read as ``MOST_COUNTED``, so that it can be added, divided and shown.
-Count = Annotated[int, AfterValidator(lambda number: min(number, MOST_COUNTED))]
+Count = Annotated[int, AfterValidator(partial(min, MOST_COUNTED))]
 
 
 class Frozen(BaseModel):
@@ -178,11 +179,8 @@ def calendar(at: float, zone: tzinfo | None = None) -> datetime | None:
 class SystemClock:
     """The machine's own clocks."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
 
 class StateError(ValueError):

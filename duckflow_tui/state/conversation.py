@@ -11,13 +11,8 @@ from pydantic import Field
 from duckflow_tui.state.base import Event, Frozen, StateError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import TurnDecision
-from duckflow_tui.state.gates import (
-    CardMessage,
-)
-from duckflow_tui.state.goal import (
-    AttemptMessage,
-    ReviewMessage,
-)
+from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.plan import ReportMessage
 
@@ -127,9 +122,6 @@ def forget_rewound(state: AgentState) -> None:
     """What left the conversation cannot come back any more."""
     state.rewound = None
     state.rewound_messages = []
-
-
-# --- conversation ----------------------------------------------------------------------------
 
 
 @dataclass(eq=False)

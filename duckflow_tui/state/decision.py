@@ -122,8 +122,8 @@ class Reading:
         """
         fields = self._known(written, TurnDecision)
         if stated:
-            missing = [name for name in _NEEDED if name not in (*fields, *_CHECKS)]
-            self.warnings.extend(f"{name} is missing" for name in missing)
+            said = (*fields, *_CHECKS)
+            self.warnings += [f"{name} is missing" for name in _NEEDED if name not in said]
         elif self.judged_before is not None:
             fields |= dict(zip(_CHECKS, self.judged_before, strict=True))
         made = TurnDecision.model_validate({**fields, "decision_id": decision_id}, context=self)

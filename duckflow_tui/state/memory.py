@@ -10,9 +10,7 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Count, Event, Frozen, StateError, one_line
 from duckflow_tui.state.decision import StateDelta
-from duckflow_tui.state.usage import (
-    CompactedBy,
-)
+from duckflow_tui.state.usage import CompactedBy
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -176,9 +174,6 @@ class CompactionMessage(Frozen):
     for_model: Literal[""] = ""
     step_id: str = ""
     at: float
-
-
-# --- memory, phase, vitals, objective --------------------------------------------------------
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
 from typing import Final, Literal
 
 from pydantic import Field
@@ -248,28 +249,11 @@ def check_steps(steps: Sequence[Step]) -> None:
 
 def _circle(steps: Sequence[Step]) -> list[str]:
     """The ids of one circle, its first at the end again; empty when there is none."""
-    needs = {step.step_id: step.depends_on for step in steps}
-    done: set[str] = set()
-    for start in needs:
-        path: list[str] = []
-        inside: set[str] = set()
-        stack: list[tuple[str, int]] = [(start, 0)]
-        while stack:
-            at, child = stack.pop()
-            if child == 0:
-                if at in inside:
-                    return [*path[path.index(at) :], at]
-                if at in done:
-                    continue
-                path.append(at)
-                inside.add(at)
-            if child < len(needs[at]):
-                stack.append((at, child + 1))
-                stack.append((needs[at][child], 0))
-            else:
-                done.add(at)
-                inside.discard(at)
-                path.pop()
+    try:
+        TopologicalSorter({step.step_id: step.depends_on for step in steps}).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]  # each is needed by the one behind it
+        return found[::-1]
     return []
 
 

@@ -26,8 +26,6 @@ from duckflow_tui.state.plan import (
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
 
-# --- plans -----------------------------------------------------------------------------------
-
 
 @dataclass(eq=False)
 class PlanState:
@@ -255,9 +253,6 @@ class ReportAdded(Event):
 
     def apply(self, state: AgentState) -> None:
         state.messages.append(self.message)
-
-
-# --- work ------------------------------------------------------------------------------------
 
 
 class WorkStarted(Event):
