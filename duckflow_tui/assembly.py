@@ -81,7 +81,7 @@ def build(
             max_output=settings.shell.max_output_bytes,
         ),
         environ=os.environ,
-        secrets_known=frozenset(secrets_of(choice)),
+        secrets_known=frozenset(secrets_of(choice.settings)),
     )
     background = BackgroundCommands(store, notices)
     shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox)
@@ -104,7 +104,7 @@ def build(
         PolicyRules(max_write=settings.files.max_write_bytes),
         facts,
     )
-    redact = Redactor(secrets_of(choice)).redact
+    redact = Redactor(secrets_of(choice.settings)).redact
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,
@@ -170,7 +170,7 @@ def _models(
         ),
         QuestionPrompts(asset_folder("prompts"), choice.language),
         CallBudget(store, random_id, desk, notices, limits),
-        RequestLog(store, service, Redactor(secrets_of(choice)).redact),
+        RequestLog(store, service, Redactor(secrets_of(choice.settings)).redact),
         servers.ready,
     )
 

@@ -225,7 +225,7 @@ def _choose(args: argparse.Namespace, places: Places, workspace: Path, language:
         places,
         language,
     )
-    open_log(places.state, secrets_of(choice))
+    open_log(places.state, secrets_of(choice.settings))
     return choice
 
 
@@ -326,12 +326,12 @@ def _is_asked(args: argparse.Namespace, workspace: Path, places: Places) -> bool
 
 
 def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:
-    from duckflow_tui.compose import secrets_in
+    from duckflow_tui.compose import secrets_of
     from duckflow_tui.safety.secrets import Redactor
     from duckflow_tui.sessions_cli import run
     from duckflow_tui.settings import load
 
-    secrets = secrets_in(load(places, os.environ).settings)
+    secrets = secrets_of(load(places, os.environ).settings)
     return run(arguments, places, Redactor(secrets).redact, language)
 
 

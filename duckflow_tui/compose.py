@@ -155,13 +155,8 @@ def _check_phases(loaded: Loaded) -> None:
         phases.table = ""
 
 
-def secrets_of(choice: Choice, environ: Mapping[str, str] = os.environ) -> list[str]:
+def secrets_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
     """The keys of all endpoints and servers: what no log may hold."""
-    return secrets_in(choice.settings, environ)
-
-
-def secrets_in(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The same of settings that nothing was chosen from."""
     keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
     given = [secret for server in settings.mcp.servers.values() for secret in server.secrets]
     return [key for key in (*keys, *given) if key]
@@ -275,7 +270,7 @@ async def open_session(
             record,
             choice.places.state,
             choice.workspace,
-            Redactor(secrets_of(choice)).redact,
+            Redactor(secrets_of(choice.settings)).redact,
             resume=choice.resume,
             keep=not choice.no_session,
         )
@@ -362,7 +357,7 @@ class Sessions:
             from duckflow_tui.safety.secrets import Redactor
             from duckflow_tui.session.catalog import Catalog
 
-            redact = Redactor(secrets_of(self.choice)).redact
+            redact = Redactor(secrets_of(self.choice.settings)).redact
             self._catalog = Catalog(self.choice.places.state, redact=redact)
         return self._catalog
 
@@ -385,7 +380,7 @@ class Sessions:
         """The text without keys and passwords, those of the settings and what looks like one."""
         from duckflow_tui.safety.secrets import Redactor
 
-        return Redactor(secrets_of(self.choice)).redact(text)
+        return Redactor(secrets_of(self.choice.settings)).redact(text)
 
     async def close(self) -> None:
         """Take down what was opened."""

@@ -20,16 +20,13 @@ from duckflow_tui.safety.names import is_odd
 from duckflow_tui.safety.paths import (
     MAX_PATH,
     WALK,
-    ContentChanged,
     Entry,
     FileFailed,
-    Kind,
     Opener,
     PathRefused,
     Place,
     Spot,
     Walk,
-    WorkspaceError,
     WorkspaceGone,
     best_opener,
     failure,
@@ -37,18 +34,6 @@ from duckflow_tui.safety.paths import (
 )
 from duckflow_tui.safety.risk import ZoneMap, scan_below, strictest
 from duckflow_tui.state.operations import Zone
-
-__all__ = [
-    "ContentChanged",
-    "Entry",
-    "FileFailed",
-    "Kind",
-    "PathRefused",
-    "Place",
-    "Workspace",
-    "WorkspaceError",
-    "WorkspaceGone",
-]
 
 MAX_READ: Final = 32 * 1024 * 1024  # bytes of a file that is read whole; safety.md, R18
 

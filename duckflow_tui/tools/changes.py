@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
+from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
@@ -176,42 +177,25 @@ def sizes(change: FileChange) -> str:
 
 #: Lexers for highlighting, by extension.
 _LANGUAGES: Final = {
-    ".bash": "bash",
-    ".c": "c",
-    ".cc": "cpp",
+    f".{name}": name
+    for name in words_of(
+        "bash c cpp css go html ini java json jsx lua php scss sql swift toml tsx xml yaml"
+    )
+} | {
+    **dict.fromkeys((".cc", ".hpp"), "cpp"),
     ".cfg": "ini",
-    ".cpp": "cpp",
     ".cs": "csharp",
-    ".css": "css",
-    ".go": "go",
     ".h": "c",
-    ".hpp": "cpp",
     ".htm": "html",
-    ".html": "html",
-    ".ini": "ini",
-    ".java": "java",
     ".js": "javascript",
-    ".json": "json",
-    ".jsx": "jsx",
     ".kt": "kotlin",
-    ".lua": "lua",
     ".md": "markdown",
-    ".php": "php",
     ".pl": "perl",
-    ".py": "python",
-    ".pyi": "python",
+    **dict.fromkeys((".py", ".pyi"), "python"),
     ".rb": "ruby",
     ".rs": "rust",
-    ".scss": "scss",
-    ".sh": "bash",
-    ".sql": "sql",
-    ".swift": "swift",
+    **dict.fromkeys((".sh", ".zsh"), "bash"),
     ".tcss": "css",
-    ".toml": "toml",
     ".ts": "typescript",
-    ".tsx": "tsx",
-    ".xml": "xml",
-    ".yaml": "yaml",
     ".yml": "yaml",
-    ".zsh": "bash",
 }

@@ -65,13 +65,13 @@ class Kept:
 class Capture:
     """Takes output in from one thread and is asked from another. Memory is bounded.
 
-    The first ``max_bytes`` are kept on disk once they are too many for memory; the file has no
+    The first ``limit`` bytes are kept on disk once they are too many for memory; the file has no
     name, so that a crash leaves none behind.
     """
 
-    def __init__(self, folder: Path, max_bytes: int) -> None:
+    def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
-        self._max = max_bytes
+        self.limit = limit
         self._lock = threading.Lock()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._raw = bytearray()  # while it is short
@@ -129,12 +129,7 @@ class Capture:
     @property
     def complete(self) -> bool:
         """Whether the file holds everything that was printed."""
-        return not self.lost and self._total <= self._max
-
-    @property
-    def limit(self) -> int:
-        """Bytes that are kept on disk at most."""
-        return self._max
+        return not self.lost and self._total <= self.limit
 
     def file(self) -> BinaryIO | None:
         """The file with the first ``limit`` bytes, at its beginning; None where there is none."""
@@ -158,7 +153,7 @@ class Capture:
     # --- under the lock ----------------------------------------------------------------------
 
     def _spool(self, data: bytes) -> None:
-        room = self._max - self._written - len(self._raw)
+        room = self.limit - self._written - len(self._raw)
         data = data[: max(room, 0)]
         if not data or self.lost or self._closed:
             return

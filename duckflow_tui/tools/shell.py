@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pydantic import Field
@@ -183,11 +185,8 @@ class Shell:
             self._background.room()
             return Work(lambda: self._begin(args, place, context), facts)
         started: list[RunningCommand] = []
-
-        async def run() -> Output:
-            return await self._run(args, place, context, seconds, started)
-
-        return Work(run, facts, lambda: _told(started, "stopped"))
+        run = partial(self._run, args, place, context, seconds, started)
+        return Work(run, facts, partial(_told, started, "stopped"))
 
     def _facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)
@@ -229,13 +228,15 @@ class Shell:
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
         started: list[RunningCommand] = []
 
+        head = f"$ {args.command}\n"
+
         async def run() -> Output:
             running = await self._runner.start(args.command, place, context.output, own=True)
             started.append(running)
             await running.done()
-            return _told(started, head=f"$ {args.command}\n")
+            return _told(started, head=head)
 
-        return Work(run, {}, lambda: _told(started, "stopped", head=f"$ {args.command}\n"))
+        return Work(run, {}, partial(_told, started, "stopped", head))
 
     async def _begin(self, args: Run, place: Place, context: ToolContext) -> Output:
         process_id = self._ids("proc")
@@ -252,13 +253,8 @@ class Shell:
             raise
         if early:
             output = _told([running])
-            return Output(
-                f"It ended at once, nothing runs in the background.\n{output.text}",
-                output.summary,
-                exit_code=output.exit_code,
-                cut=output.cut,
-                blob=output.blob,
-            )
+            text = f"It ended at once, nothing runs in the background.\n{output.text}"
+            return replace(output, text=text)
         first = running.last_lines(_DEFAULT_LINES) or "(no output yet)"
         return Output(
             f"process_id {process_id}: runs in the background (pid {running.group.program.pid}). "
@@ -309,13 +305,7 @@ def _told(started: list[RunningCommand], stopped: str = "", head: str = "") -> O
         return Output(head)
     output = started[0].output()
     first = f"{stopped} after {started[0].duration:.1f}s" if stopped else output.summary
-    return Output(
-        f"{head}{first}\n{output.text}",
-        first,
-        exit_code=output.exit_code,
-        cut=output.cut,
-        blob=output.blob,
-    )
+    return replace(output, text=f"{head}{first}\n{output.text}", summary=first)
 
 
 class OwnCommands:

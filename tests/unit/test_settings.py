@@ -370,8 +370,8 @@ def test_the_secrets_of_servers_are_known_as_such(places: Places, tmp_path: Path
     """What no log may hold: promise 7."""
     write(places, '[mcp.servers.a]\ncommand = "x"\nenv = { API_TOKEN = "hush", MODE = "fast" }')
     choice = choose(Flags(workspace=tmp_path, demo=True), places, "en", {})
-    assert "hush" in secrets_of(choice, {})
-    assert "fast" not in secrets_of(choice, {})
+    assert "hush" in secrets_of(choice.settings, {})
+    assert "fast" not in secrets_of(choice.settings, {})
 
 
 def test_the_bases_of_the_pacemaker_are_settings_by_the_name_of_the_kind(places: Places) -> None:

@@ -251,16 +251,15 @@ class Connection:
             words = f"it did not answer within {self._config.timeout_s:g} s"
             last = self._log.last_line
             raise ConnectionFailed(said(f"{words}: {last}" if last else words)) from error
-        except MCPError as error:
-            raise ConnectionFailed(self._reason(error)) from error
         except OSError as error:
             words = error.strerror or str(error)
             named = f"{words}: {error.filename}" if error.filename else words
             raise ConnectionFailed(said(named)) from error
-        except (httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            raise ConnectionFailed(self._reason(error)) from error
-        except (ValueError, RuntimeError, RecursionError) as error:
+        except (
+            MCPError, httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError,
             # What is no answer of this protocol: the SDK's models and its negotiation say so.
+            ValueError, RuntimeError, RecursionError,
+        ) as error:  # fmt: skip
             raise ConnectionFailed(self._reason(error)) from error
         except ExceptionGroup as group:
             raise ConnectionFailed(self._reason(_first(group))) from group

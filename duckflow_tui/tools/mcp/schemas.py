@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from duckflow_tui.state.base import JsonObject, canonical_json
@@ -56,8 +56,6 @@ class BadSchema(Exception):
 
 class ToolArguments(Arguments):
     """Arguments of a server's tool, compared with its schema."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     values: JsonObject
 

@@ -64,6 +64,7 @@ class Server:
         self, config: McpServerConfig, parts: ServerParts, tools_changed: Callable[[], None]
     ) -> None:
         self.config = config
+        self.name = config.name
         self._tools_changed = tools_changed
         self.tools = ToolList()
         self._parts = parts
@@ -71,24 +72,14 @@ class Server:
         path = parts.folder / f"{config.name}.log" if config.command else Path()
         self._log = ServerLog(path, self._redactor.redact)
         self._life: _Life | None = None
-        self._status: Status = "off"
+        self.status: Status = "off"
         self._error = ""
         self._calls = 0
 
     @property
-    def name(self) -> str:
-        """As in the settings."""
-        return self.config.name
-
-    @property
-    def status(self) -> Status:
-        """How it is."""
-        return self._status
-
-    @property
     def is_offered(self) -> bool:
         """Whether a call of its tools has a chance: the user did not stop it."""
-        return self._status not in ("off", "stopped")
+        return self.status not in ("off", "stopped")
 
     @property
     def waits_until(self) -> float:
@@ -130,7 +121,7 @@ class Server:
         """End it, children included; returns when it is over."""
         life = self._life
         if life is None:
-            if self._status != "off":
+            if self.status != "off":
                 self._tell("stopped")
             return
         life.unwanted = True
@@ -188,7 +179,7 @@ class Server:
         self._tools_changed()
 
     def _tell(self, status: Status, error: str = "") -> None:
-        self._status = status
+        self.status = status
         self._error = error
         self._parts.store.dispatch(
             McpServerChanged(
@@ -211,7 +202,7 @@ class Server:
 
         Raises ConnectionFailed with what the server or the system said.
         """
-        if self._status == "stopped":
+        if self.status == "stopped":
             raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
         life = self._life
         if life is not None and life.opened.done() and not life.connection.is_open:
@@ -228,7 +219,7 @@ class Server:
             if reason or life is None:
                 raise ConnectionFailed(f"it does not start: {reason or self._error}")
         self._calls += 1
-        self._tell(self._status, self._error)
+        self._tell(self.status, self._error)
         try:
             return await life.connection.call(tool, args, progress)
         except ConnectionFailed as failed:
