@@ -311,7 +311,11 @@ async def lay_down(
             continue
         result, found = await _result(call, workspace, at)
         files |= found
-        ended.append(_message(call, result, at))
+        ended.append(
+            OperationMessage(
+                **call.asked(), gate=call.gate, answer=call.answer, result=result, at=at
+            )
+        )
     asks = not ends_turn and state.turn is not None and _asks(state, again)
     return LaidDown(tuple(ended), files, asks)
 
@@ -436,19 +440,3 @@ async def _sha(path: str, workspace: Workspace) -> str:
         return await workspace.digest(place) if place.exists else ""
     except WorkspaceError:
         return "unreadable"
-
-
-def _message(call: RunningOperation, result: OperationResult, at: float) -> OperationMessage:
-    return OperationMessage(
-        call_id=call.call_id,
-        operation=call.operation,
-        args=call.args,
-        reasoning=call.reasoning,
-        intent=call.intent,
-        gate=call.gate,
-        answer=call.answer,
-        result=result,
-        step_id=call.step_id,
-        by_user=call.by_user,
-        at=at,
-    )

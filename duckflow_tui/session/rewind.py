@@ -42,7 +42,6 @@ from duckflow_tui.state.rewind import (
     can_be_undone,
 )
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.turn import TurnSummary
 from duckflow_tui.tools.undo import UndoReport, last_changed
 
 NAMED: Final = 6  # files that are told by name
@@ -132,20 +131,6 @@ def _laid(step: Step) -> Step:
     return step.model_copy(update={"status": WorkStatus.CANCELLED, **update})
 
 
-def stopped_turn(past: AgentState, at: float) -> TurnSummary | None:
-    """The turn that ran then, as if it had been stopped there."""
-    turn, usage = past.turn, past.usage
-    if turn is None:
-        return None
-    return TurnSummary(
-        turn_id=turn.turn_id,
-        outcome="stopped",
-        llm_calls=usage.calls - turn.calls_before,
-        tokens=usage.tokens_in + usage.tokens_out - turn.tokens_before,
-        duration_s=max(at - turn.started_at - turn.away_s, 0.0),
-    )
-
-
 def carried(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage, ...]:
     """What came of the calls that ran then; of those that still run, that nothing is known."""
     ended = {m.call_id: m for m in now if isinstance(m, OperationMessage)}
@@ -153,17 +138,8 @@ def carried(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage,
 
 
 def _unknown(call: RunningOperation) -> OperationMessage:
-    return OperationMessage(
-        call_id=call.call_id,
-        operation=call.operation,
-        args=call.args,
-        reasoning=call.reasoning,
-        intent=call.intent,
-        result=OperationResult(outcome=Outcome.STOPPED, text=_STILL_RAN),
-        step_id=call.step_id,
-        by_user=call.by_user,
-        at=call.at,
-    )
+    result = OperationResult(outcome=Outcome.STOPPED, text=_STILL_RAN)
+    return OperationMessage(**call.asked(), result=result, at=call.at)
 
 
 def file_names(changes: Iterable[FileChange]) -> str:
@@ -514,7 +490,7 @@ class RewindKeys:
             message_id=point.message_id,
             standing=standing_at(past, state),
             turns=len(past.turns),
-            stopped=stopped_turn(past, now),
+            stopped=past.turn.stopped(past, now) if past.turn is not None else None,
             carried=tuple(call.call_id for call in gone),
             draft=f"{point.text}\n{draft}" if draft.strip() else point.text,
             notices=self._notices(past, point),
@@ -567,7 +543,7 @@ class RewindKeys:
         return SessionForked(
             session=session,
             standing=standing_at(past, state),
-            stopped=stopped_turn(past, now),
+            stopped=past.turn.stopped(past, now) if past.turn is not None else None,
             carried=carried(past, state.messages),
             draft=point.text if point is not None else draft,
             notices=(self._notice(key, _FORKED, Level.INFO, **params),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -94,36 +94,38 @@ class LiveOutput:
         return lines[-count:]
 
 
-class OperationMessage(Frozen):
-    """A call and what came of it, in the place where it ended."""
+class AskedCall(Frozen):
+    """What was asked for and by whom, from the intent to the result."""
 
-    kind: Literal["operation"] = "operation"
     call_id: str
     operation: str
     args: JsonObject
     reasoning: str = ""
     intent: str = ""
+    step_id: str = ""  # the plan's step it belongs to
+    by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
+
+    def asked(self) -> dict[str, Any]:
+        """These fields alone, for the value that comes after this one."""
+        return {name: getattr(self, name) for name in AskedCall.model_fields}
+
+
+class OperationMessage(AskedCall):
+    """A call and what came of it, in the place where it ended."""
+
+    kind: Literal["operation"] = "operation"
     gate: Gate | None = None  # the gate it went through, as last shown
     answer: GateAnswer | None = None
     previews: tuple[FilePreview, ...] = ()  # of a change that went through no gate
     allowed: str = ""  # what let an effect happen unasked: the name of a mode, or "granted"
     result: OperationResult
-    step_id: str = ""
-    by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
     for_requirement: str = ""  # the app ran it as the check of this requirement, not the model
     at: float
 
 
-class RunningOperation(Frozen):
+class RunningOperation(AskedCall):
     """A call that was asked for and has not ended."""
 
-    call_id: str
-    operation: str
-    args: JsonObject
-    reasoning: str = ""
-    intent: str = ""
-    step_id: str = ""
-    by_user: bool = False
     started: bool = False  # false while it waits for a gate or its turn
     at: float  # of the intent, or of the start once started
     progress: str = ""
@@ -148,35 +150,16 @@ class CallState:
     left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
 
 
-class OperationRequested(Event):
+class OperationRequested(AskedCall, Event):
     """The intent: on disk before anything is touched."""
 
     kind: Literal["operation_requested"] = "operation_requested"
-    call_id: str
-    operation: str
-    args: JsonObject
-    reasoning: str = ""
-    intent: str = ""
-    step_id: str = ""  # the plan's step it belongs to
-    by_user: bool = False  # the user ran it, not the model
     at: float
 
     def apply(self, state: AgentState) -> None:
         if self.call_id in map(_CALL_ID, state.running):
             raise StateError(f"call {self.call_id} runs already")
-        state.running = (
-            *state.running,
-            RunningOperation(
-                call_id=self.call_id,
-                operation=self.operation,
-                args=self.args,
-                reasoning=self.reasoning,
-                intent=self.intent,
-                step_id=self.step_id,
-                by_user=self.by_user,
-                at=self.at,
-            ),
-        )
+        state.running = (*state.running, RunningOperation(**self.asked(), at=self.at))
 
 
 class OperationStarted(Event):
@@ -217,11 +200,7 @@ class OperationFinished(Event):
         state.running = state.running[:at] + state.running[at + 1 :]
         state.outputs.pop(self.message.call_id, None)
         state.messages.append(self.message)
-        for path, sha in self.files_read.items():
-            if sha:
-                state.files_read[path] = sha
-            else:
-                state.files_read.pop(path, None)
+        note_read(state, self.files_read)
         could_not = self.message.result.outcome in (Outcome.ERROR, Outcome.INVALID)
         if could_not and not self.message.by_user and state.pace is not None:
             failed = state.pace.failed_operations + 1
@@ -264,6 +243,15 @@ class ChangesUndone(Event):
         for change in self.changes:
             state.files_read.pop(change.path, None)
             state.files_read.pop(change.target, None)
+
+
+def note_read(state: AgentState, files: dict[str, str]) -> None:
+    """What the model knows of these files now: path → SHA-256, or "" for nothing any more."""
+    for path, sha in files.items():
+        if sha:
+            state.files_read[path] = sha
+        else:
+            state.files_read.pop(path, None)
 
 
 def _place(state: AgentState, call_id: str) -> int:

@@ -305,15 +305,10 @@ class CardMessage(Frozen):
 class GateState:
     """What waits for the user, and the consent that was given for this session."""
 
-    gates: tuple[Gate, ...] = ()  # open ones, oldest first
+    gates: tuple[Gate, ...] = ()  # approvals that are open (S4-42), oldest first
     cards: tuple[Card, ...] = ()  # open ones, oldest first
     grants: tuple[Grant, ...] = ()
     accepted_words: tuple[str, ...] = ()  # typed once in a gate of this session
-
-    @property
-    def pending_gate(self) -> bool:
-        """Whether an approval is open (S4-42)."""
-        return bool(self.gates)
 
 
 class GateOpened(Event):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -212,11 +213,6 @@ class VitalsChanged(Event):
         for vital in ("mood", "focus", "stamina"):
             mine = [c for c in (*state.vitals.history, self.change) if c.vital == vital]
             kept.extend(mine[-HISTORY:])
-        values: dict[str, Any] = {
-            "mood": state.vitals.mood,
-            "focus": state.vitals.focus,
-            "stamina": state.vitals.stamina,
-            self.change.vital: self.change.new,
-        }
-        kept.sort(key=lambda c: c.at)
-        state.vitals = Vitals(**values, history=tuple(kept))
+        kept.sort(key=attrgetter("at"))
+        update = {self.change.vital: self.change.new, "history": tuple(kept)}
+        state.vitals = state.vitals.model_copy(update=update)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -19,11 +18,9 @@ from duckflow_tui.state.phase import (
     TransitionRefused,
     Trigger,
 )
-from duckflow_tui.state.store import Store, Unsubscribe
+from duckflow_tui.state.store import Store
 
 DEFAULT_TABLE = Path(__file__).with_name("phases.toml")
-
-PhaseCallback = Callable[[Phase, Status, Trigger], None]
 
 #: Status that a phase starts with, unless the mover says otherwise.
 _START: dict[Phase, Status] = {
@@ -82,19 +79,14 @@ class PhaseTable(BaseModel):
 
 
 class PhaseMachine:
-    """Moves the phase of the one state; holds nothing itself, everything is in the events."""
+    """Moves the phase of the one state. Each move is a ``PhaseChanged``, which whoever watches the
+    Store hears (S4-33).
+    """
 
     def __init__(self, store: Store, table: PhaseTable | None = None) -> None:
         self._store = store
         self.table = table or PhaseTable.load()
-        self._callbacks: list[PhaseCallback] = []
         self._decision_moved_at: dict[str, float] = {}
-        store.watch(self._tell)
-
-    def on_change(self, callback: PhaseCallback) -> Unsubscribe:
-        """Call ``callback(phase, status, trigger)`` after each move (S4-33)."""
-        self._callbacks.append(callback)
-        return lambda: self._callbacks.remove(callback)
 
     def move(
         self,
@@ -173,9 +165,3 @@ class PhaseMachine:
             t.decision_id == decision_id and t.trigger is Trigger.DECISION
             for t in self._store.state.transitions
         )
-
-    def _tell(self, state: object, record: object) -> None:
-        event = getattr(record, "event", None)
-        if isinstance(event, PhaseChanged):
-            for callback in tuple(self._callbacks):
-                callback(event.transition.new, event.status, event.transition.trigger)

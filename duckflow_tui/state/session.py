@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, StateError, put
-from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.calls import OperationMessage, note_read
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CardKind, GateState
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
-from duckflow_tui.state.turn import Interrupted, TurnInfo, TurnSummary
+from duckflow_tui.state.turn import Interrupted, TurnInfo
 from duckflow_tui.state.usage import (
     PromptFigures,
     on_the_way,
@@ -110,11 +110,7 @@ class SessionResumed(Event):
         state.messages.extend(self.ended)
         if self.another_folder:
             state.files_read = {}
-        for path, sha in self.files_read.items():
-            if sha:
-                state.files_read[path] = sha
-            else:
-                state.files_read.pop(path, None)
+        note_read(state, self.files_read)
         self._lay_plans_down(state)
         if state.turn is not None:
             self._lay_turn_down(state, state.turn)
@@ -134,18 +130,9 @@ class SessionResumed(Event):
 
     def _lay_turn_down(self, state: AgentState, turn: TurnInfo) -> None:
         if self.ends_turn:
-            state.turn = None
-            state.interrupted = None
+            state.turn = state.interrupted = None
             state.phase, state.status, state.status_detail = Phase.IDLE, Status.SUCCESS, ""
-            usage = state.usage
-            state.last_turn = TurnSummary(
-                turn_id=turn.turn_id,
-                outcome="stopped",
-                llm_calls=usage.calls - turn.calls_before,
-                tokens=usage.tokens_in + usage.tokens_out - turn.tokens_before,
-                duration_s=max(self.interrupted_at - turn.started_at - turn.away_s, 0.0),
-                messages=len(state.messages),
-            )
+            state.last_turn = turn.stopped(state, self.interrupted_at)
             state.turns.append(state.last_turn)
             return
         away = max(self.at - self.interrupted_at, 0.0)

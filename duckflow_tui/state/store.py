@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from duckflow_tui.state.agent import AgentState
@@ -38,11 +39,11 @@ class Recorder(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class MemoryRecorder:
     """Keeps records in a list, and loses them with the process."""
 
-    def __init__(self) -> None:
-        self.records: list[Record] = []
+    records: list[Record] = field(default_factory=list[Record])
 
     def append(self, record: Record) -> None:
         self.records.append(record)

@@ -41,6 +41,18 @@ class TurnInfo(Frozen):
     cost_before: float | None = None
     away_s: float = 0.0  # seconds that the app was not running meanwhile
 
+    def stopped(self, state: AgentState, at: float) -> TurnSummary:
+        """How this turn of that state ended, had it been stopped at that time."""
+        usage = state.usage
+        return TurnSummary(
+            turn_id=self.turn_id,
+            outcome="stopped",
+            llm_calls=usage.calls - self.calls_before,
+            tokens=usage.tokens_in + usage.tokens_out - self.tokens_before,
+            duration_s=max(at - self.started_at - self.away_s, 0.0),
+            messages=len(state.messages),
+        )
+
 
 class TurnResult(Frozen):
     """How a turn ended, and what it took."""

@@ -128,6 +128,8 @@ Purpose = Literal[
     "digest",
 ]
 
+_DECISIONS: Final = ("main", "task")  # requests that fill the window of the main model
+
 CallOutcome = Literal["ok", "malformed", "error", "cancelled", "incomplete"]
 
 
@@ -171,7 +173,7 @@ class UsageTotals(Frozen):
         cost = self.cost
         if call.cost is not None:
             cost = (cost or 0.0) + call.cost
-        is_main = call.purpose in ("main", "task") and call.tokens_in > 0
+        is_main = call.purpose in _DECISIONS and call.tokens_in > 0
         return self.model_copy(
             update={
                 "calls": self.calls + 1,
@@ -192,31 +194,20 @@ class Waiting(Frozen):
     since: float = 0.0
 
 
+@dataclass(eq=False)
 class LiveReply:
     """A reply that is arriving. Mutable, because it grows many times a second."""
 
-    def __init__(
-        self,
-        llm_id: str,
-        purpose: Purpose,
-        started_at: float,
-        *,
-        step_id: str = "",
-        aside: bool = False,
-    ) -> None:
-        self.llm_id = llm_id
-        self.purpose: Purpose = purpose
-        self.started_at = started_at
-        self.step_id = step_id
-        self.aside = aside
-        self.text: list[str] = []
-        self.reasoning: list[str] = []
-        self.reasoning_started: float | None = None
-        self.first_text_at: float | None = None
-        self.waiting: Waiting | None = None
-
-
-_DECISIONS = ("main", "task")  # requests that fill the window of the main model
+    llm_id: str
+    purpose: Purpose
+    started_at: float
+    step_id: str = ""
+    aside: bool = False
+    text: list[str] = field(default_factory=list[str])
+    reasoning: list[str] = field(default_factory=list[str])
+    reasoning_started: float | None = None
+    first_text_at: float | None = None
+    waiting: Waiting | None = None
 
 
 @dataclass(eq=False)
@@ -255,19 +246,21 @@ class LlmCallStarted(Event):
     aside: bool = False
 
     def apply(self, state: AgentState) -> None:
-        state.live[self.llm_id] = LiveReply(
-            self.llm_id, self.purpose, self.at, step_id=self.step_id, aside=self.aside
-        )
+        live = LiveReply(self.llm_id, self.purpose, self.at, self.step_id, self.aside)
+        state.live[self.llm_id] = live
 
 
-class ReplyDelta(Event):
-    """A piece of the reply, as soon as it can be read."""
-
-    kind: Literal["reply_delta"] = "reply_delta"
+class _Delta(Event):
     transient: ClassVar[bool] = True
     llm_id: str
     text: str
     at: float
+
+
+class ReplyDelta(_Delta):
+    """A piece of the reply, as soon as it can be read."""
+
+    kind: Literal["reply_delta"] = "reply_delta"
 
     def apply(self, state: AgentState) -> None:
         live = state.live.get(self.llm_id)
@@ -279,14 +272,10 @@ class ReplyDelta(Event):
         live.text.append(self.text)
 
 
-class ReasoningDelta(Event):
+class ReasoningDelta(_Delta):
     """A piece of the model's reasoning."""
 
     kind: Literal["reasoning_delta"] = "reasoning_delta"
-    transient: ClassVar[bool] = True
-    llm_id: str
-    text: str
-    at: float
 
     def apply(self, state: AgentState) -> None:
         live = state.live.get(self.llm_id)
@@ -330,7 +319,7 @@ class LlmCallFinished(Event):
     call: LlmCall
 
     def apply(self, state: AgentState) -> None:
-        decides = self.call.purpose in ("main", "task")  # whose reply ends it
+        decides = self.call.purpose in _DECISIONS  # whose reply ends it
         if self.call.outcome in ("error", "cancelled") or not decides:
             state.live.pop(self.call.llm_id, None)
         state.usage = state.usage.plus(self.call)

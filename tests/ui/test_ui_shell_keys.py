@@ -79,7 +79,7 @@ async def test_escape_at_the_gate_leaves_it_pending() -> None:
         clock_of(fake).advance(SETTLE)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
-        assert fake.store.state.pending_gate
+        assert fake.store.state.gates
         assert "pause" not in fake.asked
 
 
@@ -170,7 +170,7 @@ async def test_a_mode_change_resolves_no_gate() -> None:
         clock_of(fake).advance(1)
         await pilot.press("y")
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.TRUSTED)
-        assert fake.store.state.pending_gate
+        assert fake.store.state.gates
         assert fake.answers == []
 
 

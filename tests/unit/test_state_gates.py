@@ -79,9 +79,9 @@ def opened() -> Store:
 def test_an_open_gate_is_pending_until_it_is_answered() -> None:
     """Covers S4-42."""
     store = opened()
-    assert store.state.pending_gate
+    assert store.state.gates
     store.dispatch(GateAnswered(answer=ANSWER))
-    assert not store.state.pending_gate
+    assert not store.state.gates
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_answer_to_something_else_is_refused(other: dict[str, Any]) -> None:
     store = opened()
     with pytest.raises(StateError):
         store.dispatch(GateAnswered(answer=ANSWER.model_copy(update=other)))
-    assert store.state.pending_gate
+    assert store.state.gates
 
 
 def test_a_withdrawn_gate_takes_no_answer() -> None:

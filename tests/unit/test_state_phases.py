@@ -9,9 +9,9 @@ import pytest
 from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.phase import Phase, Status, Trigger
+from duckflow_tui.state.phase import Phase, PhaseChanged, Status, Trigger
 from duckflow_tui.state.phase_machine import DEFAULT_TABLE, PhaseMachine, PhaseTable
-from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.store import MemoryRecorder, Record, Store
 
 P = Phase
 
@@ -145,15 +145,17 @@ def test_the_history_of_moves_is_bounded() -> None:
     assert made.store.state.transitions[-1].trigger is Trigger.RESET
 
 
-def test_callbacks_hear_phase_status_and_trigger_with_the_state_already_changed() -> None:
+def test_watchers_hear_phase_status_and_trigger_with_the_state_already_changed() -> None:
     """Covers S4-33."""
     made = machine()
     heard: list[tuple[Phase, Status, Trigger, Phase]] = []
-    made.on_change(
-        lambda phase, status, trigger: heard.append(
-            (phase, status, trigger, made.store.state.phase)
-        )
-    )
+
+    def hear(state: AgentState, record: Record) -> None:
+        if isinstance(event := record.event, PhaseChanged):
+            move = event.transition
+            heard.append((move.new, event.status, move.trigger, state.phase))
+
+    made.store.watch(hear)
     made.move(P.PLANNING, Trigger.USER_MESSAGE)
     assert heard == [(P.PLANNING, Status.IN_PROGRESS, Trigger.USER_MESSAGE, P.PLANNING)]
 
