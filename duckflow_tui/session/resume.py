@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -176,18 +176,26 @@ def restore(
     snapshots: bool = True,
 ) -> Restored:
     """Read and apply; raises what ``read_session`` raises. ``snapshots``: may be used."""
+    starts = beginnings(folder, migrations=migrations, snapshots=snapshots)
+    state, read, seq = next(starts)
+    return Restored(state, read, apply_all(state, read.entries), seq)
+
+
+def beginnings(
+    folder: SessionFolder, *, migrations: Migrations | None = None, snapshots: bool = True
+) -> Iterator[tuple[AgentState, SessionRead, int]]:
+    """Each state that the journal can be applied to, what follows it there and the record that it
+    was true after: those of the snapshots, the newest first, and the one of a new session.
+    """
     for seq in reversed(folder.snapshots()) if snapshots else ():
         found = read_snapshot(folder, seq) if seq <= MAX_SEQ else None
         if found is None:
             continue
         try:
-            read = read_session(folder, after=found.place, migrations=migrations)
+            yield found.state, read_session(folder, after=found.place, migrations=migrations), seq
         except KeyError:  # made of another journal
             continue
-        return Restored(found.state, read, apply_all(found.state, read.entries), seq)
-    read = read_session(folder, migrations=migrations)
-    state = AgentState()
-    return Restored(state, read, apply_all(state, read.entries))
+    yield AgentState(), read_session(folder, migrations=migrations), 0
 
 
 def apply_all(state: AgentState, entries: Iterable[Entry]) -> Applied:

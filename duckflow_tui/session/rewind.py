@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -19,7 +20,7 @@ from duckflow_tui.session.folders import SessionFolder, session_path
 from duckflow_tui.session.reader import Entry, read_session
 from duckflow_tui.session.recording import Recording, start_journal
 from duckflow_tui.session.records import Redact, as_bytes
-from duckflow_tui.session.snapshots import read_snapshot
+from duckflow_tui.session.resume import beginnings
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, Event, StateError, event_from_json, one_line, put
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
@@ -45,6 +46,8 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.tools.undo import UndoReport, last_changed
 
 NAMED: Final = 6  # files that are told by name
+
+log = logging.getLogger("duckflow.session")
 
 _NOT_DONE: Final = "the conversation went back to before it was done"
 
@@ -184,117 +187,98 @@ class RecordedPast:
         """A state of its own, as the session stood just before the user sent this message; None
         where that is nowhere recorded.
         """
-        recorder, path = self._recording.recorder, self._recording.path
-        if isinstance(recorder, MemoryRecorder):
-            events = [record.event for record in recorder.records]
-            return await asyncio.to_thread(_replayed, AgentState(), events, message_id)
         await self._recording.flushed(self._recording.newest)
-        if path is None:
-            return None
-        return await asyncio.to_thread(state_before, path, message_id)
+        return await asyncio.to_thread(self._before, message_id)
 
     async def fork(self, message_id: str, event: SessionForked) -> None:
         """Make the session of the event from all that was recorded before the message, or from
-        all there is where the message is empty; raises NotWritten.
+        all there is where the message is empty; raises NotWritten, and then leaves nothing behind.
         """
         until = self._recording.newest  # the event tells how things stood then
         await self._recording.flushed(until)
-        source = self._recording.path
-        assert source is not None
         try:
-            await asyncio.to_thread(
-                write_fork, source, self._state_dir, message_id, until, event, self._redact
-            )
+            await asyncio.to_thread(self._fork, message_id, until, event)
         except SessionFault as fault:
             raise NotWritten(str(fault)) from fault
         except OSError as error:
             raise NotWritten(error.strerror or str(error)) from error
 
-
-def state_before(path: Path, message_id: str) -> AgentState | None:
-    """How the session in this folder stood before the user sent that message, from the newest
-    snapshot that is older; None where no record tells.
-    """
-    try:
-        folder = SessionFolder.open(path)
-    except SessionFault:
+    def _before(self, message_id: str) -> AgentState | None:
+        """The same in its thread; from the newest snapshot that is older than the message."""
+        recorder, path = self._recording.recorder, self._recording.path
+        if isinstance(recorder, MemoryRecorder):
+            events = [record.event for record in recorder.records]
+            return _replayed(AgentState(), events, message_id)
+        if path is None:
+            return None
+        try:
+            with contextlib.closing(SessionFolder.open(path)) as folder:
+                for state, read, _ in beginnings(folder):
+                    if point_at(state, message_id) is not None:
+                        continue
+                    # Not behind this one where the message had left the conversation for a while.
+                    events = (event for entry in read.entries if (event := _event(entry)))
+                    if (found := _replayed(state, events, message_id)) is not None:
+                        return found
+        except SessionFault:
+            log.warning("the session cannot be read again: %s", path)
         return None
-    try:
-        for seq in reversed(folder.snapshots()):
-            found = read_snapshot(folder, seq)
-            if found is None or point_at(found.state, message_id) is not None:
-                continue
-            try:
-                read = read_session(folder, after=found.place)
-            except KeyError:  # made of another journal
-                continue
-            # Not behind this one where the message had left the conversation for a while.
-            if (state := _replayed(found.state, _events(read.entries), message_id)) is not None:
-                return state
-        return _replayed(AgentState(), _events(read_session(folder).entries), message_id)
-    except SessionFault:
-        return None
-    finally:
-        folder.close()
 
-
-def write_fork(
-    source: Path,
-    state_dir: Path,
-    message_id: str,
-    until: int,
-    event: SessionForked,
-    redact: Redact,
-) -> Path:
-    """Write a session of all that the one in ``source`` recorded before the message, or up to the
-    record ``until`` where it is empty, and of the event; its folder.
-
-    Raises SessionFault or OSError, and then leaves nothing behind. Records that tell nothing are
-    left out; what the others keep beside the journal is copied.
-    """
-    with contextlib.closing(SessionFolder.open(source)) as folder:
-        entries = read_session(folder).entries
-    workspace, session_id = Path(event.session.workspace), event.session.session_id
-    path = session_path(state_dir, workspace, session_id)
-    clock = _Then(event.at)
-    journal = start_journal(state_dir, session_id, workspace, event.at, redact=redact)
-    store = Store(AgentState(), clock, journal)
-    journal.follow(store)
-    count = 0
-    named: set[str] = set()
-    copied = False
-    try:
-        for entry in entries:
-            if entry.seq > until:
-                break
-            found = _event(entry)
-            if found is None:
-                continue
-            if message_id and _sends(found, message_id):
-                break
-            clock.at = entry.at
-            try:
-                store.dispatch(found)
-            except StateError:
-                continue
+    def _fork(self, message_id: str, until: int, event: SessionForked) -> None:
+        """The same in its thread. Records that tell nothing are left out; what the others keep
+        beside the journal is copied.
+        """
+        source = self._recording.path
+        assert source is not None
+        with contextlib.closing(SessionFolder.open(source)) as folder:
+            entries = read_session(folder).entries
+        workspace, session_id = Path(event.session.workspace), event.session.session_id
+        path = session_path(self._state_dir, workspace, session_id)
+        clock = _Then(event.at)
+        journal = start_journal(
+            self._state_dir, session_id, workspace, event.at, redact=self._redact
+        )
+        store = Store(AgentState(), clock, journal)
+        journal.follow(store)
+        count = 0
+        copied = False
+        try:
+            named: set[str] = set()
+            for entry, found in _until(entries, message_id, until):
+                clock.at = entry.at
+                try:
+                    store.dispatch(found)
+                except StateError:
+                    continue
+                count += 1
+                named |= named_in(as_bytes(entry.fields))
+            clock.at = event.at
+            store.dispatch(event)
             count += 1
-            named |= named_in(as_bytes(entry.fields))
-        clock.at = event.at
-        store.dispatch(event)
-        count += 1
-        old, new = session_blobs(source), session_blobs(path)
-        for sha in named:
-            with contextlib.suppress(KeyError):  # no blob has this hash
-                new.keep(old.read(sha))
-        copied = True
-    finally:
-        health = journal.close_now(within=WRITE_WITHIN)
-        whole = copied and health.reason is None and health.durable == count
+            old, new = session_blobs(source), session_blobs(path)
+            for sha in named:
+                with contextlib.suppress(KeyError):  # no blob has this hash
+                    new.keep(old.read(sha))
+            copied = True
+        finally:
+            health = journal.close_now(within=WRITE_WITHIN)
+            whole = copied and health.reason is None and health.durable == count
+            if not whole:
+                shutil.rmtree(path, ignore_errors=True)
         if not whole:
-            shutil.rmtree(path, ignore_errors=True)
-    if not whole:
-        raise OSError(health.detail or f"{path} was not written")
-    return path
+            raise OSError(health.detail or f"{path} was not written")
+
+
+def _until(entries: Iterable[Entry], message_id: str, until: int) -> Iterator[tuple[Entry, Event]]:
+    """What was recorded up to that record, and before the message was sent where there is one."""
+    for entry in entries:
+        if entry.seq > until:
+            return
+        found = _event(entry)
+        if found is not None and message_id and _sends(found, message_id):
+            return
+        if found is not None:
+            yield entry, found
 
 
 class _Then:
@@ -320,10 +304,6 @@ def _replayed(state: AgentState, events: Iterable[Event], message_id: str) -> Ag
         except StateError:
             continue
     return None
-
-
-def _events(entries: Iterable[Entry]) -> Iterable[Event]:
-    return (event for entry in entries if (event := _event(entry)) is not None)
 
 
 def _event(entry: Entry) -> Event | None:

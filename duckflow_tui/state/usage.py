@@ -203,11 +203,11 @@ class LiveReply:
     started_at: float
     step_id: str = ""
     aside: bool = False
-    text: list[str] = field(default_factory=list[str])
-    reasoning: list[str] = field(default_factory=list[str])
-    reasoning_started: float | None = None
-    first_text_at: float | None = None
-    waiting: Waiting | None = None
+    text: list[str] = field(default_factory=list[str], init=False)
+    reasoning: list[str] = field(default_factory=list[str], init=False)
+    reasoning_started: float | None = field(default=None, init=False)
+    first_text_at: float | None = field(default=None, init=False)
+    waiting: Waiting | None = field(default=None, init=False)
 
 
 @dataclass(eq=False)
