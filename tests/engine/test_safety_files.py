@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,13 @@ from duckflow_tui.safety.paths import (
     Kind,
     PathRefused,
     WorkspaceGone,
+    best_opener,
 )
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.operations import Zone
+
+A = digest(b"a = 1\r\n")
 
 
 @pytest.fixture
@@ -368,6 +371,8 @@ async def test_cancelled_before_the_swap_changes_nothing(root: Path) -> None:
     place = workspace.locate("src/a.py")
     task = asyncio.create_task(workspace.replace(place, b"x", digest(b"a = 1\r\n")))
     await asyncio.to_thread(disk.reached.wait, 10)
+    (draft,) = set(os.listdir(root / "src")) - {"a.py"}
+    assert stat.S_IMODE((root / "src" / draft).stat().st_mode) == 0o600
     task.cancel()
     await asyncio.sleep(0)
     disk.go_on.set()
@@ -399,6 +404,95 @@ async def test_cancelled_after_the_swap_reports_the_change(root: Path) -> None:
         await task
     assert told == ["done"]
     assert (root / "src" / "a.py").read_bytes() == b"x"
+
+
+CHANGES: dict[str, Callable[[Workspace], Awaitable[object]]] = {
+    "replace": lambda w: w.replace(w.locate("src/a.py"), b"x", A),
+    "create": lambda w: w.replace(w.locate("new/deep/b.py"), b"x", ""),
+    "remove": lambda w: w.remove(w.locate("src/a.py"), A),
+    "move": lambda w: w.move(w.locate("src/a.py"), w.locate("new/b.py"), A),
+    "remove_directory": lambda w: w.remove_directory(w.locate("empty")),
+}
+
+
+class SlowWalk:
+    """Opens files as always, but in a thread only when the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.open = best_opener()
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+
+    def __call__(self, anchor: int, path: str, flags: int, mode: int) -> int:
+        if threading.current_thread() is not threading.main_thread():
+            self.reached.set()
+            assert self.go_on.wait(10)
+        return self.open(anchor, path, flags, mode)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_was_cancelled_before_it_began_never_happens(root: Path, change: str) -> None:
+    (root / "empty").mkdir()
+    before = names(root)
+    walk = SlowWalk()
+    workspace = Workspace(root, opener=walk)
+
+    async def work() -> object:
+        return await CHANGES[change](workspace)
+
+    task = asyncio.create_task(work())
+    await asyncio.to_thread(walk.reached.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    walk.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    workspace.close()
+    assert names(root) == before
+    assert (root / "src" / "a.py").read_bytes() == b"a = 1\r\n"
+
+
+class WatchedDisk(Disk):
+    """Tells which folders were synced, by their place below the root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.synced: list[str] = []
+
+    def sync_directory(self, directory: int) -> None:
+        inode = os.fstat(directory).st_ino
+        folders = (self.root, *(path for path in self.root.rglob("*") if path.is_dir()))
+        (found,) = [path for path in folders if path.stat().st_ino == inode]
+        self.synced.append(str(found.relative_to(self.root)))
+        super().sync_directory(directory)
+
+
+@pytest.mark.parametrize(
+    ("change", "synced", "left"),
+    [
+        ("replace", ["src"], ["empty", "src", "src/a.py"]),
+        (
+            "create",
+            [".", "new", "new/deep"],
+            ["empty", "new", "new/deep", "new/deep/b.py", "src", "src/a.py"],
+        ),
+        ("remove", ["src", "src"], ["empty", "src"]),
+        ("move", [".", "new", "src"], ["empty", "new", "new/b.py", "src"]),
+        ("remove_directory", ["."], ["src", "src/a.py"]),
+    ],
+)
+async def test_what_is_done_survives_a_power_loss(
+    root: Path, change: str, synced: list[str], left: list[str]
+) -> None:
+    (root / "empty").mkdir()
+    disk = WatchedDisk(root)
+    workspace = Workspace(root, disk=disk)
+    open_before = len(os.listdir("/dev/fd"))
+    await CHANGES[change](workspace)
+    assert len(os.listdir("/dev/fd")) == open_before
+    workspace.close()
+    assert disk.synced == synced
+    assert names(root) == left
 
 
 # --- listing ---------------------------------------------------------------------------------
