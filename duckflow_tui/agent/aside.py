@@ -66,10 +66,8 @@ class Aside(Thread):
 
     async def call(self, action: Action) -> OperationMessage:
         beside = action.operation in BESIDE_WORK
-        spec = next(
-            (s for s in self.parts.router.registry.specs() if s.name == action.operation), None
-        )
-        reads = spec is None or (spec.effect is Effect.READ and spec.weight is Weight.LIGHT)
+        called = self.parts.router.registry.get(action.operation)
+        reads = called is None or (called.effect is Effect.READ and called.weight is Weight.LIGHT)
         if not (beside or reads):
             return await self.skip(action, _NOT_HERE)
 

@@ -128,23 +128,18 @@ class Turn(Thread):
     async def before(self) -> bool:
         await super().before()
         self._tell_outside_changes()
-        await self._consult()
-        self._paced.next_loop()
-        return False
-
-    async def _consult(self) -> None:
-        """Ask the user where the work is stuck or at its limit."""
         if self.steering.turn_end is not None:
             self._rest.put_aside()
             raise TurnEnd(*self.steering.turn_end)
         consulted = await self._consultation.if_due()
-        if consulted is None:
-            return
-        if consulted.end != "goes_on":
+        if consulted is not None and consulted.end != "goes_on":
             self._rest.put_aside()
             raise TurnEnd(*consulted.outcome, laid_down=True)
-        self.idle = 0
-        self.pattern = consulted.next_prompt or self.pattern
+        if consulted is not None:
+            self.idle = 0
+            self.pattern = consulted.next_prompt or self.pattern
+        self._paced.next_loop()
+        return False
 
     async def heard(self, decision: TurnDecision) -> None:
         machine, state = self.parts.machine, self.store.state

@@ -99,8 +99,7 @@ class RequirementChecks:
 
     def changed_something(self, log: Sequence[OperationMessage]) -> bool:
         """Whether any of these calls changed a file, or may have changed something else."""
-        effects = {spec.name: spec.effect for spec in self._router.registry.specs()}
-        return any(self._may_have_changed(message, effects) for message in log)
+        return any(self._may_have_changed(message) for message in log)
 
     # --- commands ----------------------------------------------------------------------------
 
@@ -130,7 +129,6 @@ class RequirementChecks:
         state = self._store.state
         if state.changed_outside:
             return None
-        effects = {spec.name: spec.effect for spec in self._router.registry.specs()}
         for message in reversed(state.messages):
             if _is_run(message, command) and message.result.outcome not in (
                 Outcome.INVALID,
@@ -138,19 +136,20 @@ class RequirementChecks:
                 Outcome.STOPPED,
             ):
                 return None if self._is_older_than_files(message) else message
-            if self._may_have_changed(message, effects):
+            if self._may_have_changed(message):
                 return None
         return None
 
-    def _may_have_changed(self, message: Message, effects: dict[str, Effect]) -> bool:
+    def _may_have_changed(self, message: Message) -> bool:
         if isinstance(message, NoticeMessage):
             return message.key.startswith(_CHANGED)
         if not isinstance(message, OperationMessage) or message.for_requirement:
             return False
         if message.result.changes:
             return True
-        ran = message.result.outcome in _RAN
-        if not ran or effects.get(message.operation, Effect.REMOTE) not in _EFFECTS:
+        operation = self._router.registry.get(message.operation)
+        harmless = operation is not None and operation.effect not in _EFFECTS
+        if harmless or message.result.outcome not in _RAN:
             return False
         if message.operation == RUN:
             line = read_command(str(message.args.get("command", "")))

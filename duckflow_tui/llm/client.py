@@ -32,7 +32,7 @@ from duckflow_tui.llm.transport import (
     open_http,
     resolves_privately,
 )
-from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, WireModels, read_chunk
+from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, read_chunk
 from duckflow_tui.state.base import Clock, JsonObject
 
 _DONE: Final = b"[DONE]"
@@ -114,43 +114,17 @@ class ChatClient:
                     await _Answer(completion, life, teller).read(answer.response, pieces)
         except TimeoutError as error:
             if life.stalled is None:
-                raise self._broken(error, teller, completion) from None
+                raise self._broken(error, teller) from None
             setting = "first_token_s" if completion.first_token_at is None else "idle_s"
             raise teller.of("stalled", setting=setting, seconds=life.stalled) from None
         except _FAULTS as error:
-            raise self._broken(error, teller, completion) from None
+            raise self._broken(error, teller) from None
         finally:
             completion.close()
         if not (completion.ended or completion.finish):
             raise teller.of("cut", "the stream ended without an end", retryable=True)
 
-    async def models(self) -> list[str]:
-        """The ids that ``/models`` lists, in the server's order; raises LlmError."""
-        teller = FailureTeller(self._endpoint, "", self._secrets)
-        life = Life(ReplyObserver(), self._clock, self._endpoint, self._patience.silent_s)
-        body = bytearray()
-        try:
-            async with life:
-                answer = await self._sdk.get(
-                    "/models", cast_to=object, stream=True, stream_cls=AsyncStream[object]
-                )
-                async with aclosing(answer.response.aiter_bytes()) as pieces:
-                    async for piece in pieces:
-                        life.byte()
-                        body += piece
-        except TimeoutError:
-            raise teller.of("stalled", setting="first_token_s", seconds=life.stalled) from None
-        except _FAULTS as error:
-            raise self._broken(error, teller, None) from None
-        try:
-            return [model.id for model in WireModels.model_validate_json(bytes(body)).data]
-        except ValidationError:
-            code = "html" if body.lstrip().startswith(b"<") else "not_json"
-            raise teller.of(code, bytes(body[:_SHOWN]), setting="base_url") from None
-
-    def _broken(
-        self, error: BaseException, teller: FailureTeller, completion: Completion | None
-    ) -> LlmError:
+    def _broken(self, error: BaseException, teller: FailureTeller) -> LlmError:
         """The LlmError of whatever the client library or the transport raised."""
         if isinstance(error, LlmError):
             return error

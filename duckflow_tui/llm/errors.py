@@ -187,31 +187,25 @@ class FailureTeller:
 
     def status(self, status: int, headers: Mapping[str, str], body: bytes, now: float) -> LlmError:
         """Of an answer with a status of 300 or more; ``now`` is in seconds since the epoch."""
-        words = server_words(body)
-        code, setting = _code_of(status, words.everything)
         if status < 400:
-            words = ServerWords(f"to {headers.get('location', 'nowhere')}")
-        return self.of(
-            code,
-            words.message,
-            setting=setting,
-            retryable=status in _RETRIED and code != "quota",
-            status=status,
-            retry_after=retry_after(headers, now),
-            param=words.param,
-        )
+            return self._refusal(status, ServerWords(f"to {headers.get('location', 'nowhere')}"))
+        return self._refusal(status, server_words(body), retry_after(headers, now))
 
     def stream_error(self, error: object) -> LlmError:
         """Of an error object in the middle of a stream."""
         words = words_of(error)
         status = int(words.code) if words.code.isdigit() and len(words.code) == 3 else 500
-        code, setting = _code_of(max(status, 400), words.everything)
+        return self._refusal(max(status, 400), words)
+
+    def _refusal(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
+        code, setting = _code_of(status, f"{words.code} {words.message}")
         return self.of(
             code,
             words.message,
             setting=setting,
             retryable=status in _RETRIED and code != "quota",
             status=status,
+            retry_after=wait_s,
             param=words.param,
         )
 
@@ -222,11 +216,6 @@ class ServerWords(NamedTuple):
     message: str
     code: str = ""
     param: str = ""
-
-    @property
-    def everything(self) -> str:
-        """Message and code in one text, to look for what is meant."""
-        return f"{self.code} {self.message}"
 
 
 def server_words(body: bytes) -> ServerWords:

@@ -144,11 +144,6 @@ class LLMService:
         except LlmError:
             return 0
 
-    async def probe(self, endpoint: Endpoint) -> list[str]:
-        """The model ids that an endpoint lists, in its order; one request, raises LlmError."""
-        client = await self._client(endpoint)
-        return await client.models()
-
     async def decide(
         self,
         prompt: Prompt,

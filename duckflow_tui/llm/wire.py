@@ -184,18 +184,6 @@ class WireUsage(_Wire):
         return min(max((details and details.reasoning_tokens) or 0, 0), self.completion_tokens)
 
 
-class WireModel(_Wire):
-    """One entry of ``/models``."""
-
-    id: str
-
-
-class WireModels(_Wire):
-    """The answer of ``/models``."""
-
-    data: list[WireModel]
-
-
 HALF: Final = re.compile("[\ud800-\udfff]")
 
 _PIECES: Final = codecs.getincrementaldecoder("utf-16-le")

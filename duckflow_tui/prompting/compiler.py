@@ -31,7 +31,7 @@ from duckflow_tui.prompting.lines import (
     spoken,
 )
 from duckflow_tui.prompting.templates import PromptTexts
-from duckflow_tui.prompting.threads import Tally, Threads, find_thread, full_share
+from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
 from duckflow_tui.prompting.window import KEPT, Cut, View, parts_of
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen
@@ -114,7 +114,6 @@ class PromptCompiler:
             lambda step: self.texts.step_opening.render({"step": lines.step(step)}),
             self._front,
         )
-        self._tally = Tally()
         self._stable: list[_Stable] = []  # last used first
         self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
 
@@ -148,19 +147,7 @@ class PromptCompiler:
         factor = self._counter.factor(state.session.model)
         room = self._history_room(state, stable, factor, window)
         view = self._threads.view(state, thread, aside, room, answers)
-        both = self.budgets.main + self.budgets.specialized
-        layers = [self._session(state, view)]
-        if found := find_thread(state, thread):
-            values = step_values(state, *found, stable.operations, view.digests, self._nothing)
-            layers.append(Layer("main", both, self.texts.step, *values))
-        elif aside:
-            values = aside_values(state, stable.operations, view.digests, answers)
-            layers.append(Layer("main", both, self.texts.aside, *values))
-        else:
-            values = main_values(state, view.digests, stable.operations, self._mode)
-            layers.append(Layer("main", self.budgets.main, self.texts.main, *values))
-            if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
-                layers.extend(self._specialized(state, stable.operations))
+        layers = self._layers(state, stable.operations, view, pattern, thread, aside, answers)
         session, *rest = fitted = fit(layers, self._counter.count, factor)
         uses = [
             use.model_copy(update={"tokens": math.ceil(use.tokens * factor)}) for use in stable.uses
@@ -351,12 +338,34 @@ class PromptCompiler:
             at=compaction.at,
         )
 
-    def _session(self, state: AgentState, view: View) -> Layer:
-        tally, memory = self._tally, self._memory()
-        tally.follow(state.messages)
-        values, cut = session_values(state, memory, view.digests, tally.asked, tally.succeeded)
+    def _layers(
+        self,
+        state: AgentState,
+        operations: tuple[OperationSpec, ...],
+        view: View,
+        pattern: PromptPattern,
+        thread: str,
+        aside: bool,
+        answers: str,
+    ) -> list[Layer]:
+        """What changes from request to request: the base layer, the main one, the specialized."""
+        values, cut = session_values(state, self._memory(), view.digests)
         fixed = self._counter.count(self._base)
-        return Layer("base", self.budgets.base, self.texts.session, values, cut, fixed)
+        layers = [Layer("base", self.budgets.base, self.texts.session, values, cut, fixed)]
+        both = self.budgets.main + self.budgets.specialized
+        if thread:
+            step = step_of_thread(state, thread)
+            values = step_values(state, *step, operations, view.digests, self._nothing)
+            layers.append(Layer("main", both, self.texts.step, *values))
+        elif aside:
+            values = aside_values(state, operations, view.digests, answers)
+            layers.append(Layer("main", both, self.texts.aside, *values))
+        else:
+            values = main_values(state, view.digests, operations, self._mode)
+            layers.append(Layer("main", self.budgets.main, self.texts.main, *values))
+            if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
+                layers.extend(self._specialized(state, operations))
+        return layers
 
     def _specialized(self, state: AgentState, operations: tuple[OperationSpec, ...]) -> list[Layer]:
         match state.phase:

@@ -23,7 +23,7 @@ from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import Card
-from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.operations import OperationSpec, Outcome
 from duckflow_tui.state.plan import ExecutionMode, Plan, PlanStatus, Step, WorkStatus
 
 BASE_DIGESTS: Final = 5  # S4-11
@@ -59,13 +59,18 @@ class LongMemory(Frozen):
 
 
 def session_values(
-    state: AgentState, memory: LongMemory, digests: Sequence[str], asked: int, succeeded: int
+    state: AgentState, memory: LongMemory, digests: Sequence[str]
 ) -> tuple[Values, Lists]:
     """The changing fields of the base layer (S4-9…11).
 
-    Of the ``digests`` it takes those before the main layer's; ``asked`` and ``succeeded`` count
-    this session's requests and the operations that went well.
+    Of the ``digests`` it takes those before the main layer's.
     """
+    asked = succeeded = 0  # requests of this session, and its operations that went well
+    for message in state.messages:
+        if isinstance(message, UserMessage):
+            asked += not message.aside
+        elif isinstance(message, OperationMessage):
+            succeeded += message.result.outcome is Outcome.OK
     values = {
         "session_id": state.session.session_id,
         "workspace": one_line(state.session.workspace, LINE),
@@ -75,8 +80,8 @@ def session_values(
         "successful_operations": str(memory.successful_operations + succeeded),
     }
     return values, {
-        "user_settings": Cuttable(Trim.EVIDENCE, _noted(memory.user_settings)),
-        "learned_patterns": Cuttable(Trim.EVIDENCE, _noted(memory.learned_patterns)),
+        "user_settings": _lessons(memory.user_settings[:_LEARNED]),
+        "learned_patterns": _lessons(memory.learned_patterns[:_LEARNED]),
         "earlier": Cuttable(
             Trim.CONVERSATION_SUMMARY,
             bullets(digests[:-MAIN_DIGESTS][-BASE_DIGESTS:]),
@@ -130,9 +135,7 @@ def main_values(
         "decision_log": Cuttable(
             Trim.EVIDENCE, bullets(memory.decision_log[-_DECISIONS:]), drop="first"
         ),
-        "digests": Cuttable(
-            Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first"
-        ),
+        "digests": _earlier(digests),
         "open_questions": Cuttable(Trim.OPEN_QUESTIONS, bullets(memory.open_questions)),
         "plan_brief": Cuttable(Trim.PLAN_BRIEF, numbered(memory.plan_brief)),
     }
@@ -148,12 +151,8 @@ def planning_values(
         "op_propose": spoken(operations)["op_propose"],
     }
     return values, {
-        "learned": Cuttable(
-            Trim.EVIDENCE, _newest(objective.learned_constraints if objective else ())
-        ),
-        "avoid": Cuttable(
-            Trim.EVIDENCE, _newest(objective.attempted_strategies if objective else ())
-        ),
+        "learned": _lessons(objective.learned_constraints[-_LEARNED:] if objective else ()),
+        "avoid": _lessons(objective.attempted_strategies[-_LEARNED:] if objective else ()),
     }
 
 
@@ -165,9 +164,7 @@ def execution_values(state: AgentState) -> tuple[Values, Lists]:
     )
     words = one_line(f"{step.name}: {step.description}", 2 * LINE) if step else ""
     return {"plan": lines.plan(plan), "step": words}, {
-        "learned": Cuttable(
-            Trim.EVIDENCE, _newest(objective.learned_constraints if objective else ())
-        ),
+        "learned": _lessons(objective.learned_constraints[-_LEARNED:] if objective else ()),
     }
 
 
@@ -213,12 +210,13 @@ def _changes(state: AgentState) -> list[str]:
     return found[:_RESULTS][::-1]
 
 
-def _noted(items: Sequence[str]) -> tuple[str, ...]:
-    return bullets([one_line(item, LINE) for item in items[:_LEARNED]])
+def _lessons(items: Sequence[str]) -> Cuttable:
+    return Cuttable(Trim.EVIDENCE, bullets([one_line(item, LINE) for item in items]))
 
 
-def _newest(items: Sequence[str]) -> tuple[str, ...]:
-    return bullets([one_line(item, LINE) for item in items[-_LEARNED:]])
+def _earlier(digests: Sequence[str]) -> Cuttable:
+    """The newest of what was said before and does not travel in full."""
+    return Cuttable(Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first")
 
 
 _STEP_RESULTS: Final = 12  # newest of a step; the older ones are in its own conversation
@@ -265,10 +263,8 @@ def step_values(
     return values, {
         "results": Cuttable(Trim.EVIDENCE, shown or (nothing,), drop="first"),
         "needs": Cuttable(Trim.EVIDENCE, lines.needs(state, plan, step)),
-        "conversation": Cuttable(Trim.CONVERSATION_SUMMARY, bullets(recent), drop="first"),
-        "digests": Cuttable(
-            Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first"
-        ),
+        "conversation": _earlier(recent),
+        "digests": _earlier(digests),
         "tasks": Cuttable(Trim.PLAN_BRIEF, numbered([lines.task(t) for t in tasks])),
     }
 
@@ -301,7 +297,7 @@ def aside_values(
         "plan_total": str(total) if plan else "",
         "step_number": str(lines.step_number(plan, step)) if plan and step else "",
         "step": lines.step(step) if step else "",
-        "tasks_done": str(_completed(step)) if tasks else "",
+        "tasks_done": str(sum(t.status is WorkStatus.COMPLETED for t in tasks)) if tasks else "",
         "tasks_total": str(len(tasks)) if tasks else "",
         "loop": str(work.loop) if work else "",
         "limit": str(work.limit) if work else "",
@@ -313,9 +309,7 @@ def aside_values(
         **{name: names[name] for name in ("op_get", "op_revise", "op_pause", "op_stop")},
     }
     return values, {
-        "digests": Cuttable(
-            Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first"
-        ),
+        "digests": _earlier(digests),
     }
 
 
@@ -354,10 +348,6 @@ def _running(state: AgentState) -> tuple[Plan | None, Step | None]:
             if step.step_id == wanted or step.status is WorkStatus.IN_PROGRESS:
                 return plan, step
     return state.active_plan, None
-
-
-def _completed(step: Step | None) -> int:
-    return sum(t.status is WorkStatus.COMPLETED for t in step.task_list) if step else 0
 
 
 def _card(state: AgentState, card: Card) -> str:

@@ -64,7 +64,7 @@ class Template:
         absent = self.fields - given.keys()
         if absent:
             raise TemplateError(f"{self.source}: no value for {{{min(absent)}}}")
-        kept: list[tuple[bool, str]] = []  # whether it is the template's own heading, the text
+        kept: list[tuple[bool, str]] = []  # whether it is the template's own heading, its text
         for pieces in self._lines:
             filled = list(pieces)
             filled[1::2] = map(given.__getitem__, pieces[1::2])
@@ -73,23 +73,19 @@ class Template:
                     kept.pop()
                 continue
             kept.append((pieces[0].startswith("#"), "".join(filled)))
-        return "\n".join(_without_empty_sections(kept)).strip("\n")
-
-
-def _without_empty_sections(lines: list[tuple[bool, str]]) -> list[str]:
-    result: list[str] = []
-    pending: list[str] = []  # a heading and the blank lines after it
-    for is_heading, text in lines:
-        if is_heading:
-            pending = [text]
-        elif pending and not text.strip():
-            pending.append(text)
-        else:
-            result.extend(pending)
-            pending = []
-            if text.strip() or not result or result[-1].strip():
-                result.append(text)
-    return result
+        result: list[str] = []
+        pending: list[str] = []  # a heading and the blank lines after it, while nothing follows
+        for is_heading, text in kept:
+            if is_heading:
+                pending = [text]
+            elif pending and not text.strip():
+                pending.append(text)
+            else:
+                result.extend(pending)
+                pending = []
+                if text.strip() or not result or result[-1].strip():
+                    result.append(text)
+        return "\n".join(result).strip("\n")
 
 
 LANGUAGES: Final = ("en", "ja")

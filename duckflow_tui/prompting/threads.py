@@ -16,7 +16,6 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.memory import CompactionMessage
-from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import Plan, Step, WorkStatus
 
 
@@ -28,13 +27,8 @@ def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
     return None
 
 
-def find_thread(state: AgentState, thread: str) -> tuple[Plan, Step] | None:
-    """The step a thread belongs to; None for the conversation, whose thread is empty.
-
-    Raises ValueError when no plan has such a step.
-    """
-    if not thread:
-        return None
+def step_of_thread(state: AgentState, thread: str) -> tuple[Plan, Step]:
+    """The step that a thread belongs to; raises ValueError when no plan has it."""
     if (found := step_of(state, thread)) is None:
         raise ValueError(f"no plan has a step {thread!r}")
     return found
@@ -133,29 +127,6 @@ class ThreadLog:
             self._log.extend(reply.items)
 
 
-class Tally:
-    """Counts over all threads of one conversation (S4-9)."""
-
-    def __init__(self) -> None:
-        self.asked = 0  # requests of the user; what was said beside work is none
-        self.succeeded = 0  # operations that went well
-        self._read = 0
-        self._last: Message | None = None
-
-    def follow(self, messages: Sequence[Message]) -> None:
-        """Count what is new; ``messages`` only grows, or is another conversation."""
-        known = self._read
-        if known > len(messages) or (known and messages[known - 1] is not self._last):
-            known = self.asked = self.succeeded = 0
-        for message in messages[known:]:
-            if isinstance(message, UserMessage):
-                self.asked += not message.aside
-            elif isinstance(message, OperationMessage):
-                self.succeeded += message.result.outcome is Outcome.OK
-        self._read = len(messages)
-        self._last = messages[-1] if messages else None
-
-
 def full_share(state: AgentState) -> float:
     """Share of the room above which a new turn is compacted: all of it once the user took the
     newest compaction back.
@@ -239,10 +210,9 @@ class Threads:
         return kept
 
     def _opening(self, state: AgentState, thread: str) -> Message | None:
-        found = find_thread(state, thread)
-        if found is None:
+        if not thread:
             return None
-        text = self.opening(found[1])
+        text = self.opening(step_of_thread(state, thread)[1])
         return UserMessage(message_id=f"opening_{thread}", text=text, step_id=thread, at=0.0)
 
     def _drop(self, state: AgentState, thread: str, aside: bool) -> None:

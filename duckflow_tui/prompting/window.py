@@ -186,22 +186,17 @@ class HistoryWindow:
         if begins:
             self._set_cap(max(room // RESULT_SHARE, SMALLEST_RESULT))
         self._follow(messages)
-        self._compact(compaction)
+        name = compaction.compaction_id if compaction else ""
+        if name != self._compaction:  # another one, or the one before where it was taken back
+            self._compaction = name
+            self._start = 0 if compaction is None else self._begin_of(compaction.begins_at)
+            self._front, self._front_size = (), 0
+            if compaction is not None and compaction.digest:
+                front = self._new_front(compaction)
+                self._front = (front,)
+                self._front_size = message_tokens(front, self._counter.count)
         self._start = max(self._start, self._fresh)
         return begins
-
-    def _compact(self, compaction: Compaction | None) -> None:
-        """Begin where the compaction says, or where it began without it."""
-        name = compaction.compaction_id if compaction else ""
-        if name == self._compaction:
-            return
-        self._compaction = name
-        self._start = 0 if compaction is None else self._begin_of(compaction.begins_at)
-        self._front, self._front_size = (), 0
-        if compaction is not None and compaction.digest:
-            front = self._new_front(compaction)
-            self._front = (front,)
-            self._front_size = message_tokens(front, self._counter.count)
 
     def _begin_of(self, message_id: str) -> int:
         for place in range(len(self._source) - 1, -1, -1):

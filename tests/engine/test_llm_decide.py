@@ -266,11 +266,6 @@ async def test_what_an_answer_lacks_is_told_to_the_model() -> None:
     assert asked.call.outcome == "malformed"
 
 
-async def test_the_models_of_an_endpoint_can_be_listed() -> None:
-    async with bench(Script(models=("a/b", "c"))) as at:
-        assert await at.service.probe(at.endpoint) == ["a/b", "c"]
-
-
 async def test_a_role_without_a_model_says_which_setting_is_missing() -> None:
     service = LLMService({}, Roles(), CountingIds(), SystemClock(), {})
     with pytest.raises(LlmError) as caught:

@@ -117,7 +117,8 @@ class Bench:
         self.clock = ManualClock()
         self.slept: list[float] = []
         self.heard = Heard()
-        self.endpoint = Endpoint(name="here", base_url=server.base_url, **settings)
+        settings.setdefault("base_url", server.base_url)
+        self.endpoint = Endpoint(name="here", **settings)
         patience = Patience(sleep=self._sleep, draw=lambda: 1.0, silent_s=silent_s)
         self.service = LLMService(
             {"here": self.endpoint},

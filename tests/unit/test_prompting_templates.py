@@ -103,7 +103,7 @@ def test_base_and_main_files_use_every_field_that_the_state_fills(language: str)
     texts = PromptTexts.load(asset_folder("prompts"), language)
     values, lists = main_values(busy_state(), ())
     assert texts.main.fields == values.keys() | lists.keys()
-    values, lists = session_values(busy_state(), LongMemory(), (), 1, 1)
+    values, lists = session_values(busy_state(), LongMemory(), ())
     assert texts.session.fields == values.keys() | lists.keys()
 
 
