@@ -94,6 +94,7 @@ async def go_on(session: Path, before: Restored) -> None:
     assert again.state.messages == state.messages
 
 
+@pytest.mark.long
 async def test_a_journal_cut_at_any_byte_keeps_every_whole_record(journal: Path) -> None:
     """safety.md, session journal: truncation at every byte. At most one line is torn.
 
@@ -123,6 +124,7 @@ async def test_a_journal_cut_at_any_byte_keeps_every_whole_record(journal: Path)
             assert content(journal).startswith(data[:cut])
 
 
+@pytest.mark.long
 async def test_a_flipped_bit_in_any_byte_costs_at_most_its_record(journal: Path) -> None:
     """safety.md, session journal: a flipped bit in every byte, reported once.
 

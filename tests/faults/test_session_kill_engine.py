@@ -165,6 +165,7 @@ def check(folder: Path, told: Told) -> Restored | None:
     return whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", range(SHARES))
 def test_no_kill_of_the_engine_loses_or_approves_anything(tmp_path: Path, share: int) -> None:
     """Promise 4: 200 kills of engine, journal and files at random moments, resumed each time.

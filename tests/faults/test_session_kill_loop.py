@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+import pytest
 from support.journal_disks import gates, read
 from support.journal_events import answered
 from support.whole import rounds
@@ -158,6 +159,7 @@ def check(path: Path, told: Told) -> None:
     assert fast.last_seq == whole.last_seq
 
 
+@pytest.mark.long
 def test_no_kill_loses_what_was_acknowledged_or_approves_a_gate(tmp_path: Path) -> None:
     """Promise 4 and the journal's kill loop: 208 kills at random moments, resumed each time.
 

@@ -33,5 +33,6 @@ def test_the_planning_demo_changes_nothing(program: smoke.Program) -> None:
     smoke.changes_nothing_when_planning(program)
 
 
+@pytest.mark.long
 def test_an_edit_is_approved_with_keys_and_is_what_the_diff_showed(program: smoke.Program) -> None:
     smoke.approves_an_edit_with_keys(program)

@@ -10,6 +10,8 @@ from support.replays import live, no_network, panes, recorded, replaying, tape_o
 
 from duckflow_tui.state.gates import CardKind
 
+pytestmark = pytest.mark.long
+
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Every file with its time and its bytes."""
