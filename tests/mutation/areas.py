@@ -99,6 +99,8 @@ AREAS: Final = (
             "duckflow_tui/ui/panes/key_guard.py",
         ),
         (
+            "tests/unit/test_commands.py",
+            "tests/unit/test_ui_*.py",
             "tests/engine/test_headless_commands.py",
             "tests/engine/test_inbox.py",
             "tests/engine/test_session_switch.py",

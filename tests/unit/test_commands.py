@@ -1,0 +1,297 @@
+"""The table of what a user can do, without a screen and without a session behind it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from duckflow_tui.commands import (
+    CHOICES,
+    COMMANDS,
+    USER_CAN,
+    Command,
+    parse,
+    rename,
+    starting_with,
+    undo_compaction,
+)
+from duckflow_tui.engine import Engine
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Told
+from duckflow_tui.state.conversation import QueuedMessage
+from duckflow_tui.state.decision import TaskProfile
+from duckflow_tui.state.pace import LoopLimit, Pace
+from duckflow_tui.state.turn import TurnInfo
+from duckflow_tui.ui.bindings import KEYS, keys_of, label_here
+
+BY_NAME = {command.name: command for command in COMMANDS}
+
+
+def pace(loops: int) -> Pace:
+    return Pace(limit=LoopLimit(max_loops=loops))
+
+
+def names(commands: tuple[Command, ...]) -> list[str]:
+    return [command.name for command in commands]
+
+
+# --- when it is possible ------------------------------------------------------------------------
+
+
+def problems(state: AgentState | None) -> dict[str, list[str]]:
+    """What is in the way of which commands."""
+    found: dict[str, list[str]] = {}
+    for command in COMMANDS:
+        told = command.problem("", state)
+        if told is not None:
+            found.setdefault(told.key, []).append(command.name)
+    return found
+
+
+def test_without_a_session_only_some_commands_run() -> None:
+    found = problems(None)
+    assert found.pop("shell.no_endpoint") == ["rewind", "fork", "compact"]
+    assert found.pop("pace.nothing_runs") == ["more"]
+    assert found.pop("shell.queue_empty") == ["queue"]
+    silent = found.pop("")
+    assert not found
+    always = set(BY_NAME) - {*silent, "rewind", "fork", "compact", "more", "queue"}
+    assert always == {
+        "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "sessions", "export", "lang",
+        "theme", "quit",
+    }  # fmt: skip
+
+
+def test_in_a_session_a_queue_and_a_running_attempt_are_wanted_for_what_changes_them() -> None:
+    state = AgentState()
+    assert problems(state) == {"pace.nothing_runs": ["more"], "shell.queue_empty": ["queue"]}
+    state.queue = (QueuedMessage(message_id="q", text="x", at=1.0),)
+    assert problems(state) == {"pace.nothing_runs": ["more"]}
+    turn = TurnInfo(turn_id="t", message_id="u", started_at=1.0)
+    for state.turn, state.pace in ((turn, None), (None, pace(3))):
+        assert problems(state) == {"pace.nothing_runs": ["more"]}
+    state.turn = turn
+    assert problems(state) == {}
+
+
+def test_what_runs_early_or_in_a_replay_changes_no_session() -> None:
+    early = {can.name for can in USER_CAN if can.early}
+    assert early == {"keys", "lang", "theme", "quit"}
+    assert {can.name for can in COMMANDS if can.reads} == early | {
+        "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp", "copy",
+    }  # fmt: skip
+    assert all(can.reads for can in USER_CAN if not can.name)
+
+
+@pytest.mark.parametrize("takes", CHOICES)
+def test_a_choice_is_one_of_those_there_are_whatever_its_case(takes: Any) -> None:
+    command = next(c for c in COMMANDS if c.takes == takes)
+    state = AgentState()
+    for value in CHOICES[command.takes]:
+        assert command.problem(value, state) is None
+        assert command.problem(value.upper(), state) is None
+    choices = ", ".join(CHOICES[command.takes])
+    wrong = Told(key="shell.no_choice", params={"given": "nonsense", "choices": choices})
+    assert command.problem("nonsense", state) == wrong
+    assert BY_NAME["compact"].problem("nonsense", state) is None
+
+
+# --- what is typed -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "argument"),
+    [
+        ("/undo", "undo", ""),
+        ("  /UNDO \n", "undo", ""),
+        ("/compact  keep\nthe tests ", "compact", "keep\nthe tests"),
+        ("/mode\tplan", "mode", "plan"),
+        ("/nothing x", None, "x"),
+    ],
+)
+def test_a_command_is_a_word_behind_a_slash(text: str, name: str | None, argument: str) -> None:
+    found = parse(text)
+    assert found is not None
+    assert (found.command.name if found.command else None) == name
+    assert found.argument == argument
+
+
+@pytest.mark.parametrize("text", ["", "undo", "/", "/etc/hosts is wrong", "/ undo", "a /undo"])
+def test_anything_else_is_a_message(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_commands_are_completed_in_the_order_of_the_table() -> None:
+    assert names(starting_with("RE")) == ["requirements", "remember", "retry", "rewind", "rename"]
+    assert starting_with("") == COMMANDS
+    assert starting_with("x") == ()
+
+
+# --- what is done to a session -------------------------------------------------------------------
+
+
+class Session:
+    """Writes down what is done to it; what it answers is set before."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.done: list[tuple[Any, ...]] = []
+        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.answers = answers
+        self.store = SimpleNamespace(state=AgentState())
+        self.pace = SimpleNamespace(extend=self._extend, choose_profile=self._call("profile"))
+        self.context = SimpleNamespace(compact=self._wait("compact"), undo=self._wait("undo"))
+        self.title = SimpleNamespace(rename=str.strip)
+        self.pause, self.stop = self._call("pause"), self._call("stop")
+        self.retry, self.undo = self._wait("retry"), self._wait("undo")
+
+    def _call(self, name: str) -> Any:
+        def call(*given: Any) -> Any:
+            self.done.append((name, *given))
+            return self.answers.get(name)
+
+        return call
+
+    def _wait(self, name: str) -> Any:
+        call = self._call(name)
+
+        async def wait(*given: Any) -> Any:
+            return call(*given)
+
+        return wait
+
+    def _extend(self, loops: int) -> None:
+        self.done.append(("extend", loops))
+        self.store.state.pace = self.answers.get("extended")
+
+    def say(self, key: str, **params: Any) -> None:
+        self.said.append((key, params))
+
+    @property
+    def engine(self) -> Engine:
+        return cast("Engine", self)
+
+
+async def act(session: Session, name: str, argument: str = "") -> None:
+    command = BY_NAME[name]
+    assert command.act is not None
+    work = command.act(session.engine, argument, session.say)
+    if work is not None:
+        await work
+
+
+async def test_work_is_paused_stopped_and_taken_back_without_a_word() -> None:
+    session = Session()
+    for name in ("pause", "stop", "undo"):
+        await act(session, name)
+    assert session.done == [("pause",), ("stop",), ("undo",)]
+    assert session.said == []
+
+
+@pytest.mark.parametrize(("found", "said"), [(True, []), (False, ["shell.nothing_to_retry"])])
+async def test_a_retry_says_when_there_is_nothing_to_try_again(
+    found: bool, said: list[str]
+) -> None:
+    session = Session(retry=found)
+    await act(session, "retry")
+    assert session.done == [("retry",)]
+    assert [key for key, _ in session.said] == said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (pace(3), pace(8), ("pace.extended", {"count": 5, "limit": 8})),
+        (pace(3), pace(3), ("pace.extended_step", {"count": 5})),
+        (None, None, ("pace.extended_step", {"count": 5})),
+        (None, pace(1), ("pace.extended", {"count": 5, "limit": 1})),
+    ],
+)
+async def test_more_loops_are_told_with_the_limit_that_they_moved(
+    before: Pace | None, after: Pace | None, said: tuple[str, dict[str, int]]
+) -> None:
+    session = Session(extended=after)
+    session.store.state.pace = before
+    await act(session, "more")
+    assert session.done == [("extend", 5)]
+    assert session.said == [said]
+
+
+async def test_a_kind_of_request_is_named_or_left_to_the_ai() -> None:
+    for profile in TaskProfile:
+        session = Session()
+        name = profile.value.lower()
+        await act(session, "profile", name)
+        assert session.done == [("profile", profile)]
+        assert session.said == [("profile.said", {"profile": Told(key=f"choice.profile.{name}")})]
+    session = Session()
+    await act(session, "profile", "auto")
+    assert (session.done, session.said) == ([("profile", None)], [("profile.said_auto", {})])
+
+
+async def test_a_conversation_is_shortened_and_what_is_in_the_way_stays_on_the_screen() -> None:
+    session = Session()
+    await act(session, "compact", " keep the tests ")
+    assert session.done == [("compact", "keep the tests")]
+    assert session.said == [("compaction.runs", {}), ("", {})]
+    session = Session(compact="short")
+    await act(session, "compact")
+    assert session.said == [("compaction.runs", {}), ("compaction.not.short", {"stays": True})]
+
+
+async def test_a_compaction_is_taken_back_by_word_or_by_its_id() -> None:
+    session = Session(undo=("", {}))
+    await act(session, "compact", " Undo ")
+    assert session.done == [("undo", "")]
+    assert session.said == [("compaction.undone", {})]
+    session = Session(undo=("full", {"tokens": "9"}))
+    await undo_compaction(session.engine, "c1", session.say)
+    assert session.done == [("undo", "c1")]
+    assert session.said == [("compaction.no_undo.full", {"stays": True, "tokens": "9"})]
+
+
+@pytest.mark.parametrize(("given", "key"), [(" x ", "renamed"), (" ", "unnamed")])
+def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
+    session = Session()
+    rename(session.engine, given, session.say)
+    assert session.said == [(f"sessions.{key}", {"name": given.strip()})]
+
+
+def test_a_screen_is_needed_for_what_has_an_action_and_no_argument() -> None:
+    alone = [c.name for c in COMMANDS if c.acts_with("")]
+    given = [c.name for c in COMMANDS if c.acts_with("x")]
+    assert alone == ["profile", "more", "pause", "stop", "retry", "undo", "compact"]
+    assert given == [*alone, "rename"]
+    assert {command.text for command in COMMANDS} == {f"commands.{name}" for name in BY_NAME}
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def test_no_key_means_two_things_in_one_place() -> None:
+    seen: set[tuple[str, str]] = set()
+    for key in KEYS:
+        for name in key.keys:
+            assert (key.surface, name) not in seen
+            seen.add((key.surface, name))
+    assert keys_of("goal", "result") == tuple(k for k in KEYS if k.surface in ("goal", "result"))
+    assert len(keys_of("goal", "result")) == 2
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({}, False),
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"TERM": "xterm", "TERM_PROGRAM": "WezTerm"}, True),
+    ],
+)
+def test_a_key_is_printed_where_the_terminal_can_send_it(
+    environ: dict[str, str], told: bool
+) -> None:
+    (newline,) = [key for key in KEYS if key.action == "newline"]
+    assert ("Shift+Enter" in label_here(newline, environ)) is told
+    (help_key,) = [key for key in KEYS if key.keys == ("f1",)]
+    assert label_here(help_key, environ) == "F1"
