@@ -104,12 +104,15 @@ def choose(
     loaded = load(places, environ)
     settings = loaded.settings
     _apply(flags, settings)
+    mode = ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
+    if flags.mode is not None:
+        mode = ApprovalMode(flags.mode)
     choice = Choice(
         workspace=flags.workspace.absolute(),
         places=places,
         settings=settings,
         language=language,
-        mode=_mode(flags, settings),
+        mode=mode,
         headless=flags.headless,
         demo=flags.demo,
         allowed=_allowed(flags, say),
@@ -160,12 +163,6 @@ def secrets_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> l
     keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
     given = [secret for server in settings.mcp.servers.values() for secret in server.secrets]
     return [key for key in (*keys, *given) if key]
-
-
-def _mode(flags: Flags, settings: Settings) -> ApprovalMode:
-    if flags.mode is not None:
-        return ApprovalMode(flags.mode)
-    return ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
 
 
 def _apply(flags: Flags, settings: Settings) -> None:

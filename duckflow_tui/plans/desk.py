@@ -10,10 +10,10 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.plans.propose import (
     NOT_SENT,
     PlanApprovals,
-    PlanMaker,
     end_idle_plan,
     held_back,
     is_halted,
+    made_plan,
     plan_words,
     tasks_words,
 )
@@ -77,7 +77,6 @@ class PlanDesk:
         self._task_loop = task_loop
         self._control = control
         self._go_on = go_on
-        self._maker = PlanMaker(parts)
         self._approvals = PlanApprovals(parts)
         self.put_aside = ""  # the plan that is not gone on with in this turn
 
@@ -91,7 +90,7 @@ class PlanDesk:
         shown = self._shown_before()
         if shown is not None:  # the app ended while the user looked at it
             return await self._approvals.approval(shown.plan_id)
-        plan = await self._maker.made(goal)
+        plan = await made_plan(self._parts, goal)
         await self._parts.store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
