@@ -208,11 +208,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     # --- what a screen says -----------------------------------------------------------------
 
-    def tell(self, said: str, *, wrong: bool = False) -> None:
+    def report(self, said: str, *, wrong: bool = False) -> None:
         """What came of a key: on the page that is open, since it covers the status line."""
         page = next((s for s in reversed(self.screen_stack) if isinstance(s, Board)), None)
         if page is not None:
-            page.tell(said, wrong=wrong)
+            page.report(said, wrong=wrong)
         else:
             self.status.show_message(said)
 

@@ -38,7 +38,7 @@ class RecordedSession(SessionHost):
         """What would act on the session is refused here, and only here."""
         said = self._app.words("replay.read_only")
         if isinstance(self._app.screen, Board):  # it covers the status line
-            self._app.screen.tell(said)
+            self._app.screen.report(said)
         self._app.status.show_message(said)
 
     async def open(self) -> None:

@@ -14,10 +14,10 @@ from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.bridge import Bridge
-from duckflow_tui.ui.panes.card import QuestionCard
+from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_pane import ending_of, newest_change
-from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.replay_bar import Reel, ReplayBar
 from duckflow_tui.ui.replay_player import Player
@@ -26,8 +26,8 @@ from duckflow_tui.ui.workbench import Workbench
 
 #: Which keys of a pane would do something, by the beginnings of their actions.
 _ACTS: Final[dict[type[Widget], tuple[tuple[Surface, tuple[str, ...]], ...]]] = {
-    GateCard: (("gate", ("",)), ("diff", ("toggle_hunk",))),
-    QuestionCard: (("card", ("",)), ("consultation", ("option",))),
+    GatePane: (("gate", ("",)), ("diff", ("toggle_hunk",))),
+    CardPane: (("card", ("",)), ("consultation", ("option",))),
     PlanPane: (
         (
             "plan",

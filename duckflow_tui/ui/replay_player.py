@@ -86,7 +86,7 @@ class Player:
             self.playing = True
         else:
             self.playing = not self.playing
-        self._tell()
+        self._moved_by_key()
 
     def step(self, by: Back) -> None:
         """To the next, or the last, event that changes what is seen; and stay there."""
@@ -108,7 +108,7 @@ class Player:
         self._keys += 1
         self.playing = False
         self._go(max(0, min(position, len(self.tape))))
-        self._tell()
+        self._moved_by_key()
 
     def faster(self, by: Back) -> None:
         """The next speed up or down."""
@@ -118,7 +118,7 @@ class Player:
             self.speed = higher[0]
         elif by < 0 and lower:
             self.speed = lower[-1]
-        self._tell()
+        self._moved_by_key()
 
     # playing
 
@@ -146,7 +146,7 @@ class Player:
         self._moved.clear()
         await self._moved.wait()
 
-    def _tell(self) -> None:
+    def _moved_by_key(self) -> None:
         self._moved.set()
         self.on_change()
 

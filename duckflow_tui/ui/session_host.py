@@ -276,14 +276,14 @@ class SessionHost:
         try:
             await asyncio.to_thread(write)
         except SessionFault as fault:
-            app.tell(fault_words(fault, words), wrong=True)
+            app.report(fault_words(fault, words), wrong=True)
         except FileExistsError:
             raise
         except OSError as error:
             reason = f"{path}: {error.strerror or error}"
-            app.tell(words("sessions.not_written", reason=reason), wrong=True)
+            app.report(words("sessions.not_written", reason=reason), wrong=True)
         else:
-            app.tell(words("sessions.exported", path=path))
+            app.report(words("sessions.exported", path=path))
 
     # --- the end ----------------------------------------------------------------------------
 

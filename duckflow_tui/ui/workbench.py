@@ -23,10 +23,10 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for
-from duckflow_tui.ui.panes.card import QuestionCard
+from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import Composer
-from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
 from duckflow_tui.ui.panes.plan import PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
@@ -92,7 +92,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.completions = CompletionList(id="completions")
         self.composer = Composer(self.completions, id="composer")
         self.talk = Talk(options, clock, self.diff, self.composer)
-        self.card, self.question = self.talk.card, self.talk.question
+        self.gate, self.card = self.talk.gate, self.talk.card
 
     def compose(self) -> ComposeResult:
         self._shape()  # before there is a child: each is styled once, for this size
@@ -117,7 +117,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         panes = (self.header, self.status, self.vitals, self.goal.ledger, self.plan, self.pill)
         for pane in (*panes, self.side, self.queue, self.composer, self.talk, self.diff):
             self._bridge.add(pane)
-        self.watch(self.card, "gates", self._gates_came, init=False)
+        self.watch(self.gate, "gates", self._gates_came, init=False)
         self.watch(self.talk, "gates_open", self._gate_opened, init=False)
         self.watch(self.talk, "asks", self._card_came, init=False)
         self.watch(self.goal.ledger, "has_items", self._lay_out, init=False)
@@ -281,17 +281,17 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._drafting = None
         self.host.session.keep_draft()
 
-    def on_gate_card_left(self, event: GateCard.Left) -> None:
-        if event.typed is not None or self.focused is not self.question:
+    def on_gate_pane_left(self, event: GatePane.Left) -> None:
+        if event.typed is not None or self.focused is not self.card:
             self.to_composer(event.typed)
 
-    def on_question_card_left(self, event: QuestionCard.Left) -> None:
-        if event.typed is not None or self.focused is not self.card:
+    def on_card_pane_left(self, event: CardPane.Left) -> None:
+        if event.typed is not None or self.focused is not self.gate:
             self.to_composer(event.typed)
         if event.pending:
             self.status.show_notice("card.left_pending")
 
-    def on_question_card_plan_wanted(self) -> None:
+    def on_card_pane_plan_wanted(self) -> None:
         self.show_pane("plan")
 
     def _around(self) -> tuple[DOMNode | None, ...]:
@@ -306,9 +306,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         """
         if not self._stands or not self.host.app_focus:
             return
-        around, gate = self._around(), self.card.gate
-        at_gate = self.card in around and gate is not None and not gate.previews
-        asked, in_plan = self.question in around or at_gate, self.plan in around
+        around, gate = self._around(), self.gate.gate
+        at_gate = self.gate in around and gate is not None and not gate.previews
+        asked, in_plan = self.card in around or at_gate, self.plan in around
         if asked != self._in_question or in_plan != self._in_plan:
             self._in_question, self._in_plan = asked, in_plan
             self._lay_out()
@@ -318,7 +318,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         typed right behind it: it may still come from where the focus was.
         """
         around = self._around()
-        asked = self.card in around or self.question in around
+        asked = self.gate in around or self.card in around
         if asked or not event.is_printable or event.character is None:
             return
         if self.focused is not self.composer and event.key in self.active_bindings:
@@ -456,7 +456,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         visible: set[str] = set(ALL)
         if self.layout_name == "single":
             # The gate shows its own diff where there is no pane beside it.
-            asked = self.talk.gates_open or self.question.card is not None
+            asked = self.talk.gates_open or self.card.card is not None
             visible = {"chat" if self.shown == "diff" and asked else self.shown}
         elif self.layout_name == "tabbed":
             alone = self.talk.welcome is not None or self._in_question
@@ -465,5 +465,5 @@ class Workbench(Screen[None], inherit_bindings=False):
             visible.discard("vitals")
         self.query_one("#chat").display = "chat" in visible
         self.query_one("#main").set_class("chat" not in visible, "-foot")
-        self.card.alone = self.question.alone = "chat" not in visible
+        self.gate.alone = self.card.alone = "chat" not in visible
         self.side.show_panes(visible)

@@ -18,7 +18,7 @@ from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, Gate
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.words.catalogue import Catalogue
@@ -181,7 +181,7 @@ class GateApp(App[None]):
         self._first = gates
         texts = proposed or {}
         self.diff = DiffPane() if beside else None
-        self.card = GateCard(self.clock, beside=self.diff, proposed=texts.get)
+        self.card = GatePane(self.clock, beside=self.diff, proposed=texts.get)
         self.card.step = step
         self.composer = Input(placeholder="Message", id="composer")
         self.title_line = Static(id="title", markup=False)
@@ -210,14 +210,14 @@ class GateApp(App[None]):
         if self.diff is not None:
             self.title_line.update(self.diff.title(self.title_line.size.width))
 
-    def on_gate_card_answered(self, event: GateCard.Answered) -> None:
+    def on_gate_pane_answered(self, event: GatePane.Answered) -> None:
         self.answers.append(event.answer)
         if self.keep_gates:
             return
         waiting = [g for g in self.card.gates if g.gate_id != event.answer.gate_id]
         self.card.gates = tuple(waiting)
 
-    def on_gate_card_left(self, event: GateCard.Left) -> None:
+    def on_gate_pane_left(self, event: GatePane.Left) -> None:
         self.composer.focus()
         if event.typed is not None:
             self.composer.post_message(event.typed)

@@ -52,7 +52,7 @@ class Seat:
         question = self._shown()
         if bench.focused is bench.composer:
             await self.pilot.press("enter")
-        await settled(self.pilot, lambda: bench.focused in (bench.card, bench.question))
+        await settled(self.pilot, lambda: bench.focused in (bench.gate, bench.card))
         await settled(self.pilot, self._read, "the end of the question")
         self.clock.advance(SETTLE_UNASKED)
         await self.pilot.press(*keys)
@@ -66,7 +66,7 @@ class Seat:
 
     def _shown(self) -> str:
         """The id of the question on the screen, which is a frame behind the state; "" for none."""
-        gate, card = self.app.bench.card.gate, self.app.bench.question.card
+        gate, card = self.app.bench.gate.gate, self.app.bench.card.card
         return card.card_id if card else gate.gate_id if gate else ""
 
     def _read(self) -> bool:

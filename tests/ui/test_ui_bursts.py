@@ -213,18 +213,18 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
     app = app_with(fake)
     async with standing(app) as pilot:
         await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE)
         await pilot.press("y")
-        await settled(pilot, lambda: app.bench.focused is app.bench.question, "the card")
+        await settled(pilot, lambda: app.bench.focused is app.bench.card, "the card")
         app.clock.advance(1.5 * SETTLE)
         await pilot.press("y")
         await pilot.pause(2 * HOLD)
         assert fake.card_answers == []
-        assert "another question opened" in str(app.bench.question.border_subtitle)
+        assert "another question opened" in str(app.bench.card.border_subtitle)
         app.clock.advance(SETTLE_UNASKED)
-        for _ in range(app.bench.question.unseen() + 1):
+        for _ in range(app.bench.card.unseen() + 1):
             await pilot.press("y")
             await pilot.pause(2 * HOLD)
         await settled(pilot, lambda: bool(fake.card_answers), "the answer")

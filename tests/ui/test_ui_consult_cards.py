@@ -47,7 +47,7 @@ async def at_card(pilot: Pilot[int]) -> DuckflowApp:
     app = pilot.app
     assert isinstance(app, DuckflowApp)
     await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.question)
+    await settled(pilot, lambda: app.bench.focused is app.bench.card)
     wait(app)
     return app
 
@@ -74,7 +74,7 @@ async def test_on_a_small_screen_a_pane_beside_an_open_card_has_room(
         bench = app.bench
         side = bench.query_one("#side")
         await settled(pilot, lambda: side.region.height >= 5, "the pane")
-        assert bench.question.region.height >= 4
+        assert bench.card.region.height >= 4
         assert bench.composer.region.bottom == bench.status.region.y
         assert bench.composer.region.height == 3
         if pane == "alt+4":
@@ -178,7 +178,7 @@ async def test_any_other_key_is_refused_with_a_hint(size: tuple[int, int]) -> No
             await pilot.press(key)
             await settled(pilot, lambda hint=hint: hint in screen_text(app), hint)
             assert fake.card_answers == [], key
-            assert app.bench.focused is app.bench.question, key
+            assert app.bench.focused is app.bench.card, key
             wait(app)
         await pilot.press("2")
         assert await answered(fake, pilot) == ("start_over", "")
@@ -191,7 +191,7 @@ async def test_an_answer_in_words_needs_some(key: str) -> None:
     async with standing(app) as pilot:
         await at_card(pilot)
         await pilot.press(key, " ", "enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
         assert fake.card_answers == []
 
 
@@ -218,7 +218,7 @@ async def test_a_card_takes_no_focus_and_digits_stay_digits() -> None:
     async with standing(app) as pilot:
         await pilot.press("1")
         fake.store.dispatch(CardOpened(card=consultation(Pattern.LIMIT)))
-        await settled(pilot, lambda: app.bench.question.card is not None)
+        await settled(pilot, lambda: app.bench.card.card is not None)
         await pilot.press("+", "1")
         assert app.bench.composer.text == "1+1"
         assert fake.card_answers == []
@@ -232,7 +232,7 @@ async def test_no_option_is_chosen_by_a_burst(text: str) -> None:
         await at_card(pilot)
         for character in text:
             app.post_message(events.Key({"+": "plus"}.get(character, character), character))
-        await settled(pilot, lambda: not app.bench.question.holding)
+        await settled(pilot, lambda: not app.bench.card.holding)
         for _ in range(3):
             await pilot.pause()
         assert fake.card_answers == []
@@ -254,14 +254,14 @@ async def test_enter_on_what_was_tried_shows_its_place() -> None:
     async with standing(app) as pilot:
         await at_card(pilot)
         await pilot.press("enter")  # nothing is chosen yet
-        assert app.bench.focused is app.bench.question
+        assert app.bench.focused is app.bench.card
         await pilot.press("down", "down", "up", "enter")
         chat = app.bench.talk.transcript
         assert chat is not None
         await settled(pilot, lambda: app.bench.focused is chat, "the chat")
         assert at_cursor(chat) == RUN
         assert fake.card_answers == []
-        assert app.bench.question.card is not None
+        assert app.bench.card.card is not None
 
 
 async def test_a_message_is_a_place_too() -> None:
@@ -279,8 +279,8 @@ async def test_a_place_that_is_gone_is_said_to_be() -> None:
         await at_card(pilot)
         await pilot.press("up", "enter")  # the last one
         gone = Catalogue("en")("plan.not_in_chat")
-        await settled(pilot, lambda: gone in str(app.bench.question.border_subtitle))
-        assert app.bench.focused is app.bench.question
+        await settled(pilot, lambda: gone in str(app.bench.card.border_subtitle))
+        assert app.bench.focused is app.bench.card
 
 
 async def test_arrows_scroll_a_card_that_leads_nowhere() -> None:
@@ -369,7 +369,7 @@ async def test_an_answered_card_stays_in_the_chat(language: str) -> None:
     async with standing(app, 120, 60) as pilot:
         await at_card(pilot)
         await pilot.press("1", *"tests", "enter")
-        await settled(pilot, lambda: app.bench.question.card is None)
+        await settled(pilot, lambda: app.bench.card.card is None)
         words = Catalogue(language)
         heading = words("consult.heading.confusion")
         answer = words("card.answered.top_requirement_because", text="tests")

@@ -97,13 +97,13 @@ async def test_what_is_said_while_a_question_is_open_is_seen(
 async def test_a_focused_card_takes_the_pane_beside_it_and_gives_it_back() -> None:
     app = app_with(FakeEngine(drafted()))
     async with standing(app, 80, 24) as pilot:
-        await settled(pilot, lambda: app.bench.question.card is not None)
-        narrow = app.bench.question.size.width
+        await settled(pilot, lambda: app.bench.card.card is not None)
+        narrow = app.bench.card.size.width
         await at_question(pilot, app)
-        await settled(pilot, lambda: app.bench.question.size.width > narrow + 20, "the room")
+        await settled(pilot, lambda: app.bench.card.size.width > narrow + 20, "the room")
         assert "…+" not in screen_text(app)
         await pilot.press("escape")
-        await settled(pilot, lambda: app.bench.question.size.width == narrow, "the pane")
+        await settled(pilot, lambda: app.bench.card.size.width == narrow, "the pane")
 
 
 async def test_y_pages_a_card_as_one_text_until_all_of_it_was_seen() -> None:
@@ -121,9 +121,9 @@ async def test_y_pages_a_card_as_one_text_until_all_of_it_was_seen() -> None:
         seen: list[str] = []
         for _ in range(12):
             await pilot.pause()
-            rows = app.bench.question.query_one("#card-rows")
+            rows = app.bench.card.query_one("#card-rows")
             seen += [rows.render_line(y).text for y in range(rows.size.height)]
-            if not app.bench.question.unseen():
+            if not app.bench.card.unseen():
                 break
             assert fake.card_answers == []
             await pilot.press("y")
@@ -138,9 +138,9 @@ async def test_every_key_that_only_pages_says_so(language: str) -> None:
     app = app_with(FakeEngine(drafted(language)), language=language)
     async with standing(app, 60, 20) as pilot:
         await at_question(pilot, app)
-        unseen = app.bench.question.unseen()
+        unseen = app.bench.card.unseen()
         assert unseen
-        hints = app.bench.question.query_one(OptionRows).hints
+        hints = app.bench.card.query_one(OptionRows).hints
         shows = app.words("gate.key.next", count=unseen)
         assert (hints[0].letter, hints[0].text) == ("y o", shows)
         assert app.words("card.plan.run_steps") not in [hint.text for hint in hints]
@@ -151,7 +151,7 @@ async def test_to_skip_says_which_steps_need_the_step() -> None:
     store = working(cards=(report_card(failed_report()),))
     app = app_with(FakeEngine(store))
     async with standing(app, 120, 40) as pilot:
-        await settled(pilot, lambda: app.bench.question.card is not None)
+        await settled(pilot, lambda: app.bench.card.card is not None)
         assert "skip it needed by 3" in screen_text(app)
 
 

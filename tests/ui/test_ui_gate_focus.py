@@ -53,7 +53,7 @@ class Play:
         self.fake.store.dispatch(GateOpened(gate=second))
 
     async def shows_second(self) -> None:
-        card = self.app.bench.card
+        card = self.app.bench.gate
         await settled(
             self.pilot, lambda: card.gate is not None and card.gate.call_id == SECOND, "the gate"
         )
@@ -61,7 +61,7 @@ class Play:
 
     @property
     def at_gate(self) -> bool:
-        return self.app.bench.focused is self.app.bench.card
+        return self.app.bench.focused is self.app.bench.gate
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def first_gate(*calls: str, draft: str = "") -> AsyncGenerator[Play]:
         play = Play(app, fake, pilot)
         play.request(FIRST)
         store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: bool(app.bench.card.gates))
+        await settled(pilot, lambda: bool(app.bench.gate.gates))
         app.bench.composer.write(draft)
         await pilot.press("f4")
         await settled(pilot, lambda: play.at_gate)
@@ -98,7 +98,7 @@ async def test_the_focus_stays_for_the_next_gate_of_the_same_reply() -> None:
         play.finish(FIRST)
         await play.pilot.pause()
         assert play.at_gate
-        assert "answered" in str(play.app.bench.card.border_subtitle)
+        assert "answered" in str(play.app.bench.gate.border_subtitle)
         play.open_second()
         await play.shows_second()
         assert play.at_gate
@@ -161,7 +161,7 @@ async def test_the_last_call_of_a_reply_gives_the_focus_back_when_it_ends() -> N
         assert play.at_gate  # the file may have changed: then the same call asks again
         play.finish(FIRST)
         await settled(play.pilot, lambda: play.app.bench.focused is play.app.bench.composer)
-        assert not play.app.bench.card.display
+        assert not play.app.bench.gate.display
 
 
 async def test_a_rejection_gives_the_focus_back_at_once() -> None:
@@ -190,7 +190,7 @@ async def test_a_call_that_takes_long_does_not_keep_the_focus(
     async with first_gate(FIRST, SECOND) as play:
         await play.pilot.press("y")
         await settled(play.pilot, lambda: play.app.bench.focused is play.app.bench.composer)
-        assert not play.app.bench.card.display
+        assert not play.app.bench.gate.display
         play.finish(FIRST)
         play.open_second()
         await play.shows_second()

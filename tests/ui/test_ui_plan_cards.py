@@ -40,7 +40,7 @@ async def at_card(pilot: Pilot[int]) -> DuckflowApp:
     app = pilot.app
     assert isinstance(app, DuckflowApp)
     await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.question)
+    await settled(pilot, lambda: app.bench.focused is app.bench.card)
     wait(app)
     return app
 
@@ -61,7 +61,7 @@ async def test_a_card_takes_no_focus_and_letters_stay_letters() -> None:
     async with standing(app) as pilot:
         await pilot.press("y")
         fake.store.dispatch(CardOpened(card=break_card()))
-        await settled(pilot, lambda: app.bench.question.card is not None)
+        await settled(pilot, lambda: app.bench.card.card is not None)
         await pilot.press("n", "1", "o")
         assert app.bench.composer.text == "yn1o"
         assert app.bench.focused is app.bench.composer
@@ -74,10 +74,10 @@ async def test_ways_to_the_open_card_and_keys_that_come_too_soon(key: str) -> No
     app = app_with(fake)
     async with standing(app) as pilot:
         await pilot.press(key)
-        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
         await pilot.press("y", "n", "o")
         assert fake.card_answers == []
-        assert app.bench.focused is app.bench.question
+        assert app.bench.focused is app.bench.card
         wait(app)
         await pilot.press("y")
         assert await answered(fake, pilot) == ("run_all", "")
@@ -118,7 +118,7 @@ async def test_letters_that_a_card_does_not_offer_do_nothing(key: str) -> None:
         await pilot.press(key)
         await pilot.pause()
         assert fake.card_answers == []
-        assert app.bench.focused is app.bench.question
+        assert app.bench.focused is app.bench.card
 
 
 @pytest.mark.parametrize(
@@ -149,15 +149,15 @@ async def test_saying_what_to_do_instead_needs_words_and_escape_goes_back() -> N
     async with standing(app) as pilot:
         await at_card(pilot)
         await pilot.press("m", "enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
         wait(app)
         await pilot.press("m", "x", "escape")
-        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
         wait(app)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
         assert fake.card_answers == []
-        assert app.bench.question.card is not None
+        assert app.bench.card.card is not None
 
 
 async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing() -> None:
@@ -183,8 +183,8 @@ async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
     async with standing(app) as pilot:
         await at_card(pilot)
         pages = 0
-        while app.bench.question.unseen():
-            assert f" y o  show {app.bench.question.unseen()} more" in screen_text(app)
+        while app.bench.card.unseen():
+            assert f" y o  show {app.bench.card.unseen()} more" in screen_text(app)
             assert fake.card_answers == []
             await pilot.press(key)
             await pilot.pause()
@@ -204,7 +204,7 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved() -> None:
     async with standing(app) as pilot:
         await at_card(pilot)
         other = draft(goal="something else")
-        app.bench.question.ask(store.state.cards[0], other, 1)
+        app.bench.card.ask(store.state.cards[0], other, 1)
         await pilot.press("y")
         await settled(pilot, lambda: "the plan changed meanwhile" in screen_text(app))
         assert fake.card_answers == []
@@ -218,12 +218,12 @@ async def test_another_card_under_the_focus_is_not_answered_by_a_key_for_the_fir
         fake.store.dispatch(CardOpened(card=break_card()))
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="renewed"))
         await settled(
-            pilot, lambda: (c := app.bench.question.card) is not None and c.card_id != "card_plan"
+            pilot, lambda: (c := app.bench.card.card) is not None and c.card_id != "card_plan"
         )
         await pilot.press("y")
         await pilot.pause()
         assert fake.card_answers == []
-        assert app.bench.focused is app.bench.question
+        assert app.bench.focused is app.bench.card
 
 
 async def test_a_card_that_is_withdrawn_gives_the_focus_back() -> None:
@@ -233,7 +233,7 @@ async def test_a_card_that_is_withdrawn_gives_the_focus_back() -> None:
         await at_card(pilot)
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="stopped"))
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
-        assert app.bench.question.card is None
+        assert app.bench.card.card is None
         await pilot.press("y")
         assert app.bench.composer.text == "y"
 
@@ -245,13 +245,13 @@ async def test_the_oldest_question_is_shown_and_the_focus_goes_on_to_the_next() 
         fake.store.dispatch(GateOpened(gate=gate()))
         later = break_card().model_copy(update={"opened_at": gate().opened_at + 1})
         fake.store.dispatch(CardOpened(card=later))
-        await settled(pilot, lambda: bool(app.bench.card.gates))
-        assert app.bench.question.card is None
+        await settled(pilot, lambda: bool(app.bench.gate.gates))
+        assert app.bench.card.card is None
         await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         wait(app)
         await pilot.press("y")
-        await settled(pilot, lambda: app.bench.focused is app.bench.question)
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
         assert [answer.choice for answer in fake.answers] == [GateChoice.ONCE]
         await pilot.press("y")  # too soon: it was meant for the gate
         assert fake.card_answers == []
@@ -317,7 +317,7 @@ async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int])
 
 async def at_gate(pilot: Pilot[int], app: DuckflowApp) -> None:
     await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.card)
+    await settled(pilot, lambda: app.bench.focused is app.bench.gate)
     wait(app)
 
 
@@ -325,7 +325,7 @@ async def test_t_allows_until_the_step_ends() -> None:
     fake = FakeEngine(working(at_gate=True))
     app = app_with(fake)
     async with standing(app) as pilot:
-        assert "step 2" in str(app.bench.card.border_title)
+        assert "step 2" in str(app.bench.gate.border_title)
         await at_gate(pilot, app)
         await pilot.press("t")
         await settled(pilot, lambda: bool(fake.answers))
@@ -388,7 +388,7 @@ async def test_escape_from_the_word_and_n_still_rejects() -> None:
     async with standing(app, 120, 50) as pilot:
         await at_gate(pilot, app)
         await pilot.press("y", *"uns", "escape")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         wait(app)
         await pilot.press("n", *"no", "enter")
         await settled(pilot, lambda: bool(fake.answers))

@@ -43,11 +43,11 @@ async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
         assert (place(app), app.player.playing) == (0, False)
         await press(pilot, "n")
         assert place(app) == 7
-        assert app.bench.card.gate is not None
+        assert app.bench.gate.gate is not None
         assert "gate" in str(app.stage.bar.border_title)
         await press(pilot, "n")
         assert place(app) == 11
-        assert app.bench.card.gate is None
+        assert app.bench.gate.gate is None
         await press(pilot, "n")
         assert place(app) == 11
         assert "no gate" in app.bench.status.said
@@ -57,7 +57,7 @@ async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
         assert place(app) == 8
         await press(pilot, "left", "left")
         assert place(app) == 6
-        assert app.bench.card.gate is None
+        assert app.bench.gate.gate is None
         await press(pilot, "end")
         assert place(app) == 14
         await settled(pilot, lambda: "The end." in chat_of(app), "the last reply")
@@ -128,7 +128,7 @@ async def test_no_key_does_anything_to_the_session(where: str) -> None:
         for key in keys:
             if where == "gate":
                 await press(pilot, "alt+3")
-                await settled(pilot, lambda: app.bench.card.has_focus, "the focus")
+                await settled(pilot, lambda: app.bench.gate.has_focus, "the focus")
             app.bench.status.clear_message()
             assert READ_ONLY not in app.bench.status.said, key
             await press(pilot, key)

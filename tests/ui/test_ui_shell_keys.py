@@ -38,7 +38,7 @@ async def test_typing_goes_on_while_a_gate_opens() -> None:
     async with standing(app) as pilot:
         await pilot.press("y", "e")
         fake.store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: bool(app.bench.card.gates))
+        await settled(pilot, lambda: bool(app.bench.gate.gates))
         await pilot.press("s", "n", "y", "1")
         assert app.bench.composer.text == "yesny1"
         assert fake.answers == []
@@ -51,7 +51,7 @@ async def test_ways_to_the_open_gate(key: str) -> None:
     app = app_with(fake)
     async with standing(app) as pilot:
         await pilot.press(key)
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         await pilot.press("y")
         assert fake.answers == []  # too soon: it was meant for another place
         clock_of(fake).advance(SETTLE)
@@ -75,7 +75,7 @@ async def test_escape_at_the_gate_leaves_it_pending() -> None:
     app = app_with(fake)
     async with standing(app) as pilot:
         await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         clock_of(fake).advance(SETTLE)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)

@@ -85,7 +85,7 @@ _SHARE_TIGHT: Final = 0.85  # the same where room is short
 _TIGHT: Final = 30  # rows of the screen below which it is
 
 
-class QuestionCard(Question):
+class CardPane(Question):
     """One open card: what it is about, the figures, the keys of its options."""
 
     #: Keys that take an option of some card.

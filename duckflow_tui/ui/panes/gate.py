@@ -46,7 +46,7 @@ _GOES_ON: Final = (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP, GateCho
 Proposed = Callable[[str], str | None]
 
 
-class GateCard(GateView):
+class GatePane(GateView):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
     While part of the request was not on screen, ``y`` and ``s`` show it instead of approving

@@ -109,7 +109,7 @@ class InnerDiff(DiffPane):
 
 
 class GateView(Question):
-    """Shows one gate. What its keys do is added by ``GateCard``."""
+    """Shows one gate. What its keys do is added by ``GatePane``."""
 
     gates: var[tuple[Gate, ...]] = var(())  # open ones, oldest first; the first is shown
     step: var[str] = var("")  # "step 2": which step of the plan asks, empty for none

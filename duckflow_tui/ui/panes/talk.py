@@ -18,11 +18,11 @@ from duckflow_tui.state.gates import Card, CardKind, Gate
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.card import QuestionCard
+from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.card_words import step_number
 from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate import GateCard
+from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.panes.welcome import Welcome
 from duckflow_tui.ui.session_host import AppOptions
@@ -45,8 +45,8 @@ class Talk(Vertical):
         super().__init__(id="talk")
         self._options = options
         self._composer = composer
-        self.card = GateCard(clock, beside=diff, proposed=self._proposed, id="gate")
-        self.question = QuestionCard(clock, id="question")
+        self.gate = GatePane(clock, beside=diff, proposed=self._proposed, id="gate")
+        self.card = CardPane(clock, id="question")
         self.transcript: Transcript | None = None
         self.welcome: Welcome | None = None
         self._waiting = 0  # questions that are open
@@ -55,8 +55,8 @@ class Talk(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Vertical(id="chat")
+        yield self.gate
         yield self.card
-        yield self.question
 
     def _proposed(self, gate_id: str) -> str | None:
         engine = host_of(self).session.engine
@@ -99,11 +99,11 @@ class Talk(Vertical):
     # --- the question -----------------------------------------------------------------------
 
     @property
-    def open_question(self) -> GateCard | QuestionCard | None:
+    def open_question(self) -> GatePane | CardPane | None:
         """The gate or card that waits for the user and is shown; None while nothing waits."""
-        if self.question.card is not None:
-            return self.question
-        return self.card if self.gates_open else None
+        if self.card.card is not None:
+            return self.card
+        return self.gate if self.gates_open else None
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
@@ -115,26 +115,26 @@ class Talk(Vertical):
     def show(self, state: AgentState) -> None:
         """Show the question that is open now, with some room for what is said meanwhile."""
         before = self.open_question
-        shown = oldest(state, self.card.gates, self.question.card)
+        shown = oldest(state, self.gate.gates, self.card.card)
         card = shown if isinstance(shown, Card) else None
         if card is not None:
-            self.card.release_focus()
+            self.gate.release_focus()
         self._show_gates(state.gates if isinstance(shown, Gate) else (), state)
         plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
         self.asks = card.kind if card is not None else None
         self._waiting = len(state.gates) + len(state.cards)
-        self.question.ask(card, plan, self._waiting)
+        self.card.ask(card, plan, self._waiting)
         self._carry_focus(before)
-        gate = self.card.gate
+        gate = self.gate.gate
         asked = card.card_id if card else gate.gate_id if gate else ""
-        self.card.yields = self.question.yields = self._asked_since.said(state, asked)
+        self.gate.yields = self.card.yields = self._asked_since.said(state, asked)
 
     def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
         again = may_ask_again(state)
-        self.gates_open = bool(gates) or (self.card.staying and again)
-        self.card.step = step_words(gates[0], state, self.words) if gates else ""
-        self.card.gates = gates
-        self.card.may_ask_again = again
+        self.gates_open = bool(gates) or (self.gate.staying and again)
+        self.gate.step = step_words(gates[0], state, self.words) if gates else ""
+        self.gate.gates = gates
+        self.gate.may_ask_again = again
 
     def _carry_focus(self, before: Widget | None) -> None:
         """After an answer the next question that already waited gets the focus too."""
@@ -146,16 +146,16 @@ class Talk(Vertical):
         if shown is not None and here and not self._composer.text:
             shown.take_focus()
 
-    async def on_gate_card_answered(self, event: GateCard.Answered) -> None:
+    async def on_gate_pane_answered(self, event: GatePane.Answered) -> None:
         if self._composer.text:  # the user was in the middle of a message
-            self.card.release_focus()
+            self.gate.release_focus()
         engine = host_of(self).session.acting()
         await self._hand_on(engine.answer_gate(event.answer) if engine else None)
 
-    def on_gate_card_left(self) -> None:
-        self.gates_open = bool(self.card.gates)
+    def on_gate_pane_left(self) -> None:
+        self.gates_open = bool(self.gate.gates)
 
-    async def on_question_card_answered(self, event: QuestionCard.Answered) -> None:
+    async def on_card_pane_answered(self, event: CardPane.Answered) -> None:
         engine = host_of(self).session.acting()
         await self._hand_on(engine.answer_card(event.answer) if engine else None)
 
@@ -171,13 +171,13 @@ class Talk(Vertical):
     def on_descendant_focus(self) -> None:
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))
-        if self.card in around or self.question in around:
+        if self.gate in around or self.card in around:
             self._asked_since.turned()
-            self.card.yields = self.question.yields = False
+            self.gate.yields = self.card.yields = False
 
     def watch_words(self) -> None:
         """Tell the parts, also those that are not there yet."""
-        self.card.words = self.question.words = self.words
+        self.gate.words = self.card.words = self.words
         if self.transcript is not None:
             self.transcript.words = self.words
         if self.welcome is not None:

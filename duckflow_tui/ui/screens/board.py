@@ -118,7 +118,7 @@ class Board(ModalScreen[T], Generic[T]):
         """Whether it shows a time that goes on."""
         return False
 
-    def tell(self, said: str, *, wrong: bool = True) -> None:
+    def report(self, said: str, *, wrong: bool = True) -> None:
         """What came of the last key, mostly what was in its way; empty for nothing. A board that
         has a line for it shows it.
         """

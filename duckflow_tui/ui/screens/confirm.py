@@ -41,13 +41,13 @@ class Confirm(ModalScreen[Answer]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self)
         with Vertical(classes="card card-small"):
-            yield Static(self._say("title"), markup=False, classes="card-title")
-            yield Static(self._say("means"), markup=False, classes="card-text")
+            yield Static(self._text("title"), markup=False, classes="card-title")
+            yield Static(self._text("means"), markup=False, classes="card-text")
             yield Static(
                 Content.assemble(
                     (" y ", f"bold {palette.on_accent} on {palette.accent}"),
-                    (f" {self._say('yes')}   ", palette.text),
-                    (f"Esc {self._say('no')}", palette.quiet),
+                    (f" {self._text('yes')}   ", palette.text),
+                    (f"Esc {self._text('no')}", palette.quiet),
                 ),
                 markup=False,
             )
@@ -65,5 +65,5 @@ class Confirm(ModalScreen[Answer]):
     def action_past(self) -> None:
         self.dismiss("past")
 
-    def _say(self, entry: str) -> str:
+    def _text(self, entry: str) -> str:
         return self._words(f"{self._about}.{entry}", **self._params)

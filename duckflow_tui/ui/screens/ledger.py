@@ -57,7 +57,7 @@ class LedgerBoard(StateBoard):
             self._open_form(item, part)
 
     def action_add(self) -> None:
-        self.tell("")
+        self.report("")
         self._open_form(None, "words")
 
     def action_next_priority(self) -> None:
@@ -112,7 +112,7 @@ class LedgerBoard(StateBoard):
             self._told(problem)
 
     def _told(self, problem: Told | None) -> None:
-        self.tell(self.words.told(problem))
+        self.report(self.words.told(problem))
 
     def action_to_evidence(self, number: int) -> None:
         item = self._item(self.chosen)
@@ -122,7 +122,7 @@ class LedgerBoard(StateBoard):
         if self.host.bench.go_to(self._refs(evidence[number - 1])):
             self.dismiss(None)
         else:
-            self.tell(self.words("ledger.no_place"))
+            self.report(self.words("ledger.no_place"))
 
     # --- what it says -----------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class LedgerBoard(StateBoard):
         """The chosen one, where it belongs to the request in hand; of another it is said."""
         name = self.chosen
         own = next((item for item in self._items if item.requirement_id == name), None)
-        self.tell("" if own is not None or not name else self.words("ledger.left_alone"))
+        self.report("" if own is not None or not name else self.words("ledger.left_alone"))
         return own
 
     def _request(self, name: str) -> TaskObjective | None:

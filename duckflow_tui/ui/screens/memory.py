@@ -73,13 +73,13 @@ class MemoryBoard(StateBoard):
             return
         if self._doomed != self.chosen:
             self._doomed = self.chosen
-            self.tell("")
+            self.report("")
             return
         self._doomed = ""
         self.host.spawn(self._forget(line), "memory")
 
     async def _forget(self, line: MemoryLine) -> None:
-        self._tell_fault(await self._memory.forget(line))
+        self._report_fault(await self._memory.forget(line))
 
     def action_open_file(self) -> None:
         self._doomed = ""
@@ -94,11 +94,11 @@ class MemoryBoard(StateBoard):
             path = Path(self._path)
             await self.host.editor.edit_file(path)
             await self._memory.reread()
-        self._tell_fault(fault)
+        self._report_fault(fault)
 
-    def _tell_fault(self, fault: MemoryFault | None) -> None:
+    def _report_fault(self, fault: MemoryFault | None) -> None:
         if self.is_mounted:
-            self.tell(fault_words(fault, self._path, self.words) if fault else "")
+            self.report(fault_words(fault, self._path, self.words) if fault else "")
             self.read_again()
 
     # --- what it says -----------------------------------------------------------------------

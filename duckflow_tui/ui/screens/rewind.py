@@ -71,7 +71,7 @@ class RewindBoard(StateBoard):
     def _want(self, way: Way) -> None:
         self._sure = ""
         if self.chosen == NOW and way != "fork":
-            self.tell(self.words("rewind.here"))
+            self.report(self.words("rewind.here"))
         else:
             engine = self.host.session.acting()
             message_id = "" if self.chosen == NOW else self.chosen
@@ -84,7 +84,7 @@ class RewindBoard(StateBoard):
         composer = self.host.bench.composer
         problem = await engine.rewind.back(message_id, composer.draft)
         if problem:
-            self.host.tell(self.words(f"rewind.not.{problem}"))
+            self.host.report(self.words(f"rewind.not.{problem}"))
             return
         self._close()
         rewound = engine.store.state.rewound
@@ -97,11 +97,11 @@ class RewindBoard(StateBoard):
     async def _fork(self, engine: Engine, message_id: str) -> None:
         host = self.host
         if not host.session.own_key:  # nowhere, or in the demo's own folder
-            self.host.tell(self.words("rewind.not.not_kept"))
+            self.host.report(self.words("rewind.not.not_kept"))
             return
         forked = await engine.rewind.fork(message_id, host.bench.composer.draft)
         if forked.problem:
-            self.host.tell(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
+            self.host.report(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
             return
         self._close()
         state = engine.store.state

@@ -155,9 +155,9 @@ class SessionScreen(Board[SessionFacts | None]):
         """Whether the conversation shown is that of the chosen session."""
         return self._pieces[0] == self.chosen
 
-    def tell(self, said: str, *, wrong: bool = False) -> None:
+    def report(self, said: str, *, wrong: bool = False) -> None:
         self._wrong = wrong
-        super().tell(said)
+        super().report(said)
 
     async def reload(self) -> None:
         """Ask the catalog again, and keep the cursor where it was."""
@@ -212,7 +212,7 @@ class SessionScreen(Board[SessionFacts | None]):
     def choose(self, name: str) -> None:
         self._chosen = name
         self._top = None
-        self.tell("")
+        self.report("")
         self.run_worker(self._preview(), group="preview", exclusive=True, exit_on_error=False)
 
     def action_scroll_rows(self, by: int) -> None:
@@ -234,7 +234,7 @@ class SessionScreen(Board[SessionFacts | None]):
         elif facts.key.split("/")[1] != workspace_key(self._workspace):
             command = f"duckflow-tui --resume {facts.session_id}"
             command = f"{command} --dir {shlex.quote(facts.workspace)}"
-            self.tell(self.words("sessions.elsewhere", command=command), wrong=True)
+            self.report(self.words("sessions.elsewhere", command=command), wrong=True)
         else:
             self.dismiss(facts)
 
@@ -276,7 +276,7 @@ class SessionScreen(Board[SessionFacts | None]):
     def action_delete(self) -> None:
         facts = self.facts
         if facts is not None and facts.key == self._own:
-            self.tell(self.words("sessions.used_here"), wrong=True)
+            self.report(self.words("sessions.used_here"), wrong=True)
         else:
             self._do(self._delete, changes=True)
 
@@ -292,7 +292,7 @@ class SessionScreen(Board[SessionFacts | None]):
 
     async def _restore(self, facts: SessionFacts) -> None:
         if await self._tried(lambda: self._catalog.restore(facts)):
-            self.host.tell(self.words("sessions.restored", title=facts.title))
+            self.host.report(self.words("sessions.restored", title=facts.title))
         await self._refresh()
 
     def action_export(self) -> None:
@@ -312,7 +312,7 @@ class SessionScreen(Board[SessionFacts | None]):
         else:
             reason = self.words("sessions.ended_with", status=status) if status else ""
         if reason:
-            self.host.tell(self.words("sessions.not_watched", reason=reason), wrong=True)
+            self.host.report(self.words("sessions.not_watched", reason=reason), wrong=True)
 
     def _folder(self, facts: SessionFacts) -> Path:
         return self._catalog.path_of(facts)
@@ -325,7 +325,7 @@ class SessionScreen(Board[SessionFacts | None]):
         if facts is None:
             return
         used = changes and facts.in_use and facts.key != self._own
-        self.tell(self.words("sessions.used_elsewhere") if used else "", wrong=True)
+        self.report(self.words("sessions.used_elsewhere") if used else "", wrong=True)
         if not used:
             self.host.spawn(what(facts), "sessions-act")
 
@@ -334,7 +334,7 @@ class SessionScreen(Board[SessionFacts | None]):
         try:
             await asyncio.to_thread(act)
         except SessionFault as fault:
-            self.host.tell(fault_words(fault, self.words), wrong=True)
+            self.host.report(fault_words(fault, self.words), wrong=True)
             return False
         return True
 
