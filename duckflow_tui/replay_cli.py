@@ -10,19 +10,17 @@ from typing import Final
 
 from duckflow_tui.glance import LANGUAGES, THEMES
 from duckflow_tui.places import Places
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import find, places
 from duckflow_tui.session.replay import Tape, load_tape
+from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, refuse
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.session_words import fault_words, named_rows
 from duckflow_tui.words.catalogue import Catalogue
 
-USAGE_ERROR: Final = 2  # also what cannot be replayed
 SLOWEST: Final = 0.25
 FASTEST: Final = 16.0
-
-_LISTED: Final = 10  # sessions that are named where none, or several, were meant
 
 
 def run(arguments: Sequence[str], places: Places, language: str) -> int:
@@ -31,16 +29,16 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     args = parser(say).parse_args(arguments)
     speed = _speed(args.speed)
     if speed is None:
-        return _refuse(say("replay.cli.bad_speed", given=one_line(args.speed, 40)))
+        return refuse(say("replay.cli.bad_speed", given=one_line(args.speed, 40)))
     path = _path(args.session, places.state, say)
     if path is None:
         return USAGE_ERROR
     try:
         tape = load_tape(path)
     except SessionFault as fault:
-        return _refuse(fault_words(fault, say))
+        return refuse(fault_words(fault, say))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return _refuse(say("cli.no_terminal"))
+        return refuse(say("cli.no_terminal"))
     return _show(tape, speed, args, places, language)
 
 
@@ -80,8 +78,8 @@ def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
     if not found and (named.exists() or named.is_symlink() or "/" in given):
         return named
     key = "replay.cli.several" if found else "replay.cli.unknown"
-    _refuse(say(key, given=visible_line(one_line(given, 80))))
-    for row in named_rows(found or places(state_dir), _LISTED):
+    refuse(say(key, given=visible_line(one_line(given, 80))))
+    for row in named_rows(found or places(state_dir), LISTED):
         print(row, file=sys.stderr)
     return None
 
@@ -107,8 +105,3 @@ def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, la
     if tape.lost:
         print(Catalogue(language)("replay.cli.lost", count=tape.lost))
     return status
-
-
-def _refuse(message: str) -> int:
-    print(f"duckflow-tui: {visible(message)}", file=sys.stderr)
-    return USAGE_ERROR

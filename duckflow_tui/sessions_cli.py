@@ -55,7 +55,7 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
     try:
         os.path.abspath(args.dir)
     except OSError:  # it is relative to a folder that was deleted
-        return _refuse(say("cli.cwd_gone"), USAGE_ERROR)
+        return refuse(say("cli.cwd_gone"))
     catalog = Catalog(places.state, redact=redact)
     try:
         status = _Sessions(catalog, args, say).run()
@@ -65,9 +65,9 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except SessionFault as fault:
-        return _refuse(fault_words(fault, say), FAILED)
+        return refuse(fault_words(fault, say), FAILED)
     except OSError as error:
-        return _refuse(visible(str(error)), FAILED)
+        return refuse(str(error), FAILED)
     finally:
         catalog.close()
 
@@ -109,7 +109,7 @@ class _Sessions:
         if args.action == "prune":
             return self._prune()
         if not args.id:
-            return _refuse(self._say("sessions.cli.no_id", action=args.action), USAGE_ERROR)
+            return refuse(self._say("sessions.cli.no_id", action=args.action))
         trashed = args.action == "restore" or args.trash
         found = self._catalog.find(args.id, self._workspace, trashed=trashed)
         if len(found) != 1:
@@ -179,14 +179,14 @@ class _Sessions:
         try:
             write_file(path, lines, replace=args.force)
         except FileExistsError:
-            return _refuse(self._say("sessions.cli.exists", path=path), FAILED)
+            return refuse(self._say("sessions.cli.exists", path=path), FAILED)
         print(self._say("sessions.exported", path=path))
         return 0
 
     def _delete(self, place: SessionPlace) -> int:
         facts = self._catalog.facts_at(place)
         if place.in_trash:
-            return _refuse(self._say("sessions.cli.in_trash"), USAGE_ERROR)
+            return refuse(self._say("sessions.cli.in_trash"))
         self._catalog.delete(facts)
         print(self._say("sessions.cli.deleted", title=facts.title, id=facts.session_id))
         return 0
@@ -230,7 +230,7 @@ class _Sessions:
             listed = [facts for facts in here if (facts.trashed_at is not None) == trashed]
             key = "unknown" if listed else "unknown_none"
             elsewhere = self._elsewhere(trashed=trashed)
-        _refuse(self._say(f"sessions.cli.{key}", id=self._args.id), USAGE_ERROR)
+        refuse(self._say(f"sessions.cli.{key}", id=self._args.id))
         for row in [*_table(listed, self._say), elsewhere]:
             if row:
                 print(row, file=sys.stderr)
@@ -264,12 +264,13 @@ def _table(found: Sequence[SessionFacts], say: Catalogue, *, workspaces: bool = 
     return lines
 
 
-def _refuse(message: str, status: int) -> int:
-    print(f"duckflow-tui: {message}", file=sys.stderr)
+def refuse(message: str, status: int = USAGE_ERROR) -> int:
+    """Say why nothing was done; returns the exit status."""
+    print(f"duckflow-tui: {visible(message)}", file=sys.stderr)
     return status
 
 
-_LISTED: Final = 10  # sessions named where none, or more than one, was meant
+LISTED: Final = 10  # sessions named where none, or more than one, was meant
 
 _SMALL: Final = 200_000  # bytes; in a larger journal something was said
 
@@ -312,7 +313,7 @@ def several(workspace: Path, state_dir: Path) -> bool:
 
 
 def _with_list(sentence: str, found: list[SessionPlace]) -> str:
-    return "\n".join([sentence, *named_rows(found, _LISTED)])
+    return "\n".join([sentence, *named_rows(found, LISTED)])
 
 
 def _workspace_of(path: Path) -> str:

@@ -188,6 +188,11 @@ class Place:
         return brief(self.shown)
 
     @property
+    def prefix(self) -> str:
+        """What ``resolved`` begins with for everything in this directory."""
+        return "" if self.resolved == "." else f"{self.resolved.rstrip('/')}/"
+
+    @property
     def names_directory(self) -> bool:
         """Whether the path was written as one of a directory: ``new/`` or ``new/.``."""
         return self.given.endswith((os.sep, f"{os.sep}.")) or self.given == "."

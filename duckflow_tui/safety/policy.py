@@ -324,77 +324,44 @@ def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> 
 
 
 _FILES = ("file_ops.*",)
-
 _SHELL = ("shell.*",)
-
 _MCP = ("mcp.*",)
-
 _GIT = ("git.*",)
-
 _GIT_READ = ("git.status", "git.diff", "git.log")
-
-_OUTPUT = ("shell.output",)
-
-_END = ("shell.end",)
-
 _OWN = ("plan_tool.*", "task_tool.*", "task_loop.*")
 
-_REMEMBER = ("memory.remember",)
-
-_RECALL = ("memory.recall",)
-
-
 _READ = frozenset({Effect.READ})
-
 _CHANGE = frozenset({Effect.WRITE, Effect.MOVE})
-
 _DELETE = frozenset({Effect.DELETE})
-
 _RUN = frozenset({Effect.EXECUTE})
-
 _STATE = frozenset({Effect.STATE})
-
 _ANY = frozenset(Effect)
-
 _EFFECTS = _ANY - {Effect.STATE}
 
-
 _INSIDE = frozenset({Zone.INSIDE})
-
+_NOWHERE = frozenset({Zone.NOWHERE})
 _SECRET = frozenset({Zone.SECRET})
-
 _OUTSIDE = frozenset({Zone.OUTSIDE})
-
 _IN_OR_NONE = frozenset({Zone.INSIDE, Zone.NOWHERE})
-
 _NOT_PROTECTED = frozenset(Zone) - {Zone.PROTECTED}
 
-
 _BY_RULE = frozenset({Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX})
-
 _SANDBOX = frozenset({Fact.FULL_SANDBOX})
-
 _APPROVED = frozenset({Fact.APPROVED})
-
 _NAMED = frozenset({Fact.NAMED})
-
 _RESULT = frozenset({Fact.OWN_RESULT})
 
-
 _EVERY = frozenset(ApprovalMode)
-
 _LOOSE = frozenset({ApprovalMode.STANDARD, ApprovalMode.TRUSTED})
 
-
 _A, _G, _D = Decision.ALLOW, Decision.GATE, Decision.DENY
-
 
 #: The first row that fits decides; where none fits, the call is denied (R17).
 TABLE: Final[tuple[Row, ...]] = (
     # name, operations, effects, zones,                            plan strict standard trusted
     Row("protected", ("*",), _ANY, frozenset({Zone.PROTECTED}), (_D, _D, _D, _D)),
     Row("read inside", _FILES, _READ, _INSIDE, (_A, _A, _A, _A)),
-    Row("read results", _FILES, _READ, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A), facts=_RESULT),
+    Row("read results", _FILES, _READ, _NOWHERE, (_A, _A, _A, _A), facts=_RESULT),
     Row("read secret", _FILES, _READ, _SECRET, (_G, _G, _G, _G), grantable=_EVERY),
     Row("read outside", _FILES, _READ, _OUTSIDE, (_G, _G, _G, _G), grantable=_EVERY),
     Row("write inside", _FILES, _CHANGE, _INSIDE, (_D, _G, _G, _A), grantable=_EVERY, in_step=True),
@@ -405,8 +372,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("shell in sandbox", _SHELL, _RUN, _IN_OR_NONE, (_D, _G, _G, _A), facts=_SANDBOX),
     Row("shell named", _SHELL, _RUN, _INSIDE, (_D, _G, _A, _A), facts=_NAMED),
     Row("shell", _SHELL, _RUN, _NOT_PROTECTED, (_D, _G, _G, _G)),
-    Row("shell output", _OUTPUT, _READ, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A)),
-    Row("shell end", _END, _STATE, frozenset({Zone.NOWHERE}), (_D, _A, _A, _A)),
+    Row("shell output", ("shell.output",), _READ, _NOWHERE, (_A, _A, _A, _A)),
+    Row("shell end", ("shell.end",), _STATE, _NOWHERE, (_D, _A, _A, _A)),
     Row("mcp named read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_NAMED),
     Row("mcp named", _MCP, _EFFECTS, _IN_OR_NONE, (_D, _G, _A, _A), facts=_NAMED),
     Row("mcp approved read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_APPROVED),
@@ -415,7 +382,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("git read", _GIT_READ, _READ, _IN_OR_NONE, (_A, _A, _A, _A)),
     Row("git read secret", _GIT_READ, _READ, _SECRET, (_G, _G, _G, _G)),
     Row("git", _GIT, _EFFECTS, _IN_OR_NONE | _SECRET, (_D, _G, _G, _G)),
-    Row("remember", _REMEMBER, _CHANGE, frozenset({Zone.NOWHERE}), (_G, _G, _G, _G)),
-    Row("recall", _RECALL, _READ, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A)),
-    Row("own state", _OWN, _STATE, frozenset({Zone.NOWHERE}), (_A, _A, _A, _A)),
+    Row("remember", ("memory.remember",), _CHANGE, _NOWHERE, (_G, _G, _G, _G)),
+    Row("recall", ("memory.recall",), _READ, _NOWHERE, (_A, _A, _A, _A)),
+    Row("own state", _OWN, _STATE, _NOWHERE, (_A, _A, _A, _A)),
 )

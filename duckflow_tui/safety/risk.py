@@ -284,10 +284,9 @@ def scan_below(
     zones: ZoneMap,
 ) -> Generator[Entry]:
     """The entries below an open directory, which is closed at the end."""
-    base = "" if place.resolved == "." else place.resolved.rstrip("/") + "/"
     outside = place.zone is Zone.OUTSIDE
     secret = lies_in_secrets(place.resolved.split("/"))
-    levels = [_level(directory, place.real.name, base, secret)]
+    levels = [_level(directory, place.real.name, place.prefix, secret)]
     try:
         while levels:
             here = levels[-1]

@@ -310,7 +310,7 @@ def _apply(text: str, edit: Edit, label: str, crlf: bool) -> str:
 
 def _find(text: str, old: str) -> list[tuple[int, int]]:
     """Every place where ``old`` begins, overlapping ones too: they make it ambiguous."""
-    pattern = re.compile("\r?\n".join(re.escape(line) for line in old.split("\n")))
+    pattern = re.compile("\r?\n".join(map(re.escape, old.split("\n"))))
     found: list[tuple[int, int]] = []
     match = pattern.search(text)
     while match:

@@ -87,7 +87,6 @@ async def walk_parts(
     outside = not place.real.is_relative_to(workspace.root)
     # Rules of a place outside are not asked for: they are files that no gate has named.
     rules = IgnoreRules((lambda path: None) if outside else _rules_reader(workspace, loop))
-    base = f"{place.resolved.rstrip('/')}/"
 
     def send(part: Found | None) -> None:
         if not stopped.is_set():
@@ -100,7 +99,7 @@ async def walk_parts(
         for entry in workspace.scan(
             place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
         ):
-            path = entry.path.removeprefix(base) if outside else entry.path
+            path = entry.path.removeprefix(place.prefix) if outside else entry.path
             if rules.ignores(path, is_dir=entry.kind is Kind.DIR):
                 ignored += 1
                 shut.add(entry.path)
@@ -155,8 +154,7 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
         _directory(place)
         found = await walk(context.workspace, place, depth=args.depth, sizes=True)
         shown = found.entries[:MAX_LISTED]
-        base = "" if place.resolved == "." else f"{place.resolved.rstrip('/')}/"
-        lines = [_listed(entry, entry.path.removeprefix(base)) for entry in shown]
+        lines = [_listed(entry, entry.path.removeprefix(place.prefix)) for entry in shown]
         folders = sum(entry.kind is Kind.DIR for entry in found.entries)
         files = len(found.entries) - folders
         facts = [
@@ -181,11 +179,11 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
     async def run() -> Output:
         _directory(place)
         found = await walk(context.workspace, place, depth=None)
-        base = "" if place.resolved == "." else f"{place.resolved.rstrip('/')}/"
         paths = [
             entry.path
             for entry in found.entries
-            if entry.kind is not Kind.DIR and matches.match_file(entry.path.removeprefix(base))
+            if entry.kind is not Kind.DIR
+            and matches.match_file(entry.path.removeprefix(place.prefix))
         ]
         count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
         glob = json.dumps(args.glob, ensure_ascii=False)
@@ -231,11 +229,8 @@ async def iter_files(
             if not left:
                 return
         return
-    heavy = (f"--glob=!{name}" for name in sorted(HEAVY))
-    argv = [program, "--no-config", "--files", "--hidden", "--no-require-git", "--no-messages"]
-    argv += ["--no-ignore-parent", "--no-ignore-global", "--null", *heavy]
     left = limit
-    async with running(argv, workspace.root) as process:
+    async with running([program, *RG_OPTIONS, "--files", "--null"], workspace.root) as process:
         tail = b""
         while left > 0 and (chunk := await process.read(process.stdout)):
             *names, tail = (tail + chunk).split(b"\0")
@@ -294,6 +289,18 @@ MAX_RULES_BYTES: Final = 256 * 1024  # R18, of one ignore file
 HEAVY: Final = words_of(
     ".git .hg .svn .duckflow node_modules __pycache__ .venv venv .tox .nox .mypy_cache "
     ".ruff_cache .pytest_cache"
+)
+
+
+#: What every search by ripgrep leaves out and takes in, as ``walk`` does.
+RG_OPTIONS: Final = (
+    "--no-config",
+    "--hidden",
+    "--no-require-git",
+    "--no-messages",
+    "--no-ignore-parent",
+    "--no-ignore-global",
+    *(f"--glob=!{name}" for name in sorted(HEAVY)),
 )
 
 

@@ -43,9 +43,8 @@ class _Lines:
     lines: Sequence[str]
     first: int
     total: int | None
-    facts: tuple[str, ...]
-    sha: str
-    size: int
+    facts: tuple[str, ...] = ()
+    sha: str = ""
 
 
 async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
@@ -73,7 +72,7 @@ async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     if first > len(lines):
         raise ToolFault(f"{brief(args.path)} has {len(lines)} lines; there is no line {first}.")
     shown = lines[first - 1 : args.end_line or len(lines)]
-    return _answer(args, brief(args.path), _Lines(shown, first, len(lines), (), "", 0))
+    return _answer(args, brief(args.path), _Lines(shown, first, len(lines)))
 
 
 async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Output:
@@ -84,15 +83,7 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
     if not place.exists:
         raise ToolFault(f"{place.said} does not exist; file_ops.find_files finds files by name.")
     if place.size > WHOLE_BYTES:
-        found = await _from_large(args, place, context)
-    else:
-        found = await _from_whole(args, place, context)
-        if isinstance(found, Output):
-            return found
-    return _answer(args, place.shown, found)
-
-
-async def _from_whole(args: ReadFile, place: Place, context: ToolContext) -> _Lines | Output:
+        return _answer(args, place.shown, await _from_large(args, place, context))
     data = await context.workspace.read_bytes(place)
     sha = digest(data)
     read = {place.shown: sha}
@@ -106,8 +97,8 @@ async def _from_whole(args: ReadFile, place: Place, context: ToolContext) -> _Li
     first = args.start_line or 1
     if first > len(lines):
         raise ToolFault(f"{place.said} has {len(lines)} lines; there is no line {first}.")
-    last = args.end_line or len(lines)
-    return _Lines(lines[first - 1 : last], first, len(lines), file.facts, sha, len(data))
+    shown = lines[first - 1 : args.end_line or len(lines)]
+    return _answer(args, place.shown, _Lines(shown, first, len(lines), file.facts, sha))
 
 
 async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
@@ -151,7 +142,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
         shown = bytes(kept).decode("utf-8", "replace")
     lines = lines_of(shown)
     total = first + len(lines) - 1 if ended else None
-    return _Lines(lines, first, total, (), "", place.size)
+    return _Lines(lines, first, total)
 
 
 def _answer(args: ReadFile, shown: str, found: _Lines) -> Output:

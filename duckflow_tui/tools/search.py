@@ -21,7 +21,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.commands import find_program, running
-from duckflow_tui.tools.listing import HEAVY, name_filter, quoted, walk
+from duckflow_tui.tools.listing import RG_OPTIONS, name_filter, quoted, walk
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.process_group import Program
 
@@ -134,15 +134,14 @@ async def _collect(
 
 async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str, str], None]:
     args = search.args
-    argv = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages"]
-    argv += ["--no-ignore-parent", "--no-ignore-global", "--color=never", "--no-heading"]
-    argv += ["--with-filename", "--line-number", "--null", "--sort=path"]
+    argv = [program, "--color=never", "--no-heading", "--with-filename", "--line-number", "--null"]
+    argv.append("--sort=path")
     argv += [f"--max-columns={LINE_WIDTH}", "--max-columns-preview"]
     if not args.regex:
         argv.append("--fixed-strings")
     if args.glob is not None:
         argv.append(f"--glob={args.glob}")
-    argv += [f"--glob=!{name}" for name in sorted(HEAVY)]
+    argv += RG_OPTIONS  # behind the user's glob: of two the last one counts
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
     async with running([*argv, "--", args.pattern, search.target], search.workspace.root) as rg:
@@ -157,14 +156,13 @@ async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str], None]:
     args = search.args
     if search.place.is_dir:
         walked = await walk(search.workspace, search.place, depth=None)
-        base = "" if search.place.resolved == "." else f"{search.place.resolved.rstrip('/')}/"
         names = name_filter(args.glob) if args.glob else None
         paths = [
             entry.path
             for entry in walked.entries
             if entry.kind is Kind.FILE
             and entry.zone in (Zone.INSIDE, search.place.zone)
-            and (names is None or names.match_file(entry.path.removeprefix(base)))
+            and (names is None or names.match_file(entry.path.removeprefix(search.place.prefix)))
         ]
     else:
         paths = [search.place.resolved]
