@@ -312,6 +312,5 @@ class ModelAccess:
 
 
 def _tokens(messages: Sequence[ChatMessage]) -> int:
-    """What the request takes, estimated."""
     counter = ScriptCounter()
     return sum(counter.count(message.content) for message in messages)

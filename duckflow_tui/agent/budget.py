@@ -202,7 +202,11 @@ class CallBudget:
     async def _take(self, answer: CardAnswer, over: _Over, step_id: str, aside: bool) -> None:
         match answer.action:
             case "raise_budget":
-                await self._raise(over, step_id)
+                by = over.raised - over.limit
+                if over.what == "calls":
+                    self._more[step_id] = self._more.get(step_id, 0) + int(by)
+                else:
+                    await self._store.commit(BudgetRaised(what=over.what, by=by))
             case "accept_result":
                 objective = self._store.state.objective
                 if objective is not None:
@@ -222,13 +226,6 @@ class CallBudget:
                 await self._store.commit(UserMessageAdded(message=message))
             case _:
                 pass
-
-    async def _raise(self, over: _Over, step_id: str) -> None:
-        by = over.raised - over.limit
-        if over.what == "calls":
-            self._more[step_id] = self._more.get(step_id, 0) + int(by)
-        else:
-            await self._store.commit(BudgetRaised(what=over.what, by=by))
 
 
 def _figure(value: float) -> str:

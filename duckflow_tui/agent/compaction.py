@@ -130,7 +130,11 @@ class Compactor:
             # A part of it would pass for the whole; of what went before, the digest still holds.
             return before, failure
         room = min(cut.room // DIGEST_SHARE, MOST_DIGEST)
-        return self._within("\n".join(found), room), ""
+        text = "\n".join(found)
+        count = self._parts.models.prompts.count(self._store.state, text)
+        if count > room:
+            text = text[: int(len(text) * room / count)].rstrip() + ELLIPSIS
+        return text, ""
 
     def _most_characters(self, cut: Cut, before: str) -> int:
         """Characters of one digest call that fit the model's window, in the script at hand."""
@@ -141,12 +145,6 @@ class Compactor:
         count = self._parts.models.prompts.count(self._store.state, sample)
         characters = tokens * len(sample) // max(count, 1)
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
-
-    def _within(self, text: str, tokens: int) -> str:
-        count = self._parts.models.prompts.count(self._store.state, text)
-        if count <= tokens:
-            return text
-        return text[: int(len(text) * tokens / count)].rstrip() + ELLIPSIS
 
     def _kept(self) -> Kept:
         """What stays, by name."""
@@ -189,7 +187,6 @@ def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
 
 
 def _line(message: Message, said: int, result: int) -> str:
-    """A message as a digest reads it."""
     match message:
         case UserMessage():
             return f"User: {_cut(message.text, said)}"
@@ -215,8 +212,6 @@ def _cut(text: str, most: int) -> str:
 
 
 class ContextKeys:
-    """One for a session."""
-
     def __init__(self, parts: TurnParts) -> None:
         self._parts = parts
         self._compactor = Compactor(parts)

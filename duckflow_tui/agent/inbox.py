@@ -78,7 +78,6 @@ class Inbox:
 
     @property
     def turn(self) -> Turn | None:
-        """The turn that runs."""
         return self._turn
 
     @property

@@ -31,8 +31,6 @@ class TurnSettings:
 
 @dataclass(frozen=True, slots=True)
 class TurnParts:
-    """What every turn of a session is built from."""
-
     store: Store
     ids: IdSource
     notices: Notices

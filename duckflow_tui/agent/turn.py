@@ -17,7 +17,7 @@ from duckflow_tui.goals.requirements import RequestInHand, belongs
 from duckflow_tui.goals.review import LAID_DOWN, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk, PlanRest
-from duckflow_tui.plans.propose import end_plan
+from duckflow_tui.plans.propose import end_plan, lay_steps_down
 from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import UserMessage
@@ -25,8 +25,7 @@ from duckflow_tui.state.decision import NextStep, TurnDecision
 from duckflow_tui.state.memory import WorkingMemoryChanged, updated
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
-from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus, ended_status
-from duckflow_tui.state.plan_events import StepChanged
+from duckflow_tui.state.plan import PlanStatus, ReportMessage, ended_status
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 
 if TYPE_CHECKING:
@@ -338,7 +337,11 @@ class TurnEnding:
         work that is not done, and of which nothing is under way or asked any more (S4-56).
         """
         machine = self._parts.machine
-        self._lay_steps_down()
+        for plan in self._store.state.plans:
+            lay_steps_down(self._store, plan, "the turn ended before it was done")
+            # Its work may have been stopped before it could say that nothing of it is left.
+            if ended_status(plan) is PlanStatus.COMPLETED:
+                end_plan(self._store, plan.plan_id)
         if outcome in ("done", "denied"):
             self._walk_to_done()
         elif outcome != "failed":
@@ -362,25 +365,6 @@ class TurnEnding:
                 duration_s=self._store.clock.monotonic() - self._started,
             )
         )
-
-    def _lay_steps_down(self) -> None:
-        """A step that the model works on itself runs no longer than the turn; a plan of which
-        nothing is left is completed, though its work was stopped before it could say so.
-        """
-        for plan in self._store.state.plans:
-            for step in plan.steps:
-                if step.status is WorkStatus.IN_PROGRESS:
-                    self._store.dispatch(
-                        StepChanged(
-                            plan_id=plan.plan_id,
-                            step_id=step.step_id,
-                            status=WorkStatus.CANCELLED,
-                            note="the turn ended before it was done",
-                            at=self._store.clock.now(),
-                        )
-                    )
-            if ended_status(plan) is PlanStatus.COMPLETED:
-                end_plan(self._store, plan.plan_id)
 
     def _walk_to_done(self) -> None:
         """At the end the engine walks by itself; a turn that only talked skips the review."""

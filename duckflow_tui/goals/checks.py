@@ -79,8 +79,6 @@ class Finding:
 
 
 class RequirementChecks:
-    """Runs the checks of requirements."""
-
     def __init__(self, store: Store, ids: IdSource, router: ToolRouter) -> None:
         self._store = store
         self._ids = ids

@@ -203,7 +203,6 @@ class Consultation:
         return ConsultationEnd("nobody", at_limit=at_limit)
 
     async def _take(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
-        """Do what the user says."""
         match action:
             case "stop_work":
                 return ConsultationEnd("stopped")
@@ -316,7 +315,7 @@ class Consultation:
         if other is None or self._keeper.role == other[0]:
             self._tell(*_TOLD["other_source"])
         else:
-            self._keeper.ask_another(other[0])
+            self._keeper.other = other[0]
             self._tell(*_TOLD["other_model"], model=other[1])
 
     def _put_first(self, text: str) -> None:

@@ -68,7 +68,7 @@ class PaceKeeper:
         self._step_limit = step_limit
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
         self._watch = ProgressWatch(self._reads)
-        self._other: Role | None = None  # whose model goes on, for the rest of the attempt
+        self.other: Role | None = None  # whose model the user wants for the rest of the attempt
         self._rules = ProfileGuess()
         self._said_profile: TaskProfile | None = None  # by the model
         self._first = True  # the next decision is the first of the turn
@@ -100,15 +100,11 @@ class PaceKeeper:
         """Whose model decides: another one at the user's wish, the strong one where the request
         is hard, else main's (S1-43).
         """
-        if self._other is not None:
-            return self._other
+        if self.other is not None:
+            return self.other
         pace = self._store.state.pace
         hard = pace is not None and self._pacemaker.is_hard(pace.limit)
         return "strong" if hard else "main"
-
-    def ask_another(self, role: Role) -> None:
-        """The user wants another model to go on, for the rest of the attempt."""
-        self._other = role
 
     # --- the course of a turn ----------------------------------------------------------------
 
@@ -223,7 +219,7 @@ class PaceKeeper:
         """A further attempt at the objective begins: its own limit, counted from nothing."""
         self._spent += self._loop
         self._loop = 0
-        self._other = None
+        self.other = None
         self.forgive()
         self._set_limit()
         self._tire(VitalCause.LOOP)
@@ -390,8 +386,6 @@ class PaceKeeper:
 
 
 class PaceKeys:
-    """What the user's keys do to the pace."""
-
     def __init__(
         self, store: Store, cards: Desk, control: Callable[[], TurnControl | None]
     ) -> None:

@@ -67,8 +67,6 @@ Keyed = tuple[OperationMessage, str]  # a call with its key
 
 @dataclass(slots=True)
 class _Loop:
-    """Gathered over one loop."""
-
     ran: list[Keyed] = field(default_factory=list[Keyed])
     progress: list[ProgressSign] = field(default_factory=list[ProgressSign])
     repeats: list[Keyed] = field(default_factory=list[Keyed])

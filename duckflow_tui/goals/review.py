@@ -180,7 +180,6 @@ class Reviewer:
         return found
 
     async def _judge(self, case: _Case) -> ReviewEnd:
-        """Record the review, and do what follows from it."""
         turn, before = in_hand(self._store.state)
         at = self._store.clock.now()
         items, findings = self._judged_items(case, before, at)

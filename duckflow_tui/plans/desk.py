@@ -147,7 +147,6 @@ class PlanDesk:
         return Output(f"Step {step.name!r} is {wanted.value} now.", wanted.value)
 
     async def get(self, plan_id: str) -> Output:
-        """The plan in words."""
         plan = self._plan(plan_id)
         done, total = plan.progress
         return Output(plan_words(plan), f"{done}/{total}")
@@ -213,7 +212,6 @@ class PlanDesk:
         return Output("The work halts at its next safe point, until the user lets it go on.")
 
     async def stop(self) -> Output:
-        """End the work now."""
         if not self._task_loop.works:
             raise ToolFault("No work is going on.")
         self._task_loop.stop(by_model=True)
@@ -255,16 +253,18 @@ class PlanDesk:
         """Whether the plan in hand has a step that may begin without another word of the user:
         they wanted all of it run, and neither stopped it nor put it aside.
         """
-        state = self._parts.store.state
-        plan = state.active_plan
-        return (
-            plan is not None
-            and plan.status.may_run
-            and plan.run is RunMode.ALL
-            and bool(ready_steps(plan))
-            and self.put_aside != plan.plan_id
-            and not is_halted(state, plan)
-        )
+        plan = self.ready_plan()
+        halted = plan is not None and is_halted(self._parts.store.state, plan)
+        return plan is not None and plan.run is RunMode.ALL and not halted
+
+    def ready_plan(self) -> Plan | None:
+        """The approved plan with a step that may begin. What could not be done in this turn, or
+        the user put aside, is for the next one.
+        """
+        plan = self._parts.store.state.active_plan
+        if plan is None or not plan.status.may_run or not ready_steps(plan):
+            return None
+        return plan if self.put_aside != plan.plan_id else None
 
     async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
         """The user's own change of the plan in hand; what is in the way, or nothing."""
@@ -407,13 +407,8 @@ class PlanRest:
         The approval is the user's order: a model that forgets it does not undo it.
         """
         state = self._parts.store.state
-        plan = state.active_plan
-        if plan is None or not plan.status.may_run or not ready_steps(plan):
-            return False
-        # What could not be done, or the user put aside, is for the next turn.
-        if self._desk.put_aside == plan.plan_id:
-            return False
-        if not self._wanted and is_halted(state, plan):
+        plan = self._desk.ready_plan()
+        if plan is None or (not self._wanted and is_halted(state, plan)):
             return False
         try:
             result = await self._desk.work_on(plan)
@@ -456,19 +451,15 @@ class PlanKeys:
 
     def retry(self, step_id: str) -> Told | None:
         """Have a step done again that ended without being done, and go on with the plan."""
-        plan = self._store.state.active_plan
-        step = plan.step(step_id) if plan else None
-        if plan is None or step is None or step.status not in _OVER:
+        plan = self._plan_of(step_id, _OVER)
+        if plan is None:
             return Told(key="plan.problem.not_over")
-        problem = self._move(plan, step_id, WorkStatus.PENDING)
-        return problem or self.run()
+        return self._move(plan, step_id, WorkStatus.PENDING) or self.run()
 
     def skip(self, step_id: str) -> Told | None:
         """Waive a step; what depends on it may begin."""
-        plan = self._store.state.active_plan
-        step = plan.step(step_id) if plan else None
-        may = (WorkStatus.PENDING, *_OVER)
-        if plan is None or step is None or step.status not in may:
+        plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
+        if plan is None:
             return Told(key="plan.problem.not_open")
         problem = self._move(plan, step_id, WorkStatus.SKIPPED)
         if not problem:
@@ -499,6 +490,12 @@ class PlanKeys:
         if self._store.state.turn is not None or self._go_on():
             return None
         return Told(key="plan.problem.not_asked")
+
+    def _plan_of(self, step_id: str, among: tuple[WorkStatus, ...]) -> Plan | None:
+        """The plan in hand, where it has this step and the step's status is one of these."""
+        plan = self._store.state.active_plan
+        step = plan.step(step_id) if plan else None
+        return plan if step is not None and step.status in among else None
 
     def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> Told | None:
         return self._tried(

@@ -174,17 +174,7 @@ class PlanApprovals:
             for card in parts.store.state.cards:
                 if card.plan_id == other.plan_id:
                     parts.desk.withdraw(card.card_id, "stopped")
-            for step in other.steps:
-                if step.status is WorkStatus.IN_PROGRESS:  # by plan_tool.update_step
-                    parts.store.dispatch(
-                        StepChanged(
-                            plan_id=other.plan_id,
-                            step_id=step.step_id,
-                            status=WorkStatus.CANCELLED,
-                            note="another plan took its place",
-                            at=parts.store.clock.now(),
-                        )
-                    )
+            lay_steps_down(parts.store, other, "another plan took its place")
             parts.store.dispatch(
                 PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED)
             )
@@ -362,11 +352,25 @@ def plan_words(plan: Plan) -> str:
 
 
 def tasks_words(tasks: tuple[Task, ...]) -> str:
-    """A list of tasks, one a line."""
     return "\n".join(
         f"{number}. {task.operation} {brief(canonical_json(task.args))} {task.description}".rstrip()
         for number, task in enumerate(tasks, start=1)
     )
+
+
+def lay_steps_down(store: Store, plan: Plan, note: str) -> None:
+    """End the steps that the model works on itself, by plan_tool.update_step."""
+    for step in plan.steps:
+        if step.status is WorkStatus.IN_PROGRESS:
+            store.dispatch(
+                StepChanged(
+                    plan_id=plan.plan_id,
+                    step_id=step.step_id,
+                    status=WorkStatus.CANCELLED,
+                    note=note,
+                    at=store.clock.now(),
+                )
+            )
 
 
 def end_idle_plan(store: Store, plan_id: str) -> None:

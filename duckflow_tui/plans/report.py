@@ -121,7 +121,6 @@ def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
 
 
 def report_words(report: StepReport) -> str:
-    """A report for the model."""
     lines = [
         f'Report on step {report.step_id} "{report.step_name}": {report.status}. '
         f"{report.succeeded} operations went well, {report.failed} failed, "
@@ -144,7 +143,6 @@ def is_independent(tasks: tuple[Task, ...]) -> bool:
 
 
 def result_line(message: OperationMessage) -> str:
-    """How a call ended, on one line."""
     result = message.result
     text = one_line(result.text, 200)
     return text if result.outcome is Outcome.OK else f"{result.outcome.value}: {text}"

@@ -43,7 +43,6 @@ class Cuttable:
     drop: Literal["first", "last"] = "last"
 
     def shorter(self) -> Cuttable:
-        """The same without one item."""
         rest = self.items[1:] if self.drop == "first" else self.items[:-1]
         return Cuttable(self.trim, rest, self.drop)
 
@@ -60,7 +59,6 @@ class Layer:
     fixed: int = 0  # tokens of the layer that stand in the system message
 
     def render(self) -> str:
-        """The layer as text."""
         values = dict(self.values)
         for name, cut in self.cuttable.items():
             values[name] = "\n".join(cut.items)
@@ -69,8 +67,6 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A layer's text and what it took."""
-
     text: str
     use: LayerUse
 
@@ -185,11 +181,7 @@ class ScriptCounter:
             return
         old = self.factor(model)
         said = old * actual / estimated
-        self.set_factor(model, old + _BLEND * (said - old))
-
-    def set_factor(self, model: str, factor: float) -> None:
-        """Set what ``learn`` would find out, clamped to 0.5 to 2.0."""
-        self._factors[model] = min(max(factor, _LOWEST), _HIGHEST)
+        self._factors[model] = min(max(old + _BLEND * (said - old), _LOWEST), _HIGHEST)
 
 
 def _estimate(text: str) -> int:

@@ -143,9 +143,7 @@ class PromptCompiler:
         """
         if thread and aside:
             raise ValueError("an aside belongs to the conversation, not to a step")
-        stable = self._stable_part(tuple(operations), project_instructions)
-        factor = self._counter.factor(state.session.model)
-        room = self._history_room(state, stable, factor, window)
+        stable, factor, room = self._room(state, operations, project_instructions, window)
         view = self._threads.view(state, thread, aside, room, answers)
         layers = self._layers(state, stable.operations, view, pattern, thread, aside, answers)
         session, *rest = fitted = fit(layers, self._counter.count, factor)
@@ -209,11 +207,10 @@ class PromptCompiler:
         """What of the conversation should be compacted before its next request, so that ``keep``
         of the room is left: where it is too full, or ``always``.
         """
-        stable = self._stable_part(tuple(operations), project_instructions)
-        factor = self._counter.factor(state.session.model)
+        _, factor, room = self._room(state, operations, project_instructions)
         cut = self._threads.cut(
             state,
-            self._history_room(state, stable, factor),
+            room,
             full=0.0 if always else full_share(state),
             keep=keep,
             inside=always,
@@ -232,9 +229,7 @@ class PromptCompiler:
         project_instructions: str = "",
     ) -> tuple[int, int]:
         """Tokens of the conversation without its newest compaction, and those there is room for."""
-        stable = self._stable_part(tuple(operations), project_instructions)
-        factor = self._counter.factor(state.session.model)
-        room = self._history_room(state, stable, factor)
+        _, factor, room = self._room(state, operations, project_instructions)
         tokens = self._threads.without_newest(state)
         return math.ceil(tokens * factor), int(room * factor)
 
@@ -303,13 +298,19 @@ class PromptCompiler:
         note = self._left_out(len(text) - keep, "")
         return self.texts.project.render({"instructions": f"{text[:keep]}\n{note}"}), True
 
-    def _history_room(
-        self, state: AgentState, stable: _Stable, factor: float, window: int = 0
-    ) -> int:
-        """Tokens for the conversation, before the factor."""
+    def _room(
+        self,
+        state: AgentState,
+        operations: Sequence[OperationSpec],
+        instructions: str,
+        window: int = 0,
+    ) -> tuple[_Stable, float, int]:
+        """The stable part, the model's factor, and tokens for the conversation before it."""
+        stable = self._stable_part(tuple(operations), instructions)
+        factor = self._counter.factor(state.session.model)
         context = self._context(state, window)
         tail = self.budgets.base + self.budgets.main + self.budgets.specialized
-        return max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)
+        return stable, factor, max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)
 
     def _context(self, state: AgentState, window: int = 0) -> int:
         """Tokens of a whole request: what the window leaves, or what was not refused."""

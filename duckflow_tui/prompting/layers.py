@@ -186,7 +186,6 @@ def review_values(state: AgentState) -> tuple[Values, Lists]:
 
 
 def request(state: AgentState) -> str:
-    """What the user asked for, in their words."""
     if state.objective is not None:
         return one_line(state.objective.original_query, LINE)
     last = next(

@@ -43,12 +43,10 @@ def short(text: str, limit: int = LINE) -> str:
 
 
 def bullets(items: Sequence[str]) -> tuple[str, ...]:
-    """Each item as an entry of a list."""
     return tuple(map("- {}".format, items))
 
 
 def numbered(items: Sequence[str], first: int = 1) -> tuple[str, ...]:
-    """Each item with its number."""
     return tuple(map("{}. {}".format, count(first), items))
 
 
@@ -80,14 +78,12 @@ def result(message: OperationMessage) -> str:
 
 
 def task(item: Task) -> str:
-    """A task of a list: its status, its call, what it is for, what came of it."""
     about = f" {short(item.description)}" if item.description else ""
     came = f" -> {short(item.result, RESULT)}" if item.result else ""
     return f"[{item.status.value}] {call(item.operation, item.args)}{about}{came}"
 
 
 def step(item: Step) -> str:
-    """Name and description of a step."""
     name = one_line(item.name, _NAME)
     return f"{name}: {short(item.description, 2 * LINE)}" if item.description else name
 
@@ -143,7 +139,6 @@ def requirement(item: RequirementItem) -> str:
 
 
 def gates(state: AgentState) -> str:
-    """The approvals that are open."""
     return "\n".join(
         f"- {g.operation} {target(g.args)} ({g.impact.risk.value}): {one_line(g.intent, LINE)}"
         for g in state.gates
@@ -151,7 +146,6 @@ def gates(state: AgentState) -> str:
 
 
 def running(state: AgentState) -> str:
-    """The calls that run."""
     return "\n".join(
         f"- {r.operation} {target(r.args)}".rstrip() for r in state.running if r.started
     )

@@ -98,8 +98,6 @@ class Question(Generic[Reply]):
 
 
 class QuestionPrompts:
-    """Writes questions in one language."""
-
     def __init__(self, folder: Path, language: str) -> None:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
         self._texts = PromptTexts.load(folder, language)
@@ -381,7 +379,6 @@ def _data(tag: str, text: str) -> str:
 
 
 def _request(state: AgentState) -> str:
-    """What the user asked for, as they wrote it."""
     asked = state.objective.original_query if state.objective else ""
     return _data("request", _cut(asked, _REQUEST))
 

@@ -16,8 +16,6 @@ class Shape(BaseModel):
 
 
 class PlanStep(Shape):
-    """One step of a proposed plan."""
-
     id: str
     name: str
     description: str
@@ -69,15 +67,11 @@ class ReportReply(Shape):
 
 
 class RequirementCheck(Shape):
-    """How a requirement can be checked."""
-
     kind: Literal["command", "file_exists", "file_contains", "judgement"]
     value: str
 
 
 class ProposedRequirement(Shape):
-    """One requirement split off a request."""
-
     requirement: str
     priority: Literal[1, 2, 3]
     check: RequirementCheck
@@ -107,8 +101,6 @@ class SatisfactionReply(Shape):
 
 
 class MissingEntry(Shape):
-    """Something that is missing."""
-
     what: str
     priority: Literal[1, 2, 3]
 

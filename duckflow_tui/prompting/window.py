@@ -183,8 +183,11 @@ class HistoryWindow:
     ) -> bool:
         """Take in what is new; whether a turn begins."""
         begins = not turn or turn != self._turn
-        if begins:
-            self._set_cap(max(room // RESULT_SHARE, SMALLEST_RESULT))
+        cap = max(room // RESULT_SHARE, SMALLEST_RESULT)
+        # Small moves of the room must not change how old results look: caches would miss.
+        if begins and (self._cap > 1.25 * cap or cap > 2 * self._cap):
+            self._cap = cap
+            self._show_again()
         self._follow(messages)
         name = compaction.compaction_id if compaction else ""
         if name != self._compaction:  # another one, or the one before where it was taken back
@@ -238,12 +241,6 @@ class HistoryWindow:
                 self._fresh = place
             case _:
                 pass
-
-    def _set_cap(self, cap: int) -> None:
-        # Small moves of the room must not change how old results look: caches would miss.
-        if self._cap > 1.25 * cap or cap > 2 * self._cap:
-            self._cap = cap
-            self._show_again()
 
     def _show_again(self) -> None:
         self._shown.clear()
