@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.session.facts import SessionFacts, facts_of
+from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.folders import SessionFolder, draft_in
 from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
@@ -57,17 +57,6 @@ _HEAD: Final = 30  # lines of a result that are written, and of its end
 _TAIL: Final = 10
 
 _WIDEST: Final = 400  # characters of such a line
-
-_NAMING: Final = ("path", "source", "command", "pattern", "query")
-
-
-_REQUIREMENT: Final = {
-    RequirementState.OPEN: "○",
-    RequirementState.MET: "✓",
-    RequirementState.PARTLY: "◐",
-    RequirementState.REFUTED: "✗",
-    RequirementState.WAIVED: "–",
-}
 
 _STEP: Final = {
     WorkStatus.PENDING: "○",
@@ -158,7 +147,7 @@ class _Paper:
             state = self._words(f"ledger.state.{item.state.value}")
             because = f" · {_inline(item.waived_because)}" if item.waived_because else ""
             lines.append(
-                f"- {_REQUIREMENT[item.state]} P{item.priority} {_inline(item.requirement)} — "
+                f"- {MARKS[item.state]} P{item.priority} {_inline(item.requirement)} — "
                 f"{state}{because}"
             )
             lines += [f"  - {self._evidence(evidence)}" for evidence in item.evidence]
@@ -234,8 +223,7 @@ class _Paper:
 
     def _operation(self, message: OperationMessage) -> None:
         words, result = self._words, message.result
-        named = (message.args.get(name) for name in _NAMING)
-        target = one_line(next((str(value) for value in named if value), ""), 200)
+        target = target_of(message)
         failed = result.outcome is Outcome.OK and not result.went_well  # it ran, with an exit code
         outcome = words(f"transcript.outcome.{Outcome.ERROR if failed else result.outcome}")
         parts = [f"`{message.operation}`", _code(target), outcome, _inline(result.summary)]
@@ -251,9 +239,7 @@ class _Paper:
         counted = sum(item.counts for item in review.items)
         said = words("export.review", score=f"{review.score:.2f}", met=met, counted=counted)
         self.add(f"**{words('review.title')}**: {said}")
-        lines = [
-            f"- {_REQUIREMENT[item.state]} {_inline(item.requirement)}" for item in review.items
-        ]
+        lines = [f"- {MARKS[item.state]} {_inline(item.requirement)}" for item in review.items]
         self.add("\n".join(lines))
 
     def _evidence(self, evidence: Evidence) -> str:

@@ -37,7 +37,7 @@ FORK: Final = "↳"  # before the title of a session that goes on from another
 _TITLE: Final = 200  # characters of a heading and of a last message
 _SAID: Final = 20_000  # characters of a message that are searched
 _RESULT: Final = 4_000  # of a result
-_MARKS: Final = {  # of a requirement, as the screen has them
+MARKS: Final = {  # of a requirement, as the screen has them
     RequirementState.MET: "✓",
     RequirementState.PARTLY: "◐",
     RequirementState.REFUTED: "✗",
@@ -190,7 +190,9 @@ def _piece(message: Message) -> Piece | None:
         case AssistantMessage():
             return Piece(who="ai", at=message.at, text=visible(message.text[:_SAID]))
         case OperationMessage():
-            head = f"{message.operation} {_target(message)} · {message.result.summary}".rstrip(" ·")
+            head = f"{message.operation} {target_of(message)} · {message.result.summary}".rstrip(
+                " ·"
+            )
             text = f"{one_line(head, _TITLE)}\n{message.result.text[:_RESULT]}".rstrip()
             return Piece(who="tool", at=message.at, text=visible(text))
         case ReportMessage():
@@ -199,7 +201,7 @@ def _piece(message: Message) -> Piece | None:
             return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
         case ReviewMessage():
             said = "\n".join(
-                f"{_MARKS[item.state]} {item.requirement}" for item in message.review.items
+                f"{MARKS[item.state]} {item.requirement}" for item in message.review.items
             )
             return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
         case CardMessage():
@@ -208,7 +210,8 @@ def _piece(message: Message) -> Piece | None:
             return None
 
 
-def _target(message: OperationMessage) -> str:
+def target_of(message: OperationMessage) -> str:
+    """What a call was about: its path, command or pattern, on one line."""
     named = (message.args.get(name) for name in _NAMING)
     return one_line(next((str(value) for value in named if value), ""), _TITLE)
 

@@ -205,12 +205,8 @@ class SessionFolder:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.descriptor = descriptor
+        self.locked = False  # whether its lock is held here
         self._lock = -1
-
-    @property
-    def locked(self) -> bool:
-        """Whether its lock is held here."""
-        return self._lock >= 0
 
     @classmethod
     def create(cls, path: Path, disk: Disk) -> SessionFolder:
@@ -251,7 +247,7 @@ class SessionFolder:
         except OSError:
             os.close(descriptor)
             raise
-        self._lock = descriptor
+        self._lock, self.locked = descriptor, True
 
     def close(self) -> None:
         """Give folder and lock back; once is enough."""
@@ -259,6 +255,7 @@ class SessionFolder:
             if descriptor >= 0:
                 os.close(descriptor)
         self._lock = self.descriptor = -1
+        self.locked = False
 
     def segments(self) -> list[int]:
         """The numbers of the journal's files, in their order."""

@@ -45,6 +45,14 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
+class InConversation(Frozen):
+    """What every message of a conversation has."""
+
+    message_id: str
+    step_id: str = ""  # of the plan's step it belongs to; empty: to the conversation itself
+    at: float  # seconds since the epoch
+
+
 class Told(Frozen):
     """Something the app says, as a key of the words on the screen and what stands in them."""
 

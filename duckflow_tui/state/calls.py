@@ -159,7 +159,8 @@ class OperationRequested(AskedCall, Event):
     def apply(self, state: AgentState) -> None:
         if self.call_id in map(_CALL_ID, state.running):
             raise StateError(f"call {self.call_id} runs already")
-        state.running = (*state.running, RunningOperation(**self.asked(), at=self.at))
+        call = RunningOperation.model_validate(self, from_attributes=True)
+        state.running = (*state.running, call)
 
 
 class OperationStarted(Event):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Event, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, InConversation, StateError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.gates import CardMessage
@@ -31,15 +31,12 @@ class Level(StrEnum):
     ERROR = "error"
 
 
-class UserMessage(Frozen):
+class UserMessage(InConversation):
     """What the user sent."""
 
     kind: Literal["user"] = "user"
-    message_id: str
     text: str
     aside: bool = False  # said while work ran, and answered beside it
-    step_id: str = ""
-    at: float
 
     @property
     def for_model(self) -> str:
@@ -55,13 +52,12 @@ class WireCall(Frozen):
     arguments: str
 
 
-class AssistantMessage(Frozen):
+class AssistantMessage(InConversation):
     """What the model replied. ``raw`` and ``calls`` are kept only for a reply that could not be
     used.
     """
 
     kind: Literal["assistant"] = "assistant"
-    message_id: str
     llm_id: str
     text: str  # the reply, markdown; a part of it when ``complete`` is false
     reasoning: str = ""
@@ -71,13 +67,11 @@ class AssistantMessage(Frozen):
     raw: str = ""
     calls: tuple[WireCall, ...] = ()
     complete: bool = True
-    step_id: str = ""
     aside: bool = False
     answers: str = ""  # id of the message that was said beside the work and is answered
-    at: float
 
 
-class NoticeMessage(Frozen):
+class NoticeMessage(InConversation):
     """A word from the app itself: a key of the catalogue, so that languages can be switched.
 
     ``params`` hold untrusted text too; it is shown sanitised. ``for_model`` is what the model
@@ -85,15 +79,12 @@ class NoticeMessage(Frozen):
     """
 
     kind: Literal["notice"] = "notice"
-    message_id: str
     level: Level = Level.INFO
     key: str
     params: dict[str, str] = Field(default_factory=dict)
     for_model: str = ""
-    step_id: str = ""
     aside: bool = False  # ``for_model`` is for the one who answers beside the work
     fresh: bool = False  # the thread begins anew here: what was before travels as digests only
-    at: float
 
 
 Message = Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
+from duckflow_tui.state.base import Event, Frozen, InConversation, JsonObject, StateError
 from duckflow_tui.state.goal import (
     SituationReport,
 )
@@ -285,17 +285,14 @@ ESCALATION_OPTIONS: Final = _numbered(
 BUDGET_OPTIONS: Final = _numbered("raise_budget", "accept_result", "stop_work")
 
 
-class CardMessage(Frozen):
+class CardMessage(InConversation):
     """A card and its answer, in the place where the user gave it."""
 
     kind: Literal["card"] = "card"
-    message_id: str
     card: Card
     plan: Plan | None = None  # as it was then
     answer: CardAnswer
     for_model: str = ""  # what the model is told, empty where a call's result says it
-    step_id: str = ""
-    at: float
 
 
 # --- gates -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Event, Frozen, StateError
+from duckflow_tui.state.base import Event, Frozen, InConversation, StateError
 from duckflow_tui.state.decision import Check, TaskProfile
 
 if TYPE_CHECKING:
@@ -244,28 +244,22 @@ class SituationReport(Frozen):
     analysis: FailureAnalysis | None = None  # once the user asked for it
 
 
-class ReviewMessage(Frozen):
+class ReviewMessage(InConversation):
     """What an attempt was judged to be, with the evidence (S1-27)."""
 
     kind: Literal["review"] = "review"
-    message_id: str
     review: Review
     for_model: str = ""
-    step_id: str = ""
-    at: float
 
 
-class AttemptMessage(Frozen):
+class AttemptMessage(InConversation):
     """A further attempt begins: what it means to do, keep to and avoid (S1-25)."""
 
     kind: Literal["attempt"] = "attempt"
-    message_id: str
     attempt: int = Field(ge=1)
     max_attempts: int = Field(ge=1)
     plan: ExecutionPlan
     for_model: str = ""
-    step_id: str = ""
-    at: float
 
 
 @dataclass(eq=False)

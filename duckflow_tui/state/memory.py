@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Count, Event, Frozen, StateError, one_line
+from duckflow_tui.state.base import Count, Event, Frozen, InConversation, StateError, one_line
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.usage import CompactedBy
 
@@ -163,17 +163,14 @@ class Compaction(Frozen):
     at: float
 
 
-class CompactionMessage(Frozen):
+class CompactionMessage(InConversation):
     """The conversation before was compacted. The model reads the digest at the head of what
     travels, not here.
     """
 
     kind: Literal["compaction"] = "compaction"
-    message_id: str
     compaction: Compaction
     for_model: Literal[""] = ""
-    step_id: str = ""
-    at: float
 
 
 @dataclass(eq=False)

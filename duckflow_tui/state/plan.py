@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen, JsonObject, Told, canonical_json, digest
+from duckflow_tui.state.base import Frozen, InConversation, JsonObject, Told, canonical_json, digest
 
 
 class WorkStatus(StrEnum):
@@ -430,12 +430,9 @@ def _moved(old: Sequence[str], new: Sequence[str]) -> set[str]:
     return set(new) - set(max(best, key=len)) if best else set()
 
 
-class ReportMessage(Frozen):
+class ReportMessage(InConversation):
     """How a step ended (S2-23)."""
 
     kind: Literal["report"] = "report"
-    message_id: str
     report: StepReport
     for_model: str = ""  # what the model is told, empty where a call's result says it
-    step_id: str = ""  # empty: the report belongs to the conversation
-    at: float
