@@ -1,0 +1,120 @@
+"""What a plan is in words for the model, and whether the user keeps it from going on."""
+
+from __future__ import annotations
+
+import pytest
+from support import plans
+
+from duckflow_tui.plans.desk import run_words
+from duckflow_tui.plans.propose import held_back, is_halted, plan_words
+from duckflow_tui.plans.run import PlanResult
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.gates import CardAnswer, CardKind, CardMessage
+from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, WorkStatus
+
+
+def step(number: int, *needs: str, **fields: object) -> Step:
+    return Step.model_validate(
+        {"step_id": f"s{number}", "name": f"step {number}", "depends_on": needs, **fields}
+    )
+
+
+def plan(*steps: Step) -> Plan:
+    return Plan(plan_id=plans.PLAN, name="p", goal="the\ngoal", steps=steps)
+
+
+def test_a_plan_is_a_line_for_each_of_its_steps() -> None:
+    made = plan(
+        step(1, status=WorkStatus.COMPLETED, description="look\nfirst"),
+        step(2, "s1", note="half\nway", description="mend"),
+        step(3, "s2", "s1"),
+    )
+    assert plan_words(made).split("\n") == [
+        f'Plan {plans.PLAN} "p", {PlanStatus.DRAFT.value}, 1 of 3 steps done.',
+        "Goal: the goal",
+        "1. s1 [completed] step 1: look first",
+        "2. s2 [pending] step 2 (after 1): mend — half way",
+        "3. s3 [pending] step 3 (after 2, 1): ",
+    ]
+
+
+@pytest.mark.parametrize(("steps", "more"), [(50, []), (51, ["… and 1 more steps"])])
+def test_of_a_long_plan_the_first_fifty_steps_are_told(steps: int, more: list[str]) -> None:
+    lines = plan_words(plan(*(step(number) for number in range(steps)))).split("\n")
+    assert len(lines) == 52 + len(more)
+    assert lines[52:] == more
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (PlanResult(), []),
+        (PlanResult("waiting"), ["The user does not want to go on for now."]),
+        (PlanResult("waiting", wish="rest"), ["The user wants instead: rest"]),
+        (PlanResult("completed", wish="more"), ["The user wants instead: more"]),
+        (PlanResult(reports=[plans.report(step_name="x")]), ["- x: completed"]),
+    ],
+)
+def test_a_run_is_told_by_its_reports_and_what_the_user_wants(
+    result: PlanResult, said: list[str]
+) -> None:
+    first, *lines = run_words(plan(step(1)), result).split("\n")
+    assert first == f"0 of 1 steps are done; the plan is {PlanStatus.DRAFT.value}."
+    assert lines == said
+
+
+# --- what keeps it from going on -----------------------------------------------------------------
+
+
+def answered(kind: CardKind, action: str, plan_id: str = plans.PLAN) -> CardMessage:
+    card = plans.card(kind, "s", ()).model_copy(update={"plan_id": plan_id})
+    answer = CardAnswer(card_id=card.card_id, subject="s", action=action)
+    return CardMessage(message_id="m", card=card, answer=answer, at=1.0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "halted"),
+    [
+        ((), False),
+        ((answered(CardKind.REPORT, "stop"),), True),
+        ((answered(CardKind.REPORT, "tell"),), True),
+        ((answered(CardKind.REPORT, "go_on"),), False),
+        ((answered(CardKind.REPORT, "stop"), answered(CardKind.REPORT, "go_on")), False),
+        ((answered(CardKind.REPORT, "go_on"), answered(CardKind.BREAKPOINT, "stop")), True),
+        ((answered(CardKind.REPORT, "go_on"), answered(CardKind.REPORT, "stop", "p2")), False),
+        ((answered(CardKind.REPORT, "tell"), answered(CardKind.PLAN_CHANGE, "accept")), False),
+        ((answered(CardKind.REPORT, "tell"), answered(CardKind.PLAN_CHANGE, "reject")), True),
+        ((answered(CardKind.REPORT, "stop"), answered(CardKind.PLAN_CHANGE, "accept")), True),
+        ((answered(CardKind.PLAN_CHANGE, "accept"), answered(CardKind.REPORT, "tell")), True),
+        (
+            (
+                answered(CardKind.REPORT, "tell"),
+                answered(CardKind.PLAN_CHANGE, "accept"),
+                answered(CardKind.PLAN_CHANGE, "reject"),
+            ),
+            False,
+        ),
+    ],
+)
+def test_the_users_last_word_on_the_plan_halts_it_until_their_wish_was_met(
+    answers: tuple[CardMessage, ...], halted: bool
+) -> None:
+    state = AgentState()
+    state.messages += answers
+    assert is_halted(state, plan(step(1))) is halted
+    assert is_halted(state, plan(step(1), step(2, status=WorkStatus.CANCELLED)))
+
+
+def test_only_steps_that_an_open_change_of_this_plan_would_touch_are_held_back() -> None:
+    state = AgentState()
+    card = plans.change_card()
+    assert card.change is not None
+    edits = (
+        PlanEdit(op="change", step_id="s1", name="x"),
+        PlanEdit(op="drop", step_id="s2"),
+        PlanEdit(op="add", step_id="s3", name="y"),
+    )
+    change = card.change.model_copy(update={"edits": edits})
+    state.cards = (plans.break_card(), card.model_copy(update={"change": change}))
+    assert held_back(state, plans.PLAN) == {"s1", "s2"}
+    assert held_back(state, "another") == frozenset()
