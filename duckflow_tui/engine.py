@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.agent.compaction import ContextKeys
 from duckflow_tui.agent.inbox import Inbox
-from duckflow_tui.agent.parts import (
-    TurnParts,
-)
+from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
 from duckflow_tui.goals.pace import PaceKeys
 from duckflow_tui.goals.requirements import LedgerKeys

@@ -9,7 +9,7 @@ from typing import Final, cast
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, Fact, Verdict
-from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
+from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, one_line
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
@@ -97,11 +97,6 @@ class Question:
         """The file changes, none for a read or a command."""
         return self.proposal.changes if isinstance(self.proposal, Edits) else ()
 
-    @property
-    def args_hash(self) -> str:
-        """What the answer is bound to; the same function as ``Action.args_hash``."""
-        return hash_of(self.call.action.operation, self.args)
-
     def gate(self, gate_id: str, at: float) -> Gate:
         """The five points of S4-61: intent, why, impact, alternatives, preview."""
         call, action, changes = self.call, self.call.action, self.changes
@@ -116,7 +111,7 @@ class Question:
             call_id=action.call_id,
             operation=action.operation,
             args=self.args,
-            args_hash=self.args_hash,
+            args_hash=action.model_copy(update={"args": self.args}).args_hash,
             effect=self.effect,
             intent=action.intent or one_line(action.reasoning, 100),
             why=action.reasoning,
@@ -208,11 +203,6 @@ def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:
             Outcome.DECLINED,
         )
     return None
-
-
-def hash_of(operation: str, args: JsonObject) -> str:
-    """``Action.args_hash`` over arguments that are not an action's own."""
-    return digest(canonical_json([operation, args]))
 
 
 def check_refused(call: Call, verdict: Verdict) -> None:
