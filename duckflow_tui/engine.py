@@ -62,7 +62,7 @@ class Engine:
         self._router = parts.router
         self._desk = parts.desk
         self._shell = shell
-        self._servers = servers
+        self.servers = servers
         self._spawn = spawn
         router = parts.router
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
@@ -98,7 +98,7 @@ class Engine:
     async def warm(self) -> None:
         """Load what the first request needs, after the screen stands."""
         await self._models.service.warm()
-        await self._servers.begin()
+        await self.servers.begin()
 
     async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
         """Take a message of the user; returns once it would survive a crash.
@@ -194,22 +194,6 @@ class Engine:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""
         return iter_files(self._router.workspace)
 
-    async def start_server(self, name: str) -> None:
-        """Start a server of tools, and wait until it serves or failed."""
-        await self._servers.start(name)
-
-    async def stop_server(self, name: str) -> None:
-        """End a server of tools; the user's start brings it back."""
-        await self._servers.stop(name)
-
-    async def restart_server(self, name: str) -> None:
-        """End a server of tools and start it again."""
-        await self._servers.restart(name)
-
-    async def server_log(self, name: str) -> str:
-        """The newest lines that a server wrote to its standard error."""
-        return await self._servers.log(name)
-
     def _look_after_workspace(self, state: AgentState, record: Record) -> None:
         """Say once that the folder went away or was replaced: nothing is written from then on."""
         if not isinstance(record.event, OperationFinished) or self._gone:
@@ -225,7 +209,7 @@ class Engine:
         """End commands and servers, and close connections; the session is over."""
         self._own_commands.stop()
         try:
-            await asyncio.gather(self._shell.close(), self._servers.close(), self.memory.close())
+            await asyncio.gather(self._shell.close(), self.servers.close(), self.memory.close())
         finally:
             self.store.detach()  # what a turn that is left still lays down is not recorded
             self._inbox.close()

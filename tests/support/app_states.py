@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -264,6 +265,26 @@ class FakeRewind:
         return Forked("session_0000000f", self.problem)
 
 
+@dataclass(frozen=True, slots=True)
+class FakeServers:
+    """Remembers what it was asked."""
+
+    logs: dict[str, str]
+    asked: list[str]
+
+    async def start(self, name: str) -> None:
+        self.asked.append(f"start {name}")
+
+    async def stop(self, name: str) -> None:
+        self.asked.append(f"stop {name}")
+
+    async def restart(self, name: str) -> None:
+        self.asked.append(f"restart {name}")
+
+    async def log(self, name: str) -> str:
+        return self.logs.get(name, "")
+
+
 class FakeEngine:
     """Does to the Store what the real one does at once, and remembers what it was asked."""
 
@@ -276,6 +297,7 @@ class FakeEngine:
         self.commands: list[str] = []  # of the user's own
         self.logs: dict[str, str] = {}  # of servers
         self.asked: list[str] = []  # the other intents, by name
+        self.servers = FakeServers(self.logs, self.asked)
         self.drafts: list[str] = []  # what was to be kept
         self.answers: list[GateAnswer] = []
         self.card_answers: list[CardAnswer] = []
@@ -330,18 +352,6 @@ class FakeEngine:
     async def end_process(self, process_id: str) -> bool:
         self.asked.append(f"end {process_id}")
         return True
-
-    async def start_server(self, name: str) -> None:
-        self.asked.append(f"start {name}")
-
-    async def stop_server(self, name: str) -> None:
-        self.asked.append(f"stop {name}")
-
-    async def restart_server(self, name: str) -> None:
-        self.asked.append(f"restart {name}")
-
-    async def server_log(self, name: str) -> str:
-        return self.logs.get(name, "")
 
     async def retry(self) -> bool:
         self.asked.append("retry")

@@ -102,7 +102,7 @@ def test_work_at_hand(
     store = working(language)
     keys = build(store, language)
     fake = FakeEngine(store)
-    fake.logs = LOGS
+    fake.logs.update(LOGS)
     app = app_with(fake, language=language, theme="duck-light" if language == "ja" else "duck-dark")
 
     async def press(pilot: Pilot[int]) -> None:

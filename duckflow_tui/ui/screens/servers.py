@@ -36,11 +36,8 @@ class ServerBoard(StateBoard):
     def action_want(self, wish: Wish) -> None:
         engine = self.host.session.acting()
         if engine is not None:
-            wishes = {
-                "start": engine.start_server,
-                "stop": engine.stop_server,
-                "restart": engine.restart_server,
-            }
+            servers = engine.servers
+            wishes = {"start": servers.start, "stop": servers.stop, "restart": servers.restart}
             self.host.spawn(wishes[wish](self.chosen), "server")
 
     def invalidate(self) -> None:
@@ -127,7 +124,7 @@ class ServerBoard(StateBoard):
 
     async def _read(self, name: str) -> None:
         engine = self.host.session.engine  # a replay has none: the log is another one by now
-        text = await engine.server_log(name) if engine is not None else ""
+        text = await engine.servers.log(name) if engine is not None else ""
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
         if (name, lines) != self._log:
             self._log = (name, lines)
