@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import BUDGET_OPTIONS, Card, CardAnswer, CardKind, CardOpened
-from duckflow_tui.state.goal import ObjectiveChanged
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import StepChanged
@@ -208,10 +208,7 @@ class CallBudget:
                 else:
                     await self._store.commit(BudgetRaised(what=over.what, by=by))
             case "accept_result":
-                objective = self._store.state.objective
-                if objective is not None:
-                    closed = objective.model_copy(update={"closed": True})
-                    self._store.dispatch(ObjectiveChanged(objective=closed))
+                change_objective(self._store, closed=True)
                 self._end = ("partial", Status.SUCCESS)
             case "stop_work":
                 self._end = ("stopped", Status.SUCCESS)

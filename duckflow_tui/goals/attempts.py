@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
+from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed, target
 from duckflow_tui.prompting.questions import (
@@ -27,7 +28,6 @@ from duckflow_tui.state.goal import (
     ExecutionResult,
     FailureAnalysis,
     MissingInfoAnalysis,
-    ObjectiveChanged,
     PartialResult,
     RequirementItem,
     RequirementState,
@@ -129,7 +129,8 @@ class Attempts:
             )
         turn, objective = in_hand(self._store.state)
         if rounds:
-            self._change(objective, max_iterations=objective.iteration_count + rounds)
+            most = objective.iteration_count + rounds
+            change_objective(self._store, max_iterations=most)
         attempt, most = turn.attempt + 1, turn.max_attempts + rounds
         await self._store.commit(
             AttemptStarted(
@@ -195,10 +196,10 @@ class Attempts:
                 case "alternative":
                     return await self._begin(review, context, rounds=rounds)
                 case "accept_partial":
-                    self._close()
+                    change_objective(self._store, closed=True)  # what comes next is another request
                     return "accepted"
                 case "cancel":
-                    self._close()
+                    change_objective(self._store, closed=True)
                     return "cancelled"
                 case "assistance":
                     found = await failure_analysis(
@@ -224,14 +225,6 @@ class Attempts:
             escalation=report,
             opened_at=self._store.clock.now(),
         )
-
-    def _close(self) -> None:
-        """The user wants no more attempts at it: the next message is another request."""
-        _, objective = in_hand(self._store.state)
-        self._change(objective, closed=True)
-
-    def _change(self, objective: TaskObjective, **update: object) -> None:
-        self._store.dispatch(ObjectiveChanged(objective=objective.model_copy(update=update)))
 
 
 def in_hand(state: AgentState) -> tuple[TurnInfo, TaskObjective]:

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import digest_of, execution, failure_analysis
-from duckflow_tui.goals.requirements import named_requirement, new_requirement
+from duckflow_tui.goals.requirements import (
+    change_objective,
+    named_requirement,
+    new_requirement,
+)
 from duckflow_tui.goals.situations import MOST_TRIED, due, tried
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed
@@ -16,12 +20,7 @@ from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
-from duckflow_tui.state.goal import (
-    ObjectiveChanged,
-    RequirementEdited,
-    RequirementItem,
-    TaskObjective,
-)
+from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import Pattern, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
 
@@ -263,7 +262,7 @@ class Consultation:
         if objective is None:
             return False
         if not self._step_id:
-            self._change(objective, closed=True)
+            change_objective(self._store, closed=True)
         met, counted = objective.met
         return met == counted > 0
 
@@ -297,7 +296,7 @@ class Consultation:
         strategy = one_line(self._keeper.said or brief, _LINE)
         if objective is not None and strategy:
             ways = tuple(dict.fromkeys((*objective.attempted_strategies, strategy)))
-            self._change(objective, attempted_strategies=ways)
+            change_objective(self._store, attempted_strategies=ways)
         lines = [f"- {entry.text}" for entry in tried(self._log())[-MOST_TRIED:]]
         if strategy:
             lines.insert(0, f"- {strategy}")
@@ -361,7 +360,7 @@ class Consultation:
         objective = self._store.state.objective
         if objective is not None and text:
             kept = (*objective.accumulated_results, text)
-            self._change(objective, accumulated_results=kept)
+            change_objective(self._store, accumulated_results=kept)
         self._tell(
             "consulting.tidied",
             "The results so far, tidied at the user's wish. Go on from these; what stands here "
@@ -385,10 +384,6 @@ class Consultation:
     def _put(self, item: RequirementItem, priority: int) -> None:
         changed = item.model_copy(update={"priority": priority})
         self._store.dispatch(RequirementEdited(item=changed))
-
-    def _change(self, objective: TaskObjective, **fields: object) -> None:
-        changed = objective.model_copy(update=fields)
-        self._store.dispatch(ObjectiveChanged(objective=changed))
 
 
 def _plain(call: str) -> str:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.goals import situations, vitals
 from duckflow_tui.goals.pacemaker import note
 from duckflow_tui.goals.progress import ProgressWatch, same_action
-from duckflow_tui.goals.requirements import ProfileGuess, chosen, guess
+from duckflow_tui.goals.requirements import ProfileGuess, change_objective, chosen, guess
 from duckflow_tui.goals.vitals import ProgressKind, VitalCause
 from duckflow_tui.prompting.lines import target
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
-from duckflow_tui.state.goal import ObjectiveChanged, RequirementState, Review, TaskObjective
+from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec
 from duckflow_tui.state.pace import (
     LimitExtended,
@@ -328,8 +328,7 @@ class PaceKeeper:
         if objective is None or (by == "rules" and self._said_profile is None):
             return
         if profile is not objective.profile:
-            changed = objective.model_copy(update={"profile": profile})
-            self._store.dispatch(ObjectiveChanged(objective=changed))
+            change_objective(self._store, profile=profile)
 
     def _set_limit(self, *, fresh: bool = False, before: LoopLimit | None = None) -> None:
         choice = self._store.state.profile_choice

@@ -110,6 +110,12 @@ class RequestInHand:
         return False
 
 
+def change_objective(store: Store, **fields: object) -> None:
+    """Give fields of the request in hand other values; nothing happens where there is none."""
+    if (objective := store.state.objective) is not None:
+        store.dispatch(ObjectiveChanged(objective=objective.model_copy(update=fields)))
+
+
 # --- the requirements of a request ---------------------------------------------------------------
 
 
