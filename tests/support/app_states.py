@@ -523,12 +523,16 @@ def app_on(
 
 
 async def settled(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "it") -> None:
-    """Return once it holds; fails after ``DEADLINE`` seconds."""
+    """Return once it holds; fails after ``DEADLINE`` seconds. What takes long is looked at less and
+    less often, since each look visits every widget.
+    """
     end = time.monotonic() + DEADLINE
+    delay = 0.01
     while not holds():
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come")
-        await pilot.pause(0.01)
+        await pilot.pause(delay)
+        delay = min(1.3 * delay, 0.05)
 
 
 async def commanded(pilot: Pilot[int], text: str) -> None:
