@@ -335,11 +335,13 @@ def spoken(operations: Sequence[OperationSpec]) -> dict[str, str]:
 
 def operation_lines(operations: Sequence[OperationSpec]) -> str:
     """One line for each operation: name, arguments with types, effect, summary."""
-    return "\n".join(
-        f"- {one_line(spec.name, _OPERATION_NAME)}({_signature(spec.parameters)})"
-        f" [{spec.effect.value}] {one_line(spec.summary, _SUMMARY)}".rstrip()
-        for spec in operations
-    )
+    lines: list[str] = []
+    for spec in operations:
+        schema = spec.parameters
+        definitions = _object(schema.get("$defs")) or _object(schema.get("definitions"))
+        head = f"- {one_line(spec.name, _OPERATION_NAME)}({_members(schema, definitions, 0)})"
+        lines.append(f"{head} [{spec.effect.value}] {one_line(spec.summary, _SUMMARY)}".rstrip())
+    return "\n".join(lines)
 
 
 def argument_lines(operations: Sequence[OperationSpec]) -> str:
@@ -357,10 +359,6 @@ def argument_lines(operations: Sequence[OperationSpec]) -> str:
 def schema_text(operations: Sequence[OperationSpec]) -> str:
     """What native calls send beside the messages, for estimates."""
     return "".join(f"{s.name}{s.summary}{canonical_json(s.parameters)}" for s in operations)
-
-
-def _signature(schema: JsonObject) -> str:
-    return _members(schema, _definitions(schema), 0)
 
 
 def _members(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
@@ -404,10 +402,6 @@ def _shape(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
 
 def _properties(schema: JsonObject) -> dict[str, JsonObject]:
     return {name: _object(member) for name, member in _object(schema.get("properties")).items()}
-
-
-def _definitions(schema: JsonObject) -> JsonObject:
-    return _object(schema.get("$defs")) or _object(schema.get("definitions"))
 
 
 def _object(value: object) -> dict[str, Any]:

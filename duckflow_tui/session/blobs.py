@@ -9,13 +9,12 @@ import hashlib
 import io
 import os
 import re
-import stat
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import draft_in, places
+from duckflow_tui.session.folders import draft_in, open_plain, places
 from duckflow_tui.state.base import digest
 
 BLOBS: Final = "blobs"  # in the session's folder
@@ -25,7 +24,6 @@ _SHA_LENGTH: Final = 64
 _NAMED: Final = re.compile(rb"[0-9a-f]{64}")
 _PIECE: Final = 1_000_000  # bytes copied at once
 _LARGEST: Final = 1_000_000_000  # bytes that are read at once
-_PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -156,14 +154,12 @@ def sweep_shared(state_dir: Path) -> None:
 
 
 def _opened(path: Path) -> BufferedReader:
-    """The file, and never a link, a pipe or a device in its place."""
-    descriptor = os.open(path, _PLAIN)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-        os.close(descriptor)
-        code = errno.EFBIG if stat.S_ISREG(status.st_mode) else errno.EINVAL
-        raise OSError(code, os.strerror(code), str(path))
-    return open(descriptor, "rb")
+    """The file; raises OSError also for one over 1 GB."""
+    file = open_plain(path)
+    if os.fstat(file.fileno()).st_size > _LARGEST:
+        file.close()
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return file
 
 
 class MemoryBlobs:

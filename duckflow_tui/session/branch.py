@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
 from typing import Final
+
+from duckflow_tui.session.folders import open_plain
 
 _LONGEST: Final = 1024  # bytes of HEAD
 _BRANCH: Final = re.compile(r"ref: refs/heads/(\S.*)")
@@ -25,14 +26,8 @@ def branch_of(workspace: Path) -> str:
     except OSError:
         return ""
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.open("HEAD", flags, dir_fd=folder)
-        try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                return ""
-            head = os.read(file, _LONGEST)
-        finally:
-            os.close(file)
+        with open_plain("HEAD", folder) as file:
+            head = file.read(_LONGEST)
     except OSError:
         return ""
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -10,6 +11,7 @@ import secrets
 import stat
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -199,6 +201,22 @@ _LOCK: Final = "lock"
 _LONGEST: Final = 20  # bytes of a process id
 
 
+class NotAFile(OSError):
+    """A folder, a pipe or a device where a file is looked for."""
+
+
+def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
+    """Open a file for reading, by its name in an open folder or by its path.
+
+    Never waits for what is no file. Raises OSError, ELOOP for a link, and NotAFile.
+    """
+    descriptor = os.open(name, _PLAIN, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotAFile(errno.EINVAL, os.strerror(errno.EINVAL), str(name))
+    return BufferedReader(FileIO(descriptor), 1 << 18)
+
+
 class SessionFolder:
     """The opened folder of one session. Names in it are relative to its descriptor."""
 
@@ -266,13 +284,13 @@ class SessionFolder:
         return self._numbers(_SNAPSHOT)
 
     def read(self, name: str) -> BinaryIO:
-        """Open a plain file of this folder; raises OSError, ELOOP for a link."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(name, flags, dir_fd=self.descriptor)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise NotASession("foreign", self.path / name)
-        return open(descriptor, "rb", buffering=1 << 18)
+        """Open a plain file of this folder; raises OSError, ELOOP for a link, and NotASession for
+        what is no file.
+        """
+        try:
+            return open_plain(name, self.descriptor)
+        except NotAFile:
+            raise NotASession("foreign", self.path / name) from None
 
     def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
         found = (pattern.fullmatch(name) for name in os.listdir(self.descriptor))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -18,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import draft_in
+from duckflow_tui.session.folders import draft_in, open_plain
 from duckflow_tui.state.base import Clock, digest
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
 
@@ -228,8 +227,6 @@ def _numbers(raw: bytes | None) -> dict[str, int]:
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
 
 class SmallFiles:
     """A folder of the app, mode 0700, its files 0600. No link is followed. Raises OSError."""
@@ -272,13 +269,10 @@ class SmallFiles:
     def read_within(self, folder: int, name: str, limit: int) -> bytes | None:
         """``read`` while the folder is held by ``changing``."""
         try:
-            file = os.open(name, _FILE, dir_fd=folder)
+            with open_plain(name, folder) as file:
+                return file.read(limit + 1)
         except FileNotFoundError:
             return None
-        with os.fdopen(file, "rb") as source:
-            if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-                raise OSError(errno.EINVAL, "is no regular file", name)
-            return source.read(limit + 1)
 
 
 KINDS: Final[tuple[MemoryKind, ...]] = ("worked", "failed", "preference")

@@ -243,20 +243,6 @@ class SessionStarted(Event):
         state.usage = state.usage.model_copy(update={"context_window": self.context_window})
 
 
-class ModelChanged(Event):
-    """Another main model, or an endpoint where there was none."""
-
-    kind: Literal["model_changed"] = "model_changed"
-    endpoint: str
-    model: str
-    context_window: int = 0
-
-    def apply(self, state: AgentState) -> None:
-        update = {"endpoint": self.endpoint, "model": self.model}
-        state.session = state.session.model_copy(update=update)
-        state.usage = state.usage.model_copy(update={"context_window": self.context_window})
-
-
 class ModeChanged(Event):
     """The user set another approval mode. Never resolves an open gate."""
 
