@@ -129,8 +129,7 @@ class Attempts:
             )
         turn, objective = in_hand(self._store.state)
         if rounds:
-            most = objective.iteration_count + rounds
-            change_objective(self._store, max_iterations=most)
+            change_objective(self._store, max_iterations=objective.iteration_count + rounds)
         attempt, most = turn.attempt + 1, turn.max_attempts + rounds
         await self._store.commit(
             AttemptStarted(
