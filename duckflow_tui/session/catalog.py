@@ -108,11 +108,7 @@ class Catalog:
         """The sessions in which every word of the query stands, in the order of ``known``."""
         matches = self._index.search(query.split())
         found = self.known(workspace, trash_too=trash_too)
-        return [
-            Found(facts, matches[key])
-            for facts in found
-            if (key := facts.key.encode("utf-8", "surrogateescape")) in matches
-        ]
+        return [Found(f, matches[key]) for f in found if (key := _key(f)) in matches]
 
     def pieces(self, facts: SessionFacts, count: int, around: int | None = None) -> list[Piece]:
         """The end of its conversation, or what stands about a place that a search found."""
@@ -152,11 +148,11 @@ class Catalog:
 
     def delete(self, facts: SessionFacts) -> SessionFacts:
         """Move a session to the trash; raises SessionFault."""
-        return self._moved(facts, index.put_away(self.state_dir, self._place(facts)))
+        return self._moved(facts, index.move(self.state_dir, self._place(facts), to_trash=True))
 
     def restore(self, facts: SessionFacts) -> SessionFacts:
         """Fetch a session back from the trash; raises SessionFault."""
-        return self._moved(facts, index.fetch_back(self.state_dir, self._place(facts)))
+        return self._moved(facts, index.move(self.state_dir, self._place(facts), to_trash=False))
 
     def prune(self, *gone: SessionFacts) -> None:
         """Remove sessions of the trash for good, and what earlier versions kept of files that no
@@ -218,11 +214,12 @@ class Catalog:
         return SessionPlace(path, _key(facts), "", facts.last_at)
 
     def _moved(self, facts: SessionFacts, target: Path) -> SessionFacts:
-        old, new = _key(facts), str(target.relative_to(self.state_dir))
-        self._index.move(old, new.encode("utf-8", "surrogateescape"))
+        moved = facts.model_copy(update={"key": str(target.relative_to(self.state_dir))})
+        old, new = _key(facts), _key(moved)
+        self._index.move(old, new)
         if old in self._broken:
-            self._broken[new.encode("utf-8", "surrogateescape")] = self._broken.pop(old)
-        return facts.model_copy(update={"key": new})
+            self._broken[new] = self._broken.pop(old)
+        return moved
 
     def _amend(self, facts: SessionFacts, event: Event) -> None:
         """Write one event into the journal of a session that is not open."""

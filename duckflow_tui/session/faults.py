@@ -66,16 +66,14 @@ class SessionInUse(SessionFault):
 class NewerSession(SessionFault):
     """A later program wrote it; ``version`` is that of its records, 0 where it is not known."""
 
-    def __init__(self, path: Path, version: int, app: str = "") -> None:
-        by = f" ({brief(app)})" if app else ""
+    def __init__(self, path: Path, version: int) -> None:
         super().__init__(
             "newer",
             path,
-            f"The session {brief(path.name)} was written by a later version of this program{by}. "
+            f"The session {brief(path.name)} was written by a later version of this program. "
             "Nothing in it was changed; that version opens it.",
         )
         self.version = version
-        self.app = app
 
 
 class NotASession(SessionFault):
@@ -94,14 +92,12 @@ class NotASession(SessionFault):
 
 
 class SessionUnreadable(SessionFault):
-    """The system refused; ``errno`` is its number."""
+    """The system refused."""
 
     def __init__(self, path: Path, error: OSError) -> None:
-        number = error.errno or errno.EIO
         super().__init__(
             code_of(error), path, f"Cannot open the session {brief(path.name)}: {reason(error)}."
         )
-        self.errno = number
 
 
 def code_of(error: OSError) -> FaultCode:

@@ -295,22 +295,6 @@ def _with_word(db: sqlite3.Connection, word: str, trigrams: bool) -> set[tuple[i
     return set(db.execute(select, (f"%{plain}%",)).fetchall())
 
 
-def put_away(state_dir: Path, place: SessionPlace) -> Path:
-    """Move a session to the trash; where it lies now.
-
-    Raises SessionInUse, and SessionUnreadable where the system refuses; then it is as it was.
-    """
-    target = _move(state_dir, place, TRASH)
-    with contextlib.suppress(OSError):
-        os.utime(target)  # says when it was deleted
-    return target
-
-
-def fetch_back(state_dir: Path, place: SessionPlace) -> Path:
-    """The other way round; raises the same, and SessionUnreadable where its place is taken."""
-    return _move(state_dir, place, FOLDER)
-
-
 def trashed_at(place: SessionPlace) -> float:
     """When it was deleted, in seconds since the epoch; now where that cannot be read."""
     try:
@@ -334,8 +318,13 @@ def prune(place: SessionPlace) -> None:
         place.path.parent.rmdir()
 
 
-def _move(state_dir: Path, place: SessionPlace, root: str) -> Path:
-    target = state_dir / root / place.path.parent.name / place.session_id
+def move(state_dir: Path, place: SessionPlace, *, to_trash: bool) -> Path:
+    """Move a session to the trash, or fetch it back; where it lies now.
+
+    Raises SessionInUse, and SessionUnreadable where the system refuses or its place is taken; then
+    it is as it was.
+    """
+    target = state_dir / (TRASH if to_trash else FOLDER) / place.path.parent.name / place.session_id
     with _nobody_writes(place.path):
         try:
             for folder in (target.parent.parent, target.parent):
@@ -348,6 +337,9 @@ def _move(state_dir: Path, place: SessionPlace, root: str) -> Path:
             raise SessionUnreadable(place.path, error) from error
     with contextlib.suppress(OSError):
         place.path.parent.rmdir()
+    if to_trash:
+        with contextlib.suppress(OSError):
+            os.utime(target)  # says when it was deleted
     return target
 
 

@@ -352,12 +352,8 @@ def _add(steps: list[Step], edit: PlanEdit) -> None:
 
 
 def _changed(old: Step, edit: PlanEdit) -> Step:
-    said = {
-        "name": edit.name,
-        "description": edit.description,
-        "depends_on": edit.depends_on,
-    }
-    return old.model_copy(update={key: value for key, value in said.items() if value is not None})
+    said = edit.model_dump(include={"name", "description", "depends_on"}, exclude_none=True)
+    return old.model_copy(update=said)
 
 
 def _index(steps: Sequence[Step], step_id: str) -> int:
