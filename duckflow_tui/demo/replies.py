@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from duckflow_tui.llm.codec import DECIDE, wire_name
 from duckflow_tui.state.base import JsonObject
 
+_RAN: Final = r"\[(?:ok|exit -?\d+)\]"
+
 #: What the model is told of a gate's answer, in either protocol.
 _OUTCOMES: Final = {
-    "approved": r"\[ok\]",
-    "once": r"\[ok\]",
-    "session": r"\[ok\]",
+    "approved": _RAN,
+    "once": _RAN,
+    "session": _RAN,
     "rejected": r"\[rejected\]|rejected by the user",
     "declined": r"\[declined\]|the user chose the alternative",
     "denied": r"\[denied\]",

@@ -18,10 +18,10 @@ BESIDE: Final = frozenset({"an answer beside the work", "作業の横で答え�
 
 _RESULTS: Final = "Results of your actions:"
 _RESULT: Final = re.compile(
-    r"(?:^|\n\n)\d+\. ([\w.]+) \[(\w+)\] ?(.*?)(?=\n\n\d+\. [\w.]+ \[|\Z)", re.S
+    r"(?:^|\n\n)\d+\. ([\w.]+) \[(\w+|exit -?\d+)\] ?(.*?)(?=\n\n\d+\. [\w.]+ \[|\Z)", re.S
 )
-_LATE_RESULT: Final = re.compile(r"Result of ([\w.]+): \[(\w+)\] ?(.*)", re.S)
-_NATIVE_RESULT: Final = re.compile(r"\[(\w+)\] ?(.*)", re.S)
+_LATE_RESULT: Final = re.compile(r"Result of ([\w.]+): \[(\w+|exit -?\d+)\] ?(.*)", re.S)
+_NATIVE_RESULT: Final = re.compile(r"\[(\w+|exit -?\d+)\] ?(.*)", re.S)
 _ASIDE: Final = re.compile(r"^# (?:Going on now|進行中)$", re.M)
 
 #: How the app's own words to the model begin; they come as the user's, and are not.
@@ -96,7 +96,7 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
             case "tool":
                 operation = names.get(str(message.get("tool_call_id")), "")
                 if found := _NATIVE_RESULT.fullmatch(words):
-                    _add(scene, [Result(operation, found[1], found[2])])
+                    _add(scene, [_result(operation, found[1], found[2])])
             case "user":
                 goes_on = goes_on and not words.startswith(_STOPPED)
                 _hear(scene, words, goes_on)
@@ -125,9 +125,9 @@ def from_the_app(words: str) -> bool:
 def _hear(scene: Scene, words: str, goes_on: bool) -> None:
     if words.startswith(_RESULTS):
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
-        _add(scene, (Result(match[1], match[2], match[3]) for match in found))
+        _add(scene, (_result(match[1], match[2], match[3]) for match in found))
     elif late := _LATE_RESULT.fullmatch(words):
-        _add(scene, [Result(late[1], late[2], late[3])])
+        _add(scene, [_result(late[1], late[2], late[3])])
     elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
         if _PROGRESS.match(words):
@@ -140,6 +140,11 @@ def _hear(scene: Scene, words: str, goes_on: bool) -> None:
         if not goes_on:
             scene.request, scene.turn = scene.said, []
         scene.results, scene.latest, scene.progress = [], [], ""
+
+
+def _result(operation: str, label: str, text: str) -> Result:
+    """A result as it was told; a command that ran is ok here, whatever its exit code."""
+    return Result(operation, "ok" if label.startswith("exit") else label, text)
 
 
 def _add(scene: Scene, results: Iterable[Result]) -> None:

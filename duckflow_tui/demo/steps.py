@@ -44,7 +44,7 @@ _RESULT: Final = re.compile(
     re.M | re.S,
 )
 _LOG: Final = re.compile(r"<log>\n(.*?)\n</log>", re.S)
-_RUN: Final = re.compile(rf"^\d+\. {re.escape(RUN)}\(.*\) -> \[\w+\] exit (\d+)", re.M)
+_RUN: Final = re.compile(rf"^\d+\. {re.escape(RUN)}\(.*\) -> \[[\w ]+\] exit (\d+)", re.M)
 _NOTE: Final = re.compile(r"^(?:Last note|最後の覚え書き): (.+)$", re.M)
 _NEXT: Final = re.compile(r"^(?:Steps that come after it|この後の段階):\n- ([^:\n]+)", re.M)
 _FAILED: Final = re.compile(r"^# (?:What failed|失敗したこと)$", re.M)
