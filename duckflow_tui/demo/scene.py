@@ -17,11 +17,12 @@ from duckflow_tui.state.conversation import BESIDE_THE_WORK
 BESIDE: Final = frozenset({"an answer beside the work", "作業の横で答える"})
 
 _RESULTS: Final = "Results of your actions:"
+LABEL: Final = r"\w+|exit -?\d+"  # how a call ended
 _RESULT: Final = re.compile(
-    r"(?:^|\n\n)\d+\. ([\w.]+) \[(\w+|exit -?\d+)\] ?(.*?)(?=\n\n\d+\. [\w.]+ \[|\Z)", re.S
+    rf"(?:^|\n\n)\d+\. ([\w.]+) \[({LABEL})\] ?(.*?)(?=\n\n\d+\. [\w.]+ \[|\Z)", re.S
 )
-_LATE_RESULT: Final = re.compile(r"Result of ([\w.]+): \[(\w+|exit -?\d+)\] ?(.*)", re.S)
-_NATIVE_RESULT: Final = re.compile(r"\[(\w+|exit -?\d+)\] ?(.*)", re.S)
+_LATE_RESULT: Final = re.compile(rf"Result of ([\w.]+): \[({LABEL})\] ?(.*)", re.S)
+_NATIVE_RESULT: Final = re.compile(rf"\[({LABEL})\] ?(.*)", re.S)
 _ASIDE: Final = re.compile(r"^# (?:Going on now|進行中)$", re.M)
 
 #: How the app's own words to the model begin; they come as the user's, and are not.
@@ -96,7 +97,7 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
             case "tool":
                 operation = names.get(str(message.get("tool_call_id")), "")
                 if found := _NATIVE_RESULT.fullmatch(words):
-                    _add(scene, [_result(operation, found[1], found[2])])
+                    _add(scene, [result_of(operation, found[1], found[2])])
             case "user":
                 goes_on = goes_on and not words.startswith(_STOPPED)
                 _hear(scene, words, goes_on)
@@ -125,9 +126,9 @@ def from_the_app(words: str) -> bool:
 def _hear(scene: Scene, words: str, goes_on: bool) -> None:
     if words.startswith(_RESULTS):
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
-        _add(scene, (_result(match[1], match[2], match[3]) for match in found))
+        _add(scene, (result_of(match[1], match[2], match[3]) for match in found))
     elif late := _LATE_RESULT.fullmatch(words):
-        _add(scene, [_result(late[1], late[2], late[3])])
+        _add(scene, [result_of(late[1], late[2], late[3])])
     elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
         if _PROGRESS.match(words):
@@ -142,7 +143,7 @@ def _hear(scene: Scene, words: str, goes_on: bool) -> None:
         scene.results, scene.latest, scene.progress = [], [], ""
 
 
-def _result(operation: str, label: str, text: str) -> Result:
+def result_of(operation: str, label: str, text: str) -> Result:
     """A result as it was told; a command that ran is ok here, whatever its exit code."""
     return Result(operation, "ok" if label.startswith("exit") else label, text)
 

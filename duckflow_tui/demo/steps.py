@@ -27,7 +27,7 @@ from duckflow_tui.demo.project import (
     is_calculated,
     is_rounded_wrongly,
 )
-from duckflow_tui.demo.scene import Result, Scene
+from duckflow_tui.demo.scene import LABEL, Scene, result_of
 from duckflow_tui.demo.suite import RUN, SuiteRun, last_run, run_of, run_tests
 from duckflow_tui.demo.wording import filled
 from duckflow_tui.demo.writing import action, asks, decision, ends, goes_on
@@ -40,11 +40,11 @@ _WRITE: Final = "file_ops.write_file"
 _STEP: Final = re.compile(r"^(?:Step|段階) \d+: (.+)$", re.M)
 _RESULTS: Final = re.compile(r"<results>\n(.*?)\n</results>", re.S)
 _RESULT: Final = re.compile(
-    r"^\d+\. ([\w.]+)\([^\n]*\) -> \[(\w+)\]\n(.*?)(?=\n\d+\. [\w.]+\([^\n]*\) -> \[|\Z)",
+    rf"^\d+\. ([\w.]+)\([^\n]*\) -> \[({LABEL})\]\n(.*?)(?=\n\d+\. [\w.]+\([^\n]*\) -> \[|\Z)",
     re.M | re.S,
 )
 _LOG: Final = re.compile(r"<log>\n(.*?)\n</log>", re.S)
-_RUN: Final = re.compile(rf"^\d+\. {re.escape(RUN)}\(.*\) -> \[[\w ]+\] exit (\d+)", re.M)
+_RUN: Final = re.compile(rf"^\d+\. {re.escape(RUN)}\(.*\) -> \[(?:{LABEL})\] exit (\d+)", re.M)
 _NOTE: Final = re.compile(r"^(?:Last note|最後の覚え書き): (.+)$", re.M)
 _NEXT: Final = re.compile(r"^(?:Steps that come after it|この後の段階):\n- ([^:\n]+)", re.M)
 _FAILED: Final = re.compile(r"^# (?:What failed|失敗したこと)$", re.M)
@@ -216,7 +216,7 @@ def tasks_for(key: str, text: str, words: dict[str, Any], command: str) -> JsonO
 
 def _mending(key: str, text: str, words: dict[str, Any]) -> list[JsonObject]:
     """What mends the rounding, and the two discounts where they are still added."""
-    results = [Result(*found) for found in _RESULT.findall(_part(_RESULTS, text))]
+    results = [result_of(*found) for found in _RESULT.findall(_part(_RESULTS, text))]
     runs = [run_of(result) for result in results if result.operation == RUN]
     edits = [r for r in results if r.operation == _EDIT and f"changed {CODE}" in r.text]
     if not runs or HALF_A_CENT not in runs[-1].failing or len(edits) != 1:
