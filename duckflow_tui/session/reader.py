@@ -49,7 +49,7 @@ class Entry:
 class Unread:
     """What could not be read, and where. ``seq`` is None where not even that is known.
 
-    ``reason`` is one of ``framing.DamageReason`` or of what ``payload.Unreadable`` carries;
+    ``reason`` is one of ``records.DamageReason`` or of what ``records.Unreadable`` carries;
     ``segment`` for a whole file.
     """
 
