@@ -1,0 +1,54 @@
+"""What a system error means for a session, and in which words it is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.session.faults import (
+    NewerSession,
+    NotASession,
+    SessionInUse,
+    SessionUnreadable,
+    code_of,
+    opening,
+    reason,
+)
+
+HERE = Path("/state/s1")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "kind"),
+    [
+        (errno.ENOENT, "missing", NotASession),
+        (errno.ELOOP, "link", NotASession),
+        (errno.ENOSPC, "no_space", SessionUnreadable),
+        (errno.EROFS, "read_only", SessionUnreadable),
+        (errno.EACCES, "no_permission", SessionUnreadable),
+        (errno.ENXIO, "io_error", SessionUnreadable),
+    ],
+)
+def test_a_system_error_has_a_code_and_its_own_words(number: int, code: str, kind: type) -> None:
+    error = OSError(number, "x")
+    assert code_of(error) == code
+    assert reason(error) == os.strerror(number)
+    fault = opening(HERE, error)
+    assert (type(fault), fault.code, fault.path) == (kind, code, HERE)
+
+
+def test_an_error_without_a_number_is_one_of_reading_and_writing() -> None:
+    error = OSError("x")
+    fault = SessionUnreadable(HERE, error)
+    assert (fault.code, fault.errno, reason(error)) == ("io_error", 5, os.strerror(errno.EIO))
+    assert SessionUnreadable(HERE, OSError(errno.ENXIO, "x")).errno == errno.ENXIO
+
+
+def test_a_fault_is_a_sentence() -> None:
+    assert reason(SessionInUse(HERE, 7)) == "The session s1 is open already by process 7."
+    assert reason(SessionInUse(HERE, 0)) == "The session s1 is open already."
+    assert "version of this program (9.0). Nothing" in str(NewerSession(HERE, 9, "9.0"))
+    assert "version of this program. Nothing" in str(NewerSession(HERE, 9))
