@@ -9,7 +9,7 @@ from duckflow_tui.agent.ask import ModelAccess
 from duckflow_tui.agent.budget import BudgetLimits, CallBudget
 from duckflow_tui.agent.parts import TurnParts, TurnSettings
 from duckflow_tui.agent.requests import RequestLog
-from duckflow_tui.compose import Choice, secrets_of
+from duckflow_tui.compose import SessionChoice, secrets_of
 from duckflow_tui.engine import Engine, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
@@ -48,7 +48,7 @@ from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
 
 def build(
-    choice: Choice, spawn: Spawn, store: Store, watchdog: Watchdog, recording: Recording
+    choice: SessionChoice, spawn: Spawn, store: Store, watchdog: Watchdog, recording: Recording
 ) -> tuple[Engine, Workspace]:
     """The engine of this choice and the workspace to close after it; nothing is started.
 
@@ -142,7 +142,7 @@ def build(
 
 
 def _models(
-    choice: Choice,
+    choice: SessionChoice,
     store: Store,
     desk: Desk,
     notices: Notices,
@@ -175,7 +175,7 @@ def _models(
     )
 
 
-def first_event(choice: Choice, session_id: str, root: Path, now: float) -> SessionStarted:
+def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) -> SessionStarted:
     """What a new session of this choice begins with."""
     main = choice.settings.roles.of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Final, NoReturn, TextIO
 
-    from duckflow_tui.compose import Choice
+    from duckflow_tui.compose import SessionChoice
     from duckflow_tui.ending import Ending
     from duckflow_tui.places import Places
     from duckflow_tui.session.faults import SessionFault
@@ -196,7 +196,9 @@ def _say_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
         print(say("settings.problem", problem=problem.words(say)), file=sys.stderr)
 
 
-def _choose(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> Choice:
+def _choose(
+    args: argparse.Namespace, places: Places, workspace: Path, language: str
+) -> SessionChoice:
     from duckflow_tui.compose import Flags, choose, secrets_of
     from duckflow_tui.session.faults import open_log
 

@@ -75,7 +75,7 @@ class Flags:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SessionChoice:
     """What a session will be: all of it decided, nothing of it started."""
 
     workspace: Path
@@ -96,7 +96,7 @@ class Choice:
 
 def choose(
     flags: Flags, places: Places, language: str, environ: Mapping[str, str] = os.environ
-) -> Choice:
+) -> SessionChoice:
     """Settle endpoints, roles, mode and limits; raises Unusable with a text for the user."""
     say = Catalogue(language)
     if not flags.demo and not flags.workspace.is_dir():
@@ -107,7 +107,7 @@ def choose(
     mode = ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
     if flags.mode is not None:
         mode = ApprovalMode(flags.mode)
-    choice = Choice(
+    choice = SessionChoice(
         workspace=flags.workspace.absolute(),
         places=places,
         settings=settings,
@@ -175,8 +175,12 @@ def _apply(flags: Flags, settings: Settings) -> None:
 
 
 def _with_models(
-    choice: Choice, flags: Flags, settings: Settings, say: Catalogue, environ: Mapping[str, str]
-) -> Choice:
+    choice: SessionChoice,
+    flags: Flags,
+    settings: Settings,
+    say: Catalogue,
+    environ: Mapping[str, str],
+) -> SessionChoice:
     path = str(choice.places.settings_file)
     overrides: dict[str, str] = {}
     if flags.api_key_env:
@@ -232,7 +236,7 @@ def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Ro
 
 @asynccontextmanager
 async def open_session(
-    choice: Choice, spawn: Spawn, ending: Ending | None = None
+    choice: SessionChoice, spawn: Spawn, ending: Ending | None = None
 ) -> AsyncGenerator[Engine]:
     """Build one session's engine and take it down again; the loops are started by the caller.
 
@@ -304,7 +308,7 @@ def _import_rooms(*, demo: bool) -> None:
 class Sessions:
     """Where the screen gets its session from, once it stands."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: SessionChoice) -> None:
         self.choice = choice
         self.ending = Ending()
         self._stack = AsyncExitStack()
@@ -388,7 +392,7 @@ class Sessions:
         self.ending.freeze()
 
 
-def _on_stage(choice: Choice, stage: Stage) -> Choice:
+def _on_stage(choice: SessionChoice, stage: Stage) -> SessionChoice:
     from duckflow_tui.demo.servers import SERVERS
 
     servers = {

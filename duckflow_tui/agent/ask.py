@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from duckflow_tui.agent.requests import RequestLog
     from duckflow_tui.llm.service import DecisionReply, LLMService
     from duckflow_tui.prompting.compiler import PromptCompiler
-    from duckflow_tui.prompting.questions import Question, QuestionPrompts
+    from duckflow_tui.prompting.questions import ModelQuestion, QuestionPrompts
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
@@ -280,7 +280,11 @@ class ModelAccess:
     ready: Callable[[], Awaitable[None]]
 
     async def ask(
-        self, question: Question[ReplyForm], read: Callable[[ReplyForm], Read], *, step_id: str = ""
+        self,
+        question: ModelQuestion[ReplyForm],
+        read: Callable[[ReplyForm], Read],
+        *,
+        step_id: str = "",
     ) -> Read:
         """What ``read`` makes of the reply to a question that is no decision; with what was wrong
         with a reply it is asked again.

@@ -21,7 +21,7 @@ from duckflow_tui.tools.operation import ToolFault
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.requests import SentPart
-    from duckflow_tui.prompting.window import Cut
+    from duckflow_tui.prompting.window import Overflow
     from duckflow_tui.state.usage import CompactedBy
 
 BY_HAND: Final = 0.1  # share of the room that the user's own compaction leaves
@@ -85,7 +85,7 @@ class Compactor:
             await self._store.commit(CompactionUndone(compaction_id=newest.compaction_id))
             return "", {}
 
-    async def _compact(self, cut: Cut, by: CompactedBy, hint: str) -> None:
+    async def _compact(self, cut: Overflow, by: CompactedBy, hint: str) -> None:
         digest, failure = await self._digest(cut, hint)
         users = [m for m in cut.messages if isinstance(m, UserMessage) and not m.aside]
         results = [m for m in cut.messages if isinstance(m, OperationMessage)]
@@ -108,7 +108,7 @@ class Compactor:
         message_id = self._parts.ids("msg")
         await self._store.commit(ContextCompacted(compaction=compaction, message_id=message_id))
 
-    async def _digest(self, cut: Cut, hint: str) -> tuple[str, str]:
+    async def _digest(self, cut: Overflow, hint: str) -> tuple[str, str]:
         """The digest, and why there is no new one."""
         earlier = self._store.state.compaction
         before = earlier.digest if earlier else ""
@@ -136,7 +136,7 @@ class Compactor:
             text = text[: int(len(text) * room / count)].rstrip() + ELLIPSIS
         return text, ""
 
-    def _most_characters(self, cut: Cut, before: str) -> int:
+    def _most_characters(self, cut: Overflow, before: str) -> int:
         """Characters of one digest call that fit the model's window, in the script at hand."""
         window = self._parts.models.service.window("fast") or ASSUMED_CONTEXT
         tokens = min(window, cut.context) // INPUT_SHARE

@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from duckflow_tui.demo.http_answer import (
     Answer,
-    Cut,
+    ConnectionCut,
     cut,
     pause,
     stall,
@@ -25,7 +25,7 @@ from duckflow_tui.demo.http_answer import (
 )
 from duckflow_tui.demo.replies import (
     Fault,
-    Refusal,
+    RefusedPart,
     Reply,
     Script,
     ScriptedCall,
@@ -39,7 +39,7 @@ from duckflow_tui.state.base import JsonObject
 
 __all__ = [
     "Fault",
-    "Refusal",
+    "RefusedPart",
     "Reply",
     "Request",
     "Script",
@@ -184,7 +184,12 @@ class ScriptedEndpoint:
         try:
             while await self._serve(reader, writer):
                 pass
-        except (ConnectionError, Cut, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except (
+            ConnectionError,
+            ConnectionCut,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ):
             writer.transport.abort()
         except asyncio.CancelledError:
             writer.transport.abort()  # the server closes, whatever was still to be said
@@ -308,7 +313,7 @@ async def _read(head: bytes, reader: asyncio.StreamReader) -> Request:
     length = headers.get("content-length", "0")
     size = int(length) if length.isdigit() else 0
     if size > MAX_BODY:
-        raise Cut
+        raise ConnectionCut
     raw = await reader.readexactly(size)
     try:
         data: object = json.loads(raw) if raw else {}

@@ -15,7 +15,7 @@ _PIECE: Final = 64 * 1024  # bytes written at once where a fault wants many
 _REASONS: Final = {200: "OK", 307: "Temporary Redirect", 400: "Bad Request", 404: "Not Found"}
 
 
-class Cut(Exception):
+class ConnectionCut(Exception):
     """The script wants the connection to be closed here."""
 
 
@@ -94,7 +94,7 @@ async def pause(seconds: float) -> None:
 
 
 async def cut() -> AsyncIterator[None]:
-    raise Cut
+    raise ConnectionCut
     yield
 
 
@@ -112,7 +112,7 @@ async def stall(fault: Fault, answer: Answer) -> AsyncIterator[None]:
 async def whole_fault(fault: Fault, answer: Answer) -> bool:
     """Faults that come instead of a stream; whether there was one."""
     if fault.close:
-        raise Cut
+        raise ConnectionCut
     if fault.html:
         page = fault.body or "<!doctype html><html><body><h1>Sign in</h1></body></html>"
         await answer.whole(fault.status, page, "text/html; charset=utf-8", fault.headers)

@@ -158,7 +158,7 @@ class Reply(_Part):
         return self.text, self.tool_calls
 
 
-class Refusal(_Part):
+class RefusedPart(_Part):
     """A part of every request's body that this server does not take."""
 
     name: str  # tools, response_format, json_schema, temperature, stream_options …
@@ -184,7 +184,7 @@ class Script(_Part):
     replies: dict[str, tuple[Reply, ...]] = Field(default_factory=dict[str, tuple[Reply, ...]])
     fallback: dict[str, Reply] = Field(default_factory=dict[str, Reply])
     """For a purpose whose replies are used up or do not fit; ``*`` for any."""
-    refuses: tuple[Refusal, ...] = ()
+    refuses: tuple[RefusedPart, ...] = ()
     models: tuple[str, ...] = ("scripted",)
     key: str = ""
     """The key that a request must bring; empty for none."""

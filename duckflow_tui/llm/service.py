@@ -32,7 +32,7 @@ from duckflow_tui.llm.exchange import (
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject
-from duckflow_tui.state.conversation import WireCall
+from duckflow_tui.state.conversation import RefusedCall
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
@@ -68,7 +68,7 @@ class DecisionReply:
     warnings: tuple[str, ...]
     call: LlmCall
     truncated: bool = False
-    calls: tuple[WireCall, ...] = ()  # native ones, as they came
+    calls: tuple[RefusedCall, ...] = ()  # native ones, as they came
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class LLMService:
             call=exchange.close(outcome, broken.code if broken else ""),
             truncated=truncated,
             calls=tuple(
-                WireCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
+                RefusedCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
                 for c in completion.calls
             ),
         )

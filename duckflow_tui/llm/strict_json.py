@@ -28,7 +28,7 @@ class NotStrict(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReplyObject:
     """The object of a reply; ``around`` tells whether other text stood before or behind it."""
 
     data: JsonObject
@@ -52,7 +52,7 @@ def parse_object(text: str) -> JsonObject:
     return cast("JsonObject", value)
 
 
-def find_object(text: str) -> Found:
+def find_object(text: str) -> ReplyObject:
     """The one object of a reply: bare, in a code fence, or behind some prose.
 
     Raises NotStrict when there is none, more than one fence with JSON, or text behind a bare
@@ -60,18 +60,18 @@ def find_object(text: str) -> Found:
     """
     stripped = text.strip().removeprefix("\ufeff").strip()
     if stripped.startswith("{"):
-        return Found(parse_object(stripped))
+        return ReplyObject(parse_object(stripped))
     fenced = [match.group(1).strip() for match in _FENCE.finditer(stripped)]
     objects = [body for body in fenced if body.startswith("{")]
     if len(objects) == 1:
         whole = stripped.startswith("```") and stripped.endswith("```")
-        return Found(parse_object(objects[0]), around=not whole)
+        return ReplyObject(parse_object(objects[0]), around=not whole)
     if len(objects) > 1:
         raise NotStrict("there is more than one JSON object; send exactly one")
     start = stripped.find("{")
     if start < 0:
         raise NotStrict("there is no JSON object in the reply")
-    return Found(parse_object(stripped[start:]), around=True)
+    return ReplyObject(parse_object(stripped[start:]), around=True)
 
 
 def _check(root: object) -> None:

@@ -32,7 +32,7 @@ from duckflow_tui.prompting.lines import (
 )
 from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
-from duckflow_tui.prompting.window import KEPT, Cut, View, parts_of
+from duckflow_tui.prompting.window import KEPT, Overflow, View, parts_of
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen
 from duckflow_tui.state.conversation import NoticeMessage
@@ -203,7 +203,7 @@ class PromptCompiler:
         project_instructions: str = "",
         keep: float = KEPT,
         always: bool = False,
-    ) -> Cut | None:
+    ) -> Overflow | None:
         """What of the conversation should be compacted before its next request, so that ``keep``
         of the room is left: where it is too full, or ``always``.
         """

@@ -58,7 +58,7 @@ Reply = TypeVar("Reply", bound=Shape)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[Reply]):
+class QuestionKind(Generic[Reply]):
     """A row of the table: who is asked, and the form of the answer.
 
     The words are in ``ask_<purpose>.md``. ``frames`` are fields that are shown with "nothing"
@@ -71,29 +71,29 @@ class Kind(Generic[Reply]):
     frames: tuple[str, ...] = ()
 
 
-PLAN: Final = Kind("plan", "creative", PlanReply)
-CONTINUATION: Final = Kind("continuation", "creative", ContinuationReply)
-TASKS: Final = Kind("tasks", "creative", TasksReply)
-REPORT: Final = Kind("report", "fast", ReportReply, ("log",))
-REQUIREMENTS: Final = Kind("requirements", "fast", RequirementsReply)
-SATISFACTION: Final = Kind(
+PLAN: Final = QuestionKind("plan", "creative", PlanReply)
+CONTINUATION: Final = QuestionKind("continuation", "creative", ContinuationReply)
+TASKS: Final = QuestionKind("tasks", "creative", TasksReply)
+REPORT: Final = QuestionKind("report", "fast", ReportReply, ("log",))
+REQUIREMENTS: Final = QuestionKind("requirements", "fast", RequirementsReply)
+SATISFACTION: Final = QuestionKind(
     "satisfaction", "evaluator", SatisfactionReply, ("requirements", "log", "reply")
 )
-MISSING: Final = Kind("missing", "fast", MissingReply, ("log", "reply"))
-FAILURE: Final = Kind("failure", "evaluator", FailureReply, ("errors",))
-DIGEST: Final = Kind("digest", "fast", DigestReply)
+MISSING: Final = QuestionKind("missing", "fast", MissingReply, ("log", "reply"))
+FAILURE: Final = QuestionKind("failure", "evaluator", FailureReply, ("errors",))
+DIGEST: Final = QuestionKind("digest", "fast", DigestReply)
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
+KINDS: Final[tuple[QuestionKind[Any], ...]] = (
     *(PLAN, CONTINUATION, TASKS, REPORT, REQUIREMENTS),
     *(SATISFACTION, MISSING, FAILURE, DIGEST),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[Reply]):
+class ModelQuestion(Generic[Reply]):
     """What is asked: a row of the table, and the values of the fields of its words."""
 
-    kind: Kind[Reply]
+    kind: QuestionKind[Reply]
     values: Mapping[str, str]
 
 
@@ -105,7 +105,7 @@ class QuestionPrompts:
         self._nothing = self._texts.nothing.render()
 
     def messages(
-        self, question: Question[Any], problems: Sequence[str] = ()
+        self, question: ModelQuestion[Any], problems: Sequence[str] = ()
     ) -> tuple[ChatMessage, ...]:
         """A system message, the same for all, and one of the user with the question.
 
@@ -152,7 +152,7 @@ _ENDED: Final = (PlanStatus.COMPLETED, PlanStatus.FAILED)
 
 def plan_question(
     state: AgentState, goal: str, operations: Sequence[OperationSpec]
-) -> Question[PlanReply]:
+) -> ModelQuestion[PlanReply]:
     """A plan for ``goal``: steps with name, description and what they depend on (S2-18)."""
     there = state.active_plan
     if there is not None and there.status in _ENDED:
@@ -171,7 +171,7 @@ def plan_question(
         "avoid": _list([short(way) for way in tried]),
         "soft_steps": str(SOFT_STEPS),
     }
-    return Question(PLAN, values)
+    return ModelQuestion(PLAN, values)
 
 
 def continuation_question(
@@ -179,7 +179,7 @@ def continuation_question(
     context: ContinuationContext,
     operations: Sequence[OperationSpec],
     instructions: str = "",
-) -> Question[ContinuationReply]:
+) -> ModelQuestion[ContinuationReply]:
     """The plan of a further attempt (S1-7, S1-25). ``instructions`` are the user's words."""
     missing = [f"P{m.priority} {short(m.what, 2 * LINE)}" for m in context.missing_info.missing]
     partial = [
@@ -208,7 +208,7 @@ def continuation_question(
         "unavailable": _data("unavailable", _newest(context.unavailable_resources)),
         "instructions": _data("user", _cut(instructions, _REQUEST)),
     }
-    return Question(CONTINUATION, values)
+    return ModelQuestion(CONTINUATION, values)
 
 
 def tasks_question(
@@ -217,7 +217,7 @@ def tasks_question(
     step: Step,
     operations: Sequence[OperationSpec],
     failure: str = "",
-) -> Question[TasksReply]:
+) -> ModelQuestion[TasksReply]:
     """The operations of a step, in order (S2-19); after a ``failure`` only the rest."""
     seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
     seen += step_results(state, step)
@@ -240,7 +240,7 @@ def tasks_question(
         "results": _data("results", "\n".join(numbered(results))),
         "failure": _data("failure", _cut(failure, _FAILURE)),
     }
-    return Question(TASKS, values)
+    return ModelQuestion(TASKS, values)
 
 
 def report_question(
@@ -250,7 +250,7 @@ def report_question(
     log: Sequence[OperationMessage],
     counts: Mapping[str, int],
     cause: str = "",
-) -> Question[ReportReply]:
+) -> ModelQuestion[ReportReply]:
     """What came of a step, from its log; the counts are given, never asked for (S2-20).
 
     ``cause`` is what the app knows about why it was not done.
@@ -272,10 +272,10 @@ def report_question(
         "log": _data("log", "\n".join(entries)),
         "next_steps": _list(following[:_NEXT]),
     }
-    return Question(REPORT, values)
+    return ModelQuestion(REPORT, values)
 
 
-def requirements_question(state: AgentState, text: str) -> Question[RequirementsReply]:
+def requirements_question(state: AgentState, text: str) -> ModelQuestion[RequirementsReply]:
     """The request split into requirements with priority and check (S1-11)."""
     values = {
         "workspace": short(state.session.workspace),
@@ -284,7 +284,7 @@ def requirements_question(state: AgentState, text: str) -> Question[Requirements
         "requirements": lines.requirements(state),
         "request": _data("request", _cut(text, _REQUEST)),
     }
-    return Question(REQUIREMENTS, values)
+    return ModelQuestion(REQUIREMENTS, values)
 
 
 def satisfaction_question(
@@ -295,7 +295,7 @@ def satisfaction_question(
     log: Sequence[OperationMessage],
     reply: str,
     operations: Sequence[OperationSpec],
-) -> Question[SatisfactionReply]:
+) -> ModelQuestion[SatisfactionReply]:
     """The judgement of ``items``, of which those ``wanted`` are to be scored (S1-8).
 
     ``findings``: what the app's check of a requirement showed, by id. Calls that change only
@@ -316,7 +316,7 @@ def satisfaction_question(
         "log": _review_log(log, operations),
         "reply": _data("reply", _ends(reply, _REPLY)),
     }
-    return Question(SATISFACTION, values)
+    return ModelQuestion(SATISFACTION, values)
 
 
 def missing_question(
@@ -326,7 +326,7 @@ def missing_question(
     log: Sequence[OperationMessage],
     reply: str,
     operations: Sequence[OperationSpec],
-) -> Question[MissingReply]:
+) -> ModelQuestion[MissingReply]:
     """What an answer that is not enough still lacks, by priority (S1-9)."""
     judged: list[str] = []
     for item in items:
@@ -342,12 +342,12 @@ def missing_question(
         "log": _review_log(log, operations),
         "reply": _data("reply", _ends(reply, _REPLY)),
     }
-    return Question(MISSING, values)
+    return ModelQuestion(MISSING, values)
 
 
 def failure_question(
     state: AgentState, result: ExecutionResult, context: TaskContext, missing: Sequence[str]
-) -> Question[FailureReply]:
+) -> ModelQuestion[FailureReply]:
     """Why the work failed, and what would mend it (S1-10)."""
     values = {
         "request": _request(state),
@@ -359,10 +359,10 @@ def failure_question(
         "errors": _errors(result.errors),
         "results": _data("results", _newest(result.results)),
     }
-    return Question(FAILURE, values)
+    return ModelQuestion(FAILURE, values)
 
 
-def digest_question(state: AgentState, text: str, wish: str = "") -> Question[DigestReply]:
+def digest_question(state: AgentState, text: str, wish: str = "") -> ModelQuestion[DigestReply]:
     """A long text in a few lines; ``wish`` is what the user wants kept above all."""
     values = {
         "limit": str(_DIGEST),
@@ -370,7 +370,7 @@ def digest_question(state: AgentState, text: str, wish: str = "") -> Question[Di
         "wish": _data("user", short(wish, 2 * LINE)),
         "text": _data("text", _cut(text, _TEXT)),
     }
-    return Question(DIGEST, values)
+    return ModelQuestion(DIGEST, values)
 
 
 def _data(tag: str, text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from duckflow_tui.prompting.budget import ScriptCounter
-from duckflow_tui.prompting.window import FULL, Cut, Front, HistoryWindow, View, call_ids
+from duckflow_tui.prompting.window import FULL, Front, HistoryWindow, Overflow, View, call_ids
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
@@ -186,7 +186,7 @@ class Threads:
 
     def cut(
         self, state: AgentState, room: int, *, full: float, keep: float, inside: bool
-    ) -> Cut | None:
+    ) -> Overflow | None:
         """What of the conversation should be left out; as in the window."""
         kept = self._thread(state, "", aside=False)
         turn = state.turn

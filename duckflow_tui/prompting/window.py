@@ -56,7 +56,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Overflow:
     """What would no longer travel in full; tokens are before the model's factor."""
 
     begins_at: str  # id of the first message that would
@@ -144,7 +144,7 @@ class HistoryWindow:
         full: float = FULL,
         keep: float = KEPT,
         inside: bool = False,
-    ) -> Cut | None:
+    ) -> Overflow | None:
         """What should be left out for ``room``, with ``full`` of it filled, so that ``keep`` of
         it is left; None where nothing has to be, or can. A turn that goes on is cut only when it
         does not fit; a new one, or ``inside``, as soon as it is full.
@@ -167,7 +167,7 @@ class HistoryWindow:
         left = self._size(start) + sum(
             self._size(i, i + 1) for i in {current, *self._users[-1:]} if i < start
         )
-        return Cut(begins_at, tuple(gone), total, left, room)
+        return Overflow(begins_at, tuple(gone), total, left, room)
 
     def total_with(self, messages: Sequence[Message], compaction: Compaction | None) -> int:
         """Tokens of the conversation if it began where this compaction has it begin."""

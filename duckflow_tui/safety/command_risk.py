@@ -15,7 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.commands import SHELLS, CommandLine, Found, Part, program_of, read_command
+from duckflow_tui.safety.commands import (
+    SHELLS,
+    CommandLine,
+    FoundCommand,
+    SimpleCommand,
+    program_of,
+    read_command,
+)
 from duckflow_tui.safety.names import is_protected, is_secret, words_of
 from duckflow_tui.state.operations import Risk
 
@@ -139,7 +146,7 @@ def assess_command(line: CommandLine, cwd: Path, root: Path) -> Assessment:
     return found
 
 
-def _all(found: Iterable[Found]) -> Iterator[Found]:
+def _all(found: Iterable[FoundCommand]) -> Iterator[FoundCommand]:
     """Each command and those inside of it, at most ``_MAX_COMMANDS``."""
     stack = list(reversed(list(found)))
     for _ in range(_MAX_COMMANDS):
@@ -374,11 +381,11 @@ class NamedRules:
         return "" if moves < len(line.parts) else "not_named"
 
 
-def _piped(part: Part, following: tuple[Part, ...]) -> bool:
+def _piped(part: SimpleCommand, following: tuple[SimpleCommand, ...]) -> bool:
     return part.joiner == "|" or any(after.joiner == "|" for after in following)
 
 
-def _moves_inside(part: Part, inside: Callable[[str], bool]) -> bool:
+def _moves_inside(part: SimpleCommand, inside: Callable[[str], bool]) -> bool:
     if len(part.argv) != 2:
         return False
     target = part.argv[1]

@@ -62,7 +62,7 @@ _RESERVED: Final = words_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SimpleCommand:
     """One plain command, and what joins it to the one before: ``&&``, ``||``, ``;``, ``|``."""
 
     argv: tuple[str, ...]
@@ -75,12 +75,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCommand:
     """A command somewhere in a line, also inside of a substitution: its words as far as known."""
 
     words: tuple[str, ...]
     piped: bool = False  # it reads what a command before it writes
-    inner: tuple[Found, ...] = ()  # of the substitutions among its words
+    inner: tuple[FoundCommand, ...] = ()  # of the substitutions among its words
 
 
 def program_of(words: tuple[str, ...]) -> str:
@@ -97,9 +97,9 @@ class CommandLine:
     """
 
     text: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SimpleCommand, ...] = ()
     reason: str = ""
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundCommand, ...] = ()
     targets: tuple[str, ...] = ()
     readable: bool = False
 
@@ -130,7 +130,7 @@ def read_command(text: str) -> CommandLine:
     line = _read(letters.written)
     return CommandLine(
         text,
-        tuple(Part(letters.back(part.argv), part.joiner) for part in line.parts),
+        tuple(SimpleCommand(letters.back(part.argv), part.joiner) for part in line.parts),
         line.reason,
         tuple(letters.found(found) for found in line.found),
         letters.back(line.targets),
@@ -153,10 +153,10 @@ class _Letters:
         """The words as they were."""
         return tuple(self._coded.sub(lambda found: chr(int(found[1], 16)), w) for w in words)
 
-    def found(self, found: Found) -> Found:
+    def found(self, found: FoundCommand) -> FoundCommand:
         """A command with its words as they were."""
         inner = tuple(self.found(one) for one in found.inner)
-        return Found(self.back(found.words), found.piped, inner)
+        return FoundCommand(self.back(found.words), found.piped, inner)
 
 
 def _read(text: str) -> CommandLine:
@@ -215,13 +215,13 @@ class _Plain:
     def __init__(self, text: str) -> None:
         self._text = text
         self._raw = text.encode()
-        self._parts: list[Part] = []
+        self._parts: list[SimpleCommand] = []
         self._tokens: list[str] = []  # as a lexer has to see them
         self._joiner = ""
         self._argv: list[str] = []
         self._end = 0  # of the last token, in bytes
 
-    def read(self, root: Node) -> tuple[Part, ...]:
+    def read(self, root: Node) -> tuple[SimpleCommand, ...]:
         if "\n" in self._text:
             raise _NotPlain("newline")
         self._walk(root)
@@ -295,7 +295,7 @@ class _Plain:
             raise _NotPlain("compound")
         if not self._argv[0]:
             raise _NotPlain("unparsed")
-        self._parts.append(Part(tuple(self._argv), self._joiner))
+        self._parts.append(SimpleCommand(tuple(self._argv), self._joiner))
         self._argv, self._joiner = [], ""
         if len(self._parts) > MAX_PARTS:
             raise _NotPlain("too_many")
@@ -380,9 +380,9 @@ def _outermost_commands(root: Node) -> Iterator[Node]:
             stack.extend(reversed(node.children))
 
 
-def _found(node: Node, depth: int = 0) -> Found:
+def _found(node: Node, depth: int = 0) -> FoundCommand:
     words: list[str] = []
-    inner: list[Found] = []
+    inner: list[FoundCommand] = []
     for child in node.children:
         if child.type in ("variable_assignment", "file_redirect"):
             continue
@@ -390,7 +390,7 @@ def _found(node: Node, depth: int = 0) -> Found:
     if depth < 5:
         for child in node.children:
             inner += [_found(command, depth + 1) for command in _outermost_commands(child)]
-    return Found(tuple(words), _is_piped(node), tuple(inner))
+    return FoundCommand(tuple(words), _is_piped(node), tuple(inner))
 
 
 def _is_piped(node: Node) -> bool:

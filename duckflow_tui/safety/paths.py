@@ -29,7 +29,7 @@ Identity = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Spot:
+class Location:
     """A location without links: names from ``/`` on, with the identity of those that exist."""
 
     names: tuple[str, ...]
@@ -45,21 +45,21 @@ class Spot:
 class Walk:
     """The end of a path, and every link that was followed to get there."""
 
-    end: Spot
-    at: Spot  # where the last name of the path lies; differs from ``end`` when it is a link
-    links: list[Spot] = field(default_factory=list[Spot])
+    end: Location
+    at: Location  # where the last name of the path lies; differs from ``end`` when it is a link
+    links: list[Location] = field(default_factory=list[Location])
     missing: int = 0  # how many of the last names do not exist
     info: os.stat_result | None = None  # of the end, None while absent
 
 
-def walk(start: Spot, path: str, shown: str) -> Walk:
+def walk(start: Location, path: str, shown: str) -> Walk:
     """Follow ``path`` from ``start`` as the system would. Raises PathRefused."""
     pending = deque(path.split("/"))
     names, ids = list(start.names), list(start.ids)
     if path.startswith("/"):
         names, ids = [], []
-    links: list[Spot] = []
-    at: Spot | None = None
+    links: list[Location] = []
+    at: Location | None = None
     missing = 0
     info: os.stat_result | None = None
     while pending:
@@ -86,7 +86,7 @@ def walk(start: Spot, path: str, shown: str) -> Walk:
             ids.append(None)
             missing = 1
             continue
-        spot = Spot((*names, name), (*ids, (info.st_dev, info.st_ino)))
+        spot = Location((*names, name), (*ids, (info.st_dev, info.st_ino)))
         if not stat.S_ISLNK(info.st_mode):
             names.append(name)
             ids.append(spot.ids[-1])
@@ -101,7 +101,7 @@ def walk(start: Spot, path: str, shown: str) -> Walk:
             names, ids = [], []
         pending.extendleft(reversed(target.split("/")))
         info = None
-    end = Spot(tuple(names), tuple(ids))
+    end = Location(tuple(names), tuple(ids))
     if info is None and not missing:
         info = _stat(end.path, shown)
         if info is None:
@@ -152,7 +152,7 @@ _CODES = {
 }
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What lies at a name. ``SPECIAL``: FIFO, socket, device; listed, never opened."""
 
     FILE = "file"
@@ -198,12 +198,12 @@ class Place:
         return self.given.endswith((os.sep, f"{os.sep}.")) or self.given == "."
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """A name found by ``Workspace.scan``. A tuple, because there may be 100,000 of them."""
 
     path: str  # relative to the workspace, absolute for a place outside
     name: str
-    kind: Kind
+    kind: FileKind
     zone: Zone
     size: int = 0  # bytes, of a file
     depth: int = 1  # 1 for what lies in the scanned directory itself

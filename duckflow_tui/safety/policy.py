@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.commands import Found, program_of, read_command
+from duckflow_tui.safety.commands import FoundCommand, program_of, read_command
 from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
@@ -87,7 +87,7 @@ class DenyRule:
         line = read_command(command)
         return not line.readable or any(self._is(found) for found in line.found)
 
-    def _is(self, found: Found) -> bool:
+    def _is(self, found: FoundCommand) -> bool:
         spoken = " ".join((program_of(found.words), *found.words[1:]))
         wanted = self.command.lower()
         fits = any(fnmatchcase(text.lower(), wanted) for text in (spoken, " ".join(found.words)))

@@ -27,7 +27,7 @@ from duckflow_tui.safety.names import (
     lies_in_secrets,
     suffix,
 )
-from duckflow_tui.safety.paths import Entry, Identity, Kind, Place, Spot
+from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Identity, Location, Place
 from duckflow_tui.safety.secrets import holds_secret
 from duckflow_tui.state.operations import Effect, Risk, Zone
 
@@ -166,7 +166,7 @@ def strictest(zones: Iterable[Zone]) -> Zone:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ZoneJudgement:
     """One location's zone and why; ``inside`` are its names below the root, None outside."""
 
     zone: Zone
@@ -184,20 +184,20 @@ class ZoneMap:
         self._own = tuple(Path(os.path.realpath(path)) for path in own_dirs)
         self._own_names = [tuple(map(fold, path.parts[1:])) for path in self._own]
 
-    def judge(self, spot: Spot) -> Judgement:
+    def judge(self, spot: Location) -> ZoneJudgement:
         """The zone of a location whose path holds no link."""
         inside = self.below_root(spot)
         secret = is_secret(spot.names if inside is None else inside)
         reason = self._protection(spot, inside)
         if reason:
-            return Judgement(Zone.PROTECTED, inside, secret, reason)
+            return ZoneJudgement(Zone.PROTECTED, inside, secret, reason)
         if inside is None:
-            return Judgement(Zone.OUTSIDE, None, secret, "outside")
+            return ZoneJudgement(Zone.OUTSIDE, None, secret, "outside")
         if secret:
-            return Judgement(Zone.SECRET, inside, True, "secret_name")
-        return Judgement(Zone.INSIDE, inside, False, "")
+            return ZoneJudgement(Zone.SECRET, inside, True, "secret_name")
+        return ZoneJudgement(Zone.INSIDE, inside, False, "")
 
-    def below_root(self, spot: Spot) -> tuple[str, ...] | None:
+    def below_root(self, spot: Location) -> tuple[str, ...] | None:
         """The names behind the root, which is found by its inode, not by its spelling."""
         if len(self.root.parts) == 1:
             return spot.names
@@ -217,7 +217,7 @@ class ZoneMap:
             for seen, entry in enumerate(_files_below(trees))
         )
 
-    def _protection(self, spot: Spot, inside: tuple[str, ...] | None) -> str:
+    def _protection(self, spot: Location, inside: tuple[str, ...] | None) -> str:
         """The code of why a location is protected, empty where it is not."""
         if any(map(is_protected, spot.names if inside is None else inside)):
             return "protected_name"
@@ -279,10 +279,10 @@ def scan_below(
     place: Place,
     *,
     depth: int | None,
-    enter: Callable[[Entry], bool] | None,
+    enter: Callable[[DirectoryEntry], bool] | None,
     sizes: bool,
     zones: ZoneMap,
-) -> Generator[Entry]:
+) -> Generator[DirectoryEntry]:
     """The entries below an open directory, which is closed at the end."""
     outside = place.zone is Zone.OUTSIDE
     secret = lies_in_secrets(place.resolved.split("/"))
@@ -298,7 +298,7 @@ def scan_below(
             if entry is None:
                 continue
             yield entry
-            if entry.kind is not Kind.DIR or entry.zone is Zone.PROTECTED:
+            if entry.kind is not FileKind.DIR or entry.zone is Zone.PROTECTED:
                 continue
             if (depth is not None and len(levels) >= depth) or (enter and not enter(entry)):
                 continue
@@ -321,7 +321,7 @@ def _level(fd: int, name: str, prefix: str, secret: bool) -> _Level:
     return _Level(fd, name, prefix, secret, iter(names))
 
 
-def _open_below(fd: int, entry: Entry) -> int | None:
+def _open_below(fd: int, entry: DirectoryEntry) -> int | None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(entry.name, flags, dir_fd=fd)
@@ -332,7 +332,7 @@ def _open_below(fd: int, entry: Entry) -> int | None:
 
 def _entry(
     found: os.DirEntry[str], here: _Level, depth: int, outside: bool, sizes: bool, zones: ZoneMap
-) -> Entry | None:
+) -> DirectoryEntry | None:
     name = found.name
     if name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX):
         return None
@@ -340,13 +340,13 @@ def _entry(
     size = 0
     shared = False
     if found.is_symlink():
-        kind = Kind.LINK
+        kind = FileKind.LINK
     elif found.is_dir(follow_symlinks=False):
-        kind = Kind.DIR
+        kind = FileKind.DIR
     elif not found.is_file(follow_symlinks=False):
-        kind = Kind.SPECIAL
+        kind = FileKind.SPECIAL
     else:
-        kind = Kind.FILE
+        kind = FileKind.FILE
         if sizes:
             try:
                 info = os.stat(name, dir_fd=here.fd, follow_symlinks=False)
@@ -357,7 +357,7 @@ def _entry(
             size = info.st_size
             shared = info.st_nlink > 1 and zones.shares_protected_inode((info.st_dev, info.st_ino))
     names = Path(path).parts[1:] if outside else (*zones.root.parts[1:], *path.split("/"))
-    own = kind is Kind.DIR and zones.is_own(names)
+    own = kind is FileKind.DIR and zones.is_own(names)
     if is_protected(name) or shared or own:
         zone = Zone.PROTECTED
     elif outside:
@@ -366,4 +366,4 @@ def _entry(
         zone = Zone.SECRET
     else:
         zone = Zone.INSIDE
-    return Entry(path, name, kind, zone, size, depth)
+    return DirectoryEntry(path, name, kind, zone, size, depth)

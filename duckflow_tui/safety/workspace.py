@@ -20,12 +20,12 @@ from duckflow_tui.safety.names import is_odd
 from duckflow_tui.safety.paths import (
     MAX_PATH,
     WALK,
-    Entry,
+    DirectoryEntry,
     FileFailed,
+    Location,
     Opener,
     PathRefused,
     Place,
-    Spot,
     Walk,
     WorkspaceGone,
     best_opener,
@@ -65,7 +65,7 @@ class Workspace:
         self._zones = ZoneMap(self.root, (info.st_dev, info.st_ino), own_dirs)
         names = self.root.parts[1:]
         ids = (*(None for _ in names[1:]), self._zones.identity) if names else ()
-        self._start = Spot(names, ids)  # of every relative path
+        self._start = Location(names, ids)  # of every relative path
         self._spellings = {str(spelled), str(self.root)}
         self._home = home
         self._opener = opener or best_opener()
@@ -169,9 +169,9 @@ class Workspace:
         place: Place,
         *,
         depth: int | None = 1,
-        enter: Callable[[Entry], bool] | None = None,
+        enter: Callable[[DirectoryEntry], bool] | None = None,
         sizes: bool = True,
-    ) -> Generator[Entry]:
+    ) -> Generator[DirectoryEntry]:
         """Names below a directory, each directory's in order. Blocking: run it in a thread.
 
         ``depth`` None: all the way down. ``enter(entry)`` says whether to go into a directory.

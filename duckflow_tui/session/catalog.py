@@ -28,7 +28,7 @@ AT_ONCE: Final = 0.2  # seconds of reading after which a list is worth showing
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """A session that holds what was searched for."""
 
     facts: SessionFacts
@@ -104,11 +104,11 @@ class Catalog:
 
     def search(
         self, query: str, workspace: Path | str | None = None, *, trash_too: bool = False
-    ) -> list[Found]:
+    ) -> list[SearchHit]:
         """The sessions in which every word of the query stands, in the order of ``known``."""
         matches = self._index.search(query.split())
         found = self.known(workspace, trash_too=trash_too)
-        return [Found(f, matches[key]) for f in found if (key := _key(f)) in matches]
+        return [SearchHit(f, matches[key]) for f in found if (key := _key(f)) in matches]
 
     def pieces(self, facts: SessionFacts, count: int, around: int | None = None) -> list[Piece]:
         """The end of its conversation, or what stands about a place that a search found."""

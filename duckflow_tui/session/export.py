@@ -16,13 +16,13 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.folders import SessionFolder, draft_in
-from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
+from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, Unread, read_session
 from duckflow_tui.session.records import (
     SCHEMA,
     JournalHeader,
     Migrations,
     Redact,
-    Unreadable,
+    UnreadableRecord,
     as_bytes,
     header_of,
     is_event,
@@ -383,14 +383,14 @@ def _read(fields: dict[str, Any], schema: int) -> SessionRead:
         try:
             at = moment(record["at"])
             event = migrations.bring_up(record["event"], schema)
-        except (Unreadable, TypeError, ValueError, KeyError):
+        except (UnreadableRecord, TypeError, ValueError, KeyError):
             read.unread.append(Unread(0, number, "no_event", seq))
             continue
         done = seq
         if event is None:
             read.retired += 1
         else:
-            read.entries.append(Entry(seq, at, event))
+            read.entries.append(RecordedEvent(seq, at, event))
     return read
 
 

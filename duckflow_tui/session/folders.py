@@ -333,7 +333,7 @@ _DRAFT: Final = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class NewFile:
     """A new file 0600 that has no name of its own yet. Every method raises OSError."""
 
     _disk: Disk
@@ -355,7 +355,7 @@ class Draft:
 
 
 @contextlib.contextmanager
-def draft_in(disk: Disk, folder: int) -> Generator[Draft]:
+def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
     """A draft in an open folder; nothing of it is left when the block raises. Raises OSError.
 
     GeneratorExit counts: a writer that is a generator may be closed before its end.
@@ -364,7 +364,7 @@ def draft_in(disk: Disk, folder: int) -> Generator[Draft]:
     file = disk.create(folder, name, 0o600)
     try:
         os.fchmod(file, 0o600)  # the umask may have taken our own rights
-        yield Draft(disk, folder, name, file)
+        yield NewFile(disk, folder, name, file)
     except BaseException:
         with contextlib.suppress(OSError):
             disk.unlink(folder, name)

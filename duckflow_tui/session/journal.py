@@ -32,7 +32,7 @@ from duckflow_tui.session.records import (
     shelved,
     unwritable,
 )
-from duckflow_tui.session.snapshots import Image, Place, capture, write_steps
+from duckflow_tui.session.snapshots import Image, SnapshotPlace, capture, write_steps
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 
@@ -160,7 +160,7 @@ class JournalDisk:
         if os.fstat(self._file).st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, "somebody deleted it", segment_name(self.segment))
 
-    def snapshot(self, place: Place, image: Image) -> Generator[int, None, None]:
+    def snapshot(self, place: SnapshotPlace, image: Image) -> Generator[int, None, None]:
         """Write one, piece by piece."""
         return write_steps(self._locked(), self._disk, place, image, self.redact)
 
@@ -286,7 +286,7 @@ class Journal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: contextvars.Context | None = None
         self._backlog = Backlog(retry_s)
-        self._last: Place | None = None  # of the newest record
+        self._last: SnapshotPlace | None = None  # of the newest record
         self._since_snapshot = behind
         self._snapshot_size = 0
         self._snapshot_due = False
@@ -442,7 +442,7 @@ class Journal:
         body = shelved(pending.body, pending.kind, pending.at, self._disk.blobs)
         line = encode(pending.seq, body)
         position = self._disk.write(line)
-        self._last = Place(pending.seq, position, zlib.crc32(line))
+        self._last = SnapshotPlace(pending.seq, position, zlib.crc32(line))
         self._since_snapshot += len(line)
         if self._since_snapshot > max(self._snapshot_every, self._snapshot_size // 4):
             self._snapshot_due = self._drawing is None

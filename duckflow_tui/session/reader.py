@@ -19,7 +19,7 @@ from duckflow_tui.session.records import (
     Frame,
     JournalHeader,
     Migrations,
-    Unreadable,
+    UnreadableRecord,
     encode,
     event_fields,
     header_of,
@@ -27,7 +27,7 @@ from duckflow_tui.session.records import (
     parsed,
     scan,
 )
-from duckflow_tui.session.snapshots import Place
+from duckflow_tui.session.snapshots import SnapshotPlace
 from duckflow_tui.state.base import moment
 
 MAX_SEQ: Final = 10**12  # of a record: above any session, far below the longest of a line
@@ -37,7 +37,7 @@ _BEGINNING: Final = 64  # bytes that tell what a file is
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordedEvent:
     """One event as it was written, its fields brought up to today's version."""
 
     seq: int
@@ -64,7 +64,7 @@ class SessionRead:
     """All that a journal holds. ``lost`` counts events that were in it and are in no record."""
 
     header: JournalHeader | None = None  # the first that could be read
-    entries: list[Entry] = field(default_factory=list[Entry])
+    entries: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     unread: list[Unread] = field(default_factory=list[Unread])
     last_seq: int = 0
     size: int = 0  # bytes of the records that were read
@@ -88,7 +88,7 @@ class SessionRead:
 def read_session(
     folder: SessionFolder,
     *,
-    after: Place | None = None,
+    after: SnapshotPlace | None = None,
     migrations: Migrations | None = None,
 ) -> SessionRead:
     """Read the journal in this folder, or what follows the record at ``after``.
@@ -103,7 +103,7 @@ class _Reading:
     def __init__(
         self,
         folder: SessionFolder,
-        after: Place | None,
+        after: SnapshotPlace | None,
         migrations: Migrations,
     ) -> None:
         self._folder = folder
@@ -184,7 +184,7 @@ class _Reading:
     def _header(self, frame: Frame, number: int) -> None:
         try:
             header = header_of(parsed(frame.body), self._migrations.current)
-        except Unreadable as error:
+        except UnreadableRecord as error:
             self.read.unread.append(Unread(number, frame.start, error.reason, HEADER_SEQ))
             return
         if isinstance(header, int):
@@ -211,7 +211,7 @@ class _Reading:
                 event = event_fields(fields, self._blobs)
                 event = self._migrations.bring_up(event, version or self._migrations.current)
                 at = moment(fields.get("at", 0.0))
-            except Unreadable as error:
+            except UnreadableRecord as error:
                 self.read.unread.append(Unread(number, frame.start, error.reason, frame.seq))
                 continue
             except (TypeError, ValueError, KeyError):
@@ -221,11 +221,11 @@ class _Reading:
             if event is None:
                 self.read.retired += 1
             else:
-                self.read.entries.append(Entry(frame.seq, at, event))
+                self.read.entries.append(RecordedEvent(frame.seq, at, event))
         self.read.last_seq = max(self.read.last_seq, last)
 
 
-def _check(found: Frame | Damage | None, place: Place) -> None:
+def _check(found: Frame | Damage | None, place: SnapshotPlace) -> None:
     """A snapshot must be of this journal: the record it was made after is where it says."""
     if (
         not isinstance(found, Frame)

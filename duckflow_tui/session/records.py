@@ -37,7 +37,7 @@ _FILL: Final = "•"
 _SEPARATOR: Final = "\x1f"  # no part of a word, of a key or of a number
 
 
-class Unreadable(ValueError):
+class UnreadableRecord(ValueError):
     """A record whose checksum is right and that tells nothing; ``reason`` is a code."""
 
     def __init__(self, reason: str) -> None:
@@ -79,9 +79,9 @@ def parsed(body: bytes) -> dict[str, Any]:
     try:
         value: object = _json(body)
     except (ValueError, RecursionError):  # not ASCII, no JSON, too deep, too long a number
-        raise Unreadable("not_json") from None
+        raise UnreadableRecord("not_json") from None
     if not isinstance(value, dict):
-        raise Unreadable("not_json")
+        raise UnreadableRecord("not_json")
     return cast("dict[str, Any]", value)
 
 
@@ -99,16 +99,16 @@ def event_fields(fields: dict[str, Any], blobs: FileBlobs) -> dict[str, Any]:
         try:
             fields = parsed(blobs.read(str(fields["blob"])))
         except DamagedBlob:
-            raise Unreadable("blob_damaged") from None
+            raise UnreadableRecord("blob_damaged") from None
         except KeyError:
-            raise Unreadable("blob_missing") from None
+            raise UnreadableRecord("blob_missing") from None
         except OSError:
-            raise Unreadable("blob_unreadable") from None
+            raise UnreadableRecord("blob_unreadable") from None
     if "unwritable" in fields:
-        raise Unreadable("unwritable")
+        raise UnreadableRecord("unwritable")
     event = fields.get("event")
     if not isinstance(event, dict):
-        raise Unreadable("no_event")
+        raise UnreadableRecord("no_event")
     return cast("dict[str, Any]", event)
 
 
@@ -330,11 +330,11 @@ def header_of(fields: dict[str, Any], known: int = SCHEMA) -> JournalHeader | in
     """The header, or the version of one of a later program; raises Unreadable."""
     inner: Any = fields.get("journal")
     if not isinstance(inner, dict):
-        raise Unreadable("no_header")
+        raise UnreadableRecord("no_header")
     version: Any = inner.get("schema_version")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # JSON
     if isinstance(version, int) and version > known:
         return version
     try:
         return JournalHeader.model_validate(inner)
     except ValidationError:
-        raise Unreadable("no_header") from None
+        raise UnreadableRecord("no_header") from None

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from duckflow_tui.session.export import json_of, read_bytes, read_export
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, Unread, read_session
+from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, Unread, read_session
 from duckflow_tui.session.snapshots import IN_FLIGHT, Image, capture
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, StateError, event_from_json, moment
@@ -58,7 +58,9 @@ class Mark:
 class Tape:
     """The events of a session. A position counts those that have happened, 0 is before all."""
 
-    def __init__(self, entries: Iterable[Entry], lost: int = 0, *, every: int = EVERY) -> None:
+    def __init__(
+        self, entries: Iterable[RecordedEvent], lost: int = 0, *, every: int = EVERY
+    ) -> None:
         """``lost`` events are known to be missing; those that fit no state are added to it. A state
         is kept of each position that ``every`` divides.
         """
@@ -127,7 +129,7 @@ class Tape:
         """What the model replied in it."""
         return self._replies[call.llm_id]
 
-    def _read(self, entries: Iterable[Entry]) -> None:
+    def _read(self, entries: Iterable[RecordedEvent]) -> None:
         state = AgentState()
         self._images.append(capture(state))
         seen = _shown(state)
@@ -208,7 +210,7 @@ def _lines(data: bytes) -> SessionRead:
         ):  # of ``--stream``: shown once, and no record
             continue
         try:
-            entry = Entry(int(fields.pop("seq")), moment(fields["at"]), _own(fields))
+            entry = RecordedEvent(int(fields.pop("seq")), moment(fields["at"]), _own(fields))
         except (TypeError, ValueError, KeyError, OverflowError):
             entry = None
         if entry is None or not read.last_seq < entry.seq <= MAX_SEQ:

@@ -32,7 +32,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
-from duckflow_tui.session.reader import MAX_SEQ, Entry, SessionRead, read_session
+from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, read_session
 from duckflow_tui.session.records import JournalHeader, Migrations, Redact
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
@@ -198,7 +198,7 @@ def beginnings(
     yield AgentState(), read_session(folder, migrations=migrations), 0
 
 
-def apply_all(state: AgentState, entries: Iterable[Entry]) -> Applied:
+def apply_all(state: AgentState, entries: Iterable[RecordedEvent]) -> Applied:
     """Apply the events one after the other; what does not fit is counted and changes nothing."""
     done = unknown = refused = 0
     for entry in entries:

@@ -17,7 +17,7 @@ from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.session.blobs import named_in, session_blobs
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder, session_path
-from duckflow_tui.session.reader import Entry, read_session
+from duckflow_tui.session.reader import RecordedEvent, read_session
 from duckflow_tui.session.recording import Recording, start_journal
 from duckflow_tui.session.records import Redact, as_bytes
 from duckflow_tui.session.resume import beginnings
@@ -269,7 +269,9 @@ class RecordedPast:
             raise OSError(health.detail or f"{path} was not written")
 
 
-def _until(entries: Iterable[Entry], message_id: str, until: int) -> Iterator[tuple[Entry, Event]]:
+def _until(
+    entries: Iterable[RecordedEvent], message_id: str, until: int
+) -> Iterator[tuple[RecordedEvent, Event]]:
     """What was recorded up to that record, and before the message was sent where there is one."""
     for entry in entries:
         if entry.seq > until:
@@ -306,7 +308,7 @@ def _replayed(state: AgentState, events: Iterable[Event], message_id: str) -> Ag
     return None
 
 
-def _event(entry: Entry) -> Event | None:
+def _event(entry: RecordedEvent) -> Event | None:
     try:
         return event_from_json(entry.fields)
     except ValidationError:

@@ -23,7 +23,7 @@ from duckflow_tui.session.records import (
     Frame,
     Position,
     Redact,
-    Unreadable,
+    UnreadableRecord,
     as_bytes,
     encode,
     parsed,
@@ -39,7 +39,7 @@ MAX_PIECE: Final = 256_000_000  # bytes of one line
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SnapshotPlace:
     """The record a snapshot was made after: where it is, and the checksum of its line."""
 
     seq: int
@@ -51,12 +51,12 @@ class Place:
 class Snapshot:
     """A state and the record it was true after."""
 
-    place: Place
+    place: SnapshotPlace
     state: AgentState
 
 
 def write_steps(
-    folder: SessionFolder, disk: Disk, place: Place, image: Image, redact: Redact | None
+    folder: SessionFolder, disk: Disk, place: SnapshotPlace, image: Image, redact: Redact | None
 ) -> Generator[int, None, None]:
     """Write a snapshot, one piece at each step; yields the bytes of each.
 
@@ -82,17 +82,17 @@ def read_snapshot(folder: SessionFolder, seq: int) -> Snapshot | None:
             head = next(lines, None)
             if head is None or head.get("app") != __version__ or head.get("schema") != SCHEMA:
                 return None
-            place = Place(
+            place = SnapshotPlace(
                 int(head["seq"]),
                 Position(int(head["segment"]), int(head["start"])),
                 int(head["check"]),
             )
             return Snapshot(place, restored(_until_end(lines)))
-    except (OSError, NotASession, Unreadable, NotAnImage, KeyError, TypeError, ValueError):
+    except (OSError, NotASession, UnreadableRecord, NotAnImage, KeyError, TypeError, ValueError):
         return None
 
 
-def _all(place: Place, image: Image, redact: Redact | None) -> Iterator[dict[str, Any]]:
+def _all(place: SnapshotPlace, image: Image, redact: Redact | None) -> Iterator[dict[str, Any]]:
     yield {
         "snapshot": "state",
         "schema": SCHEMA,
@@ -111,7 +111,7 @@ def _lines(file: Any) -> Iterator[dict[str, Any]]:
     """The pieces in their order; raises Unreadable at the first that is damaged or missing."""
     for number, frame in enumerate(scan(file, MAX_PIECE)):
         if not isinstance(frame, Frame) or frame.seq != number:
-            raise Unreadable("snapshot")
+            raise UnreadableRecord("snapshot")
         yield parsed(frame.body)
 
 
@@ -120,7 +120,7 @@ def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if "end" in piece:
             return
         yield piece
-    raise Unreadable("snapshot")
+    raise UnreadableRecord("snapshot")
 
 
 #: Changed by transient events only, and therefore not the same after a replay.

@@ -44,7 +44,7 @@ class UserMessage(InConversation):
         return f"{BESIDE_THE_WORK}\n{self.text}" if self.aside else self.text
 
 
-class WireCall(Frozen):
+class RefusedCall(Frozen):
     """A native call as it came: ``arguments`` is its text, whatever it holds."""
 
     wire_id: str
@@ -65,7 +65,7 @@ class AssistantMessage(InConversation):
     decision: TurnDecision | None = None
     protocol: Literal["json", "tools"] = "json"
     raw: str = ""
-    calls: tuple[WireCall, ...] = ()
+    calls: tuple[RefusedCall, ...] = ()
     complete: bool = True
     aside: bool = False
     answers: str = ""  # id of the message that was said beside the work and is answered

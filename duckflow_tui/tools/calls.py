@@ -81,7 +81,7 @@ class Renewed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GateQuestion:
     """Everything a gate is built from. ``args`` are shown whole and are what will be used."""
 
     call: Call
@@ -154,7 +154,7 @@ class GateKeeper:
         """The whole new content behind an open gate; None when it cannot be edited."""
         return self._proposed.get(gate_id)
 
-    async def ask(self, question: Question) -> GateAnswer:
+    async def ask(self, question: GateQuestion) -> GateAnswer:
         """The user's answer. Raises Renewed, and ToolFault where there was none."""
         gate = question.gate(self.ids("gate"), self.store.clock.now())
         call = question.call

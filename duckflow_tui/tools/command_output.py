@@ -53,7 +53,7 @@ def readable(text: str) -> tuple[str, bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptOutput:
     """Output as a model reads it: all of it, or head and tail with ``cut`` characters between."""
 
     head: str
@@ -102,20 +102,20 @@ class Capture:
             self._fold(text)
             return text
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptOutput:
         """What there is so far."""
         with self._lock:
             line = self._line.rstrip("\r").encode("utf-8", "replace")
             size = self._bytes + len(line)
             tail = bytes(self._tail) + line
             if size <= 2 * HALF:
-                return Kept(
+                return KeptOutput(
                     (bytes(self._head) + tail).decode("utf-8", "replace"), "", 0, self._total
                 )
             head = bytes(self._head).decode("utf-8", "ignore")
             end = tail[-HALF:].decode("utf-8", "ignore")
             characters = self._characters + len(self._line)
-            return Kept(head, end, max(characters - len(head) - len(end), 0), self._total)
+            return KeptOutput(head, end, max(characters - len(head) - len(end), 0), self._total)
 
     def last_lines(self, count: int) -> str:
         """The newest whole lines and the one that is being printed."""

@@ -14,7 +14,7 @@ from pathspec import GitIgnoreSpec
 from pydantic import Field
 
 from duckflow_tui.safety.names import words_of
-from duckflow_tui.safety.paths import Entry, Kind, Place, WorkspaceError
+from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import brief
 from duckflow_tui.state.operations import Effect, Outcome, Zone
@@ -55,52 +55,52 @@ class FindFiles(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Listing:
     """Names of a walk, in order, and what was left out of them."""
 
-    entries: list[Entry]
+    entries: list[DirectoryEntry]
     ignored: int = 0
     cut: bool = False  # there are more than were looked at
 
 
 async def walk(
     workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
-) -> Found:
+) -> Listing:
     """Everything below a directory but what is ignored, at most MAX_WALKED names."""
-    entries: list[Entry] = []
+    entries: list[DirectoryEntry] = []
     ignored = 0
     cut = False
     async for part in walk_parts(workspace, place, depth=depth, sizes=sizes):
         entries.extend(part.entries)
         ignored += part.ignored
         cut = part.cut
-    return Found(entries, ignored, cut)
+    return Listing(entries, ignored, cut)
 
 
 async def walk_parts(
     workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
-) -> AsyncGenerator[Found, None]:
+) -> AsyncGenerator[Listing, None]:
     """``walk`` in parts as they are found; the walking is done in a thread."""
     loop = asyncio.get_running_loop()
-    parts: asyncio.Queue[Found | None] = asyncio.Queue()
+    parts: asyncio.Queue[Listing | None] = asyncio.Queue()
     stopped = threading.Event()
     outside = not place.real.is_relative_to(workspace.root)
     # Rules of a place outside are not asked for: they are files that no gate has named.
     rules = IgnoreRules((lambda path: None) if outside else _rules_reader(workspace, loop))
 
-    def send(part: Found | None) -> None:
+    def send(part: Listing | None) -> None:
         if not stopped.is_set():
             loop.call_soon_threadsafe(parts.put_nowait, part)
 
     def collect() -> None:
-        entries: list[Entry] = []
+        entries: list[DirectoryEntry] = []
         ignored = count = 0
         shut: set[str] = set()  # ignored directories, which the scan asks about next
         for entry in workspace.scan(
             place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
         ):
             path = entry.path.removeprefix(place.prefix) if outside else entry.path
-            if rules.ignores(path, is_dir=entry.kind is Kind.DIR):
+            if rules.ignores(path, is_dir=entry.kind is FileKind.DIR):
                 ignored += 1
                 shut.add(entry.path)
                 continue
@@ -109,9 +109,9 @@ async def walk_parts(
             if stopped.is_set() or count >= MAX_WALKED:
                 break
             if len(entries) >= _PART:
-                send(Found(entries, ignored))
+                send(Listing(entries, ignored))
                 entries, ignored = [], 0
-        send(Found(entries, ignored, cut=count >= MAX_WALKED))
+        send(Listing(entries, ignored, cut=count >= MAX_WALKED))
 
     walking = asyncio.create_task(asyncio.to_thread(collect))
     walking.add_done_callback(lambda _: parts.put_nowait(None))
@@ -155,7 +155,7 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
         found = await walk(context.workspace, place, depth=args.depth, sizes=True)
         shown = found.entries[:MAX_LISTED]
         lines = [_listed(entry, entry.path.removeprefix(place.prefix)) for entry in shown]
-        folders = sum(entry.kind is Kind.DIR for entry in found.entries)
+        folders = sum(entry.kind is FileKind.DIR for entry in found.entries)
         files = len(found.entries) - folders
         facts = [
             f"{folders} director{'y' if folders == 1 else 'ies'}",
@@ -182,7 +182,7 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
         paths = [
             entry.path
             for entry in found.entries
-            if entry.kind is not Kind.DIR
+            if entry.kind is not FileKind.DIR
             and matches.match_file(entry.path.removeprefix(place.prefix))
         ]
         count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
@@ -223,7 +223,7 @@ async def iter_files(
     if program is None or not workspace.intact():
         left = limit
         async for part in walk_parts(workspace, workspace.locate("."), depth=None):
-            files = [entry.path for entry in part.entries if entry.kind is not Kind.DIR][:left]
+            files = [entry.path for entry in part.entries if entry.kind is not FileKind.DIR][:left]
             left -= len(files)
             yield files
             if not left:
@@ -247,16 +247,16 @@ def _directory(place: Place) -> None:
         raise ToolFault(f"{place.said} is a file, not a directory; file_ops.read_file reads it.")
 
 
-def _listed(entry: Entry, path: str) -> str:
+def _listed(entry: DirectoryEntry, path: str) -> str:
     name = quoted(path)
     match entry.kind:
-        case Kind.DIR:
+        case FileKind.DIR:
             return f"{name}/"
-        case Kind.LINK:
+        case FileKind.LINK:
             return f"{name} (link)"
-        case Kind.SPECIAL:
+        case FileKind.SPECIAL:
             return f"{name} (no regular file)"
-        case Kind.FILE:
+        case FileKind.FILE:
             mark = ", needs approval to read" if entry.zone is Zone.SECRET else ""
             return f"{name} ({size_words(entry.size)}{mark})"
 

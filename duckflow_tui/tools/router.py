@@ -45,8 +45,8 @@ from duckflow_tui.tools.calls import (
     Call,
     EditedByUser,
     GateKeeper,
+    GateQuestion,
     JudgedAnew,
-    Question,
     Renewed,
     check_refused,
     faulty,
@@ -255,7 +255,7 @@ class ToolRouter:
             call.allowed = GRANTED if granted else self.store.state.mode.value
         if not allowed and not call.by_user:
             word = self._word(operation)
-            question = Question(call, shown, operation.effect, places, proposal, verdict, word)
+            question = GateQuestion(call, shown, operation.effect, places, proposal, verdict, word)
             answer = await self._keeper.ask(question)
             assert call.gate is not None
             if (no := refusal(answer, call.gate)) is not None:

@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import Field
 
 from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
-from duckflow_tui.safety.paths import Kind, Place, WorkspaceError
+from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Outcome, Zone
@@ -160,7 +160,7 @@ async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str], None]:
         paths = [
             entry.path
             for entry in walked.entries
-            if entry.kind is Kind.FILE
+            if entry.kind is FileKind.FILE
             and entry.zone in (Zone.INSIDE, search.place.zone)
             and (names is None or names.match_file(entry.path.removeprefix(search.place.prefix)))
         ]

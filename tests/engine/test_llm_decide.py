@@ -13,7 +13,7 @@ from support.endpoint import Bench, action, bench, decision, prompt
 from support.pinned import CountingIds
 
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Fault, Refusal, Reply, Script, ScriptedCall, Usage
+from duckflow_tui.demo.replies import Fault, RefusedPart, Reply, Script, ScriptedCall, Usage
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import ReplyObserver
@@ -78,7 +78,8 @@ async def test_reasoning_is_heard_apart_from_the_reply(how: Any, protocol: str) 
 @pytest.mark.parametrize("status", [400, 422])
 async def test_auto_steps_down_at_no_cost_and_remembers(status: int) -> None:
     refuses = tuple(
-        Refusal(name=name, status=status) for name in ("tools", "json_schema", "response_format")
+        RefusedPart(name=name, status=status)
+        for name in ("tools", "json_schema", "response_format")
     )
     async with bench(script(MAIN, MAIN, refuses=refuses)) as at:
         first = await at.decide()
@@ -95,7 +96,7 @@ async def test_auto_steps_down_at_no_cost_and_remembers(status: int) -> None:
 
 
 async def test_a_server_error_that_says_no_tools_is_not_retried() -> None:
-    refusal = Refusal(name="tools", status=500, message="tools param requires --jinja flag")
+    refusal = RefusedPart(name="tools", status=500, message="tools param requires --jinja flag")
     async with bench(script(MAIN, refuses=(refusal,))) as at:
         reply = await at.decide()
     assert reply.protocol == "json"
@@ -103,7 +104,7 @@ async def test_a_server_error_that_says_no_tools_is_not_retried() -> None:
 
 
 async def test_a_protocol_that_was_chosen_is_kept() -> None:
-    async with bench(script(MAIN, refuses=(Refusal(name="tools"),)), protocol="tools") as at:
+    async with bench(script(MAIN, refuses=(RefusedPart(name="tools"),)), protocol="tools") as at:
         with pytest.raises(LlmError) as caught:
             await at.decide()
     assert caught.value.code == "bad_request"
@@ -111,7 +112,7 @@ async def test_a_protocol_that_was_chosen_is_kept() -> None:
 
 
 async def test_a_refused_parameter_is_dropped_once_and_remembered() -> None:
-    refuses = (Refusal(name="temperature"), Refusal(name="stream_options", status=422))
+    refuses = (RefusedPart(name="temperature"), RefusedPart(name="stream_options", status=422))
     async with bench(script(MAIN, MAIN, refuses=refuses), temperature=0.2) as at:
         await at.decide()
         await at.decide(llm_id="llm_2")
@@ -121,7 +122,7 @@ async def test_a_refused_parameter_is_dropped_once_and_remembered() -> None:
 
 async def test_the_output_limit_goes_by_the_name_that_the_server_takes() -> None:
     words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-    refuses = (Refusal(name="max_tokens", message=words),)
+    refuses = (RefusedPart(name="max_tokens", message=words),)
     async with bench(script(MAIN, refuses=refuses), max_output=500) as at:
         await at.decide()
     assert bodies(at)[-1]["max_completion_tokens"] == 500
@@ -129,7 +130,7 @@ async def test_the_output_limit_goes_by_the_name_that_the_server_takes() -> None
 
 
 async def test_what_one_model_refused_is_not_held_against_another() -> None:
-    async with ScriptedEndpoint(script(MAIN, MAIN, refuses=(Refusal(name="tools"),))) as server:
+    async with ScriptedEndpoint(script(MAIN, MAIN, refuses=(RefusedPart(name="tools"),))) as server:
         here = Endpoint(name="here", base_url=server.base_url)
         roles = Roles.model_validate({"main": "here/small", "evaluator": "here/large"})
         service = LLMService({"here": here}, roles, CountingIds(), SystemClock(), {})
@@ -240,7 +241,7 @@ async def test_native_calls_of_a_reply_become_actions_with_their_wire_ids() -> N
 
 async def test_other_questions_go_down_the_same_ladder_with_their_purpose() -> None:
     answer = Reply(data={"digest": "short", "mood": "fine"})
-    fields = {"refuses": (Refusal(name="json_schema"),)}
+    fields = {"refuses": (RefusedPart(name="json_schema"),)}
     async with bench(Script.model_validate({"replies": {"digest": (answer,)}, **fields})) as at:
         asked = await at.service.ask(
             "digest", "fast", [ChatMessage("user", "Shorten, as JSON.")], DigestReply,

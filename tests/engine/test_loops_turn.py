@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Fault, Refusal, Reply, Script
+from duckflow_tui.demo.replies import Fault, RefusedPart, Reply, Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice
@@ -527,7 +527,7 @@ async def test_every_call_is_accounted_for(tmp_path: Path) -> None:
 
 async def test_a_model_that_refuses_native_calls_still_does_the_job(tmp_path: Path) -> None:
     folder = workspace(tmp_path)
-    job = main_job().model_copy(update={"refuses": (Refusal(name="tools"),)})
+    job = main_job().model_copy(update={"refuses": (RefusedPart(name="tools"),)})
     async with session(tmp_path, job, protocol="auto", mode="trusted") as s:
         end = await s.turn("fix the total")
         assert end.outcome == "done"

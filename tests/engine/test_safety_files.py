@@ -14,9 +14,9 @@ import pytest
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import (
     ContentChanged,
-    Entry,
+    DirectoryEntry,
     FileFailed,
-    Kind,
+    FileKind,
     PathRefused,
     WorkspaceGone,
     best_opener,
@@ -498,7 +498,9 @@ async def test_what_is_done_survives_a_power_loss(
 # --- listing ---------------------------------------------------------------------------------
 
 
-def listed(workspace: Workspace, given: str = ".", depth: int | None = None) -> dict[str, Entry]:
+def listed(
+    workspace: Workspace, given: str = ".", depth: int | None = None
+) -> dict[str, DirectoryEntry]:
     return {e.path: e for e in workspace.scan(workspace.locate(given), depth=depth)}
 
 
@@ -514,14 +516,14 @@ def test_listing(workspace: Workspace, root: Path, tmp_path: Path) -> None:
     os.mkfifo(root / "pipe")
     found = listed(workspace)
     assert {path: (e.kind, e.zone) for path, e in found.items()} == {
-        ".aws": (Kind.DIR, Zone.SECRET),
-        ".aws/any": (Kind.FILE, Zone.SECRET),
-        ".env": (Kind.FILE, Zone.SECRET),
-        ".git": (Kind.DIR, Zone.PROTECTED),
-        "out": (Kind.LINK, Zone.INSIDE),
-        "pipe": (Kind.SPECIAL, Zone.INSIDE),
-        "src": (Kind.DIR, Zone.INSIDE),
-        "src/a.py": (Kind.FILE, Zone.INSIDE),
+        ".aws": (FileKind.DIR, Zone.SECRET),
+        ".aws/any": (FileKind.FILE, Zone.SECRET),
+        ".env": (FileKind.FILE, Zone.SECRET),
+        ".git": (FileKind.DIR, Zone.PROTECTED),
+        "out": (FileKind.LINK, Zone.INSIDE),
+        "pipe": (FileKind.SPECIAL, Zone.INSIDE),
+        "src": (FileKind.DIR, Zone.INSIDE),
+        "src/a.py": (FileKind.FILE, Zone.INSIDE),
     }
     assert list(found) == sorted(found)
     assert found["src/a.py"].size == 7

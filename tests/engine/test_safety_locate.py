@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from duckflow_tui.safety.paths import (
+    Location,
     Opener,
     PathRefused,
-    Spot,
     WorkspaceGone,
     open_by_component,
     open_in_kernel,
@@ -228,8 +228,8 @@ def test_protected_by_inode_under_another_name(workspace: Workspace, root: Path)
     (root / ".git").mkdir()
     ids = [(p.stat().st_dev, p.stat().st_ino) for p in (root, root / ".git")]
     zones = ZoneMap(root, ids[0], ())
-    mounted = Spot(("mnt", "work", "harmless", "config"), (None, ids[0], ids[1], None))
-    plain = Spot(("mnt", "work", "harmless", "config"), (None, ids[0], (0, 0), None))
+    mounted = Location(("mnt", "work", "harmless", "config"), (None, ids[0], ids[1], None))
+    plain = Location(("mnt", "work", "harmless", "config"), (None, ids[0], (0, 0), None))
     assert zones.judge(mounted).zone is Zone.PROTECTED
     assert zones.judge(plain).zone is Zone.INSIDE
 

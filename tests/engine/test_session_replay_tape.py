@@ -13,7 +13,7 @@ from support.pinned import ManualClock
 
 from duckflow_tui.session.export import json_lines, write_file
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.session.reader import Entry
+from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.records import JournalHeader, encode
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.session.snapshots import capture, pieces
@@ -27,8 +27,10 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 EVENTS: list[Event] = [started(), *turn(1), *turn(2), requested("c"), opened("c"), answered("c")]
 
 
-def entries(events: list[Event]) -> list[Entry]:
-    return [Entry(n, 1000.0 + n, e.model_dump(mode="json")) for n, e in enumerate(events, 1)]
+def entries(events: list[Event]) -> list[RecordedEvent]:
+    return [
+        RecordedEvent(n, 1000.0 + n, e.model_dump(mode="json")) for n, e in enumerate(events, 1)
+    ]
 
 
 def image(state: AgentState) -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.session.reader import Entry
+from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
@@ -51,7 +51,7 @@ async def test_what_was_read_of_a_session_does_not_stay_in_memory(tmp_path: Path
     async with session(tmp_path, script(), resume=session_id) as made:
         assert said(made) == ["make a file", "Here."]
         gc.collect()
-        assert not [kept for kept in gc.get_objects() if isinstance(kept, Entry)]
+        assert not [kept for kept in gc.get_objects() if isinstance(kept, RecordedEvent)]
 
 
 async def test_a_gate_that_was_open_opens_again_and_nothing_was_approved(tmp_path: Path) -> None:

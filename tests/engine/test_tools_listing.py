@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.bench import DEADLINE, Bench
 
-from duckflow_tui.safety.paths import Kind
+from duckflow_tui.safety.paths import FileKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.listing import iter_files, walk
 
@@ -155,7 +155,7 @@ async def test_links_are_not_followed(bench: Bench, root: Path) -> None:
     (root / "loop").symlink_to(".")
     (root / "out").symlink_to("/usr")
     found = await walk(bench.workspace, bench.workspace.locate("."), depth=None)
-    links = {entry.path for entry in found.entries if entry.kind is Kind.LINK}
+    links = {entry.path for entry in found.entries if entry.kind is FileKind.LINK}
     assert links == {"loop", "out"}
     assert not any(entry.path.startswith(("loop/", "out/")) for entry in found.entries)
 

@@ -21,7 +21,7 @@ from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.demo.stage import open_stage
 from duckflow_tui.places import Places
 from duckflow_tui.session.folders import places
-from duckflow_tui.session.reader import Entry
+from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
@@ -206,7 +206,7 @@ async def replaying(
 def tape_with(*timed: tuple[float, Event]) -> Tape:
     """A tape of these events, each at its seconds after the first."""
     return Tape(
-        Entry(seq, START + at, event.model_dump(mode="json"))
+        RecordedEvent(seq, START + at, event.model_dump(mode="json"))
         for seq, (at, event) in enumerate(timed, 1)
     )
 

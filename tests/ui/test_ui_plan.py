@@ -16,7 +16,7 @@ from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.state.plan_events import StepChanged, TaskChanged
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.plan_rows import PlanTree, Spot
+from duckflow_tui.ui.panes.plan_rows import PlanSpot, PlanTree
 from duckflow_tui.ui.screens.step_form import StepForm
 
 HOSTILE = "\x1b[31mrm -rf\u202e \x07[b]bold[/b]\nnext"
@@ -326,5 +326,5 @@ def test_lines_and_places_belong_together_in_a_plan_of_any_size() -> None:
         assert spot is not None
         assert tree.line(spot) == line
     assert tree.spot(tree.height) is None
-    assert tree.find("s1", tasks[2].task_id) == Spot(1, 2)
-    assert tree.find("s2", tasks[2].task_id) == Spot(2)  # folded away
+    assert tree.find("s1", tasks[2].task_id) == PlanSpot(1, 2)
+    assert tree.find("s2", tasks[2].task_id) == PlanSpot(2)  # folded away

@@ -13,7 +13,7 @@ from support.work_states import PLAN, READING, WRITING, working_talk
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.questions import (
     KINDS,
-    Question,
+    ModelQuestion,
     QuestionPrompts,
     plan_question,
     report_question,
@@ -30,7 +30,7 @@ COUNTS = {"succeeded": 1, "failed": 1, "skipped": 0}
 
 
 def written(
-    question: Question[Any], language: str = "en", problems: Sequence[str] = ()
+    question: ModelQuestion[Any], language: str = "en", problems: Sequence[str] = ()
 ) -> tuple[ChatMessage, ...]:
     return QuestionPrompts(asset_folder("prompts"), language).messages(question, problems)
 
@@ -45,7 +45,7 @@ def log_of(state: AgentState) -> list[OperationMessage]:
     return [m for m in state.messages if isinstance(m, OperationMessage)]
 
 
-def asked(question: Question[Any], language: str = "en", problems: Sequence[str] = ()) -> str:
+def asked(question: ModelQuestion[Any], language: str = "en", problems: Sequence[str] = ()) -> str:
     """The question, where it is one message of the user after the system's."""
     messages = written(question, language, problems)
     assert [m.role for m in messages] == ["system", "user"]

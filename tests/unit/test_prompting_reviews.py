@@ -12,7 +12,7 @@ from support.prompt_states import OPERATIONS, busy_state
 
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.questions import (
-    Question,
+    ModelQuestion,
     QuestionPrompts,
     continuation_question,
     digest_question,
@@ -75,7 +75,7 @@ CONTEXT = ContinuationContext(
 )
 
 
-def asked(question: Question[Any], language: str = "en") -> str:
+def asked(question: ModelQuestion[Any], language: str = "en") -> str:
     messages = QuestionPrompts(asset_folder("prompts"), language).messages(question)
     assert [m.role for m in messages] == ["system", "user"]
     return messages[1].content

@@ -43,12 +43,10 @@ def test_a_system_error_has_a_code_and_its_own_words(number: int, code: str, kin
 def test_an_error_without_a_number_is_one_of_reading_and_writing() -> None:
     error = OSError("x")
     fault = SessionUnreadable(HERE, error)
-    assert (fault.code, fault.errno, reason(error)) == ("io_error", 5, os.strerror(errno.EIO))
-    assert SessionUnreadable(HERE, OSError(errno.ENXIO, "x")).errno == errno.ENXIO
+    assert (fault.code, reason(error)) == ("io_error", os.strerror(errno.EIO))
 
 
 def test_a_fault_is_a_sentence() -> None:
     assert reason(SessionInUse(HERE, 7)) == "The session s1 is open already by process 7."
     assert reason(SessionInUse(HERE, 0)) == "The session s1 is open already."
-    assert "version of this program (9.0). Nothing" in str(NewerSession(HERE, 9, "9.0"))
     assert "version of this program. Nothing" in str(NewerSession(HERE, 9))

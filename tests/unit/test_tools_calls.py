@@ -19,7 +19,7 @@ from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.tools.calls import Call, GateKeeper, Question, Renewed
+from duckflow_tui.tools.calls import Call, GateKeeper, GateQuestion, Renewed
 from duckflow_tui.tools.changes import PlannedChange
 from duckflow_tui.tools.diffs import compare
 from duckflow_tui.tools.operation import Edits, Output, Work
@@ -42,11 +42,11 @@ async def nothing() -> Output:
 
 def question(
     effect: Effect, places: tuple[Place, ...], proposal: Work | Edits, requirement: str = ""
-) -> Question:
+) -> GateQuestion:
     action = Action(call_id="c1", operation="o", args={}, reasoning="it is wanted", intent="do it")
     call = Call(action, for_requirement=requirement)
     verdict = Verdict(Decision.GATE, Zone.INSIDE, Risk.LOW)
-    return Question(call, {}, effect, places, proposal, verdict, "")
+    return GateQuestion(call, {}, effect, places, proposal, verdict, "")
 
 
 WORK = Work(nothing, {"argv": "x"})

@@ -42,7 +42,7 @@ from duckflow_tui.ui.panes.card_words import (
     needed_by,
     option_effects,
 )
-from duckflow_tui.ui.panes.question import KeyHint, OptionRows, Question
+from duckflow_tui.ui.panes.question import KeyHint, OptionRows, QuestionWidget
 from duckflow_tui.ui.panes.request import CardView, QuestionRow
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
@@ -85,7 +85,7 @@ _SHARE_TIGHT: Final = 0.85  # the same where room is short
 _TIGHT: Final = 30  # rows of the screen below which it is
 
 
-class CardPane(Question):
+class CardPane(QuestionWidget):
     """One open card: what it is about, the figures, the keys of its options."""
 
     #: Keys that take an option of some card.
@@ -105,7 +105,7 @@ class CardPane(Question):
     class PlanWanted(Message):
         """The user would change the plan before answering; the card stays open."""
 
-    class Left(Question.Left):
+    class Left(QuestionWidget.Left):
         """The user is done here; the card may still wait."""
 
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:

@@ -25,7 +25,7 @@ _BLANK: Final[Row] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePosition:
     """A line: the block's index and the row in it, -1 for the blank line above the block."""
 
     index: int
@@ -137,15 +137,15 @@ class Column:
         above = self._ends[index - 1] if index else 0
         return above + self._gap(index)
 
-    def place(self, line: int) -> Place | None:
+    def place(self, line: int) -> LinePosition | None:
         """What lies on that line; None below the last block or above the first line."""
         self._measure()
         if line < 0 or not self._ends or line >= self._ends[-1]:
             return None
         index = bisect_right(self._ends, line)
-        return Place(index, max(-1, line - self.top(index)))
+        return LinePosition(index, max(-1, line - self.top(index)))
 
-    def row(self, place: Place) -> Row:
+    def row(self, place: LinePosition) -> Row:
         """The row there; empty for a blank line, and for a block that is not drawn."""
         rows = self.block(place.index).rows
         if place.row < 0 or rows is None or place.row >= len(rows):
@@ -363,17 +363,17 @@ class ColumnView(ScrollView):
         self._strips[line] = (row, strip)
         return strip
 
-    def _row_on(self, line: int) -> tuple[Place | None, Row]:
+    def _row_on(self, line: int) -> tuple[LinePosition | None, Row]:
         place = self._column.place(line)
         return place, [] if place is None else self._column.row(place)
 
-    def _strip(self, row: Row, place: Place | None, line: int, *, offsets_of: int) -> Strip:
+    def _strip(self, row: Row, place: LinePosition | None, line: int, *, offsets_of: int) -> Strip:
         look = self._look
         dressed = row if place is None else self._overlaid(row, place, line)
         ground = ink(look.palette.text, on=look.palette.background)
         return strip_of(dressed, offsets_of, look.width, ground).apply_style(ground)
 
-    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
         """The row with what is laid over it; what that depends on calls for ``_repaint``."""
         return row
 

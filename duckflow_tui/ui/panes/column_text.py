@@ -13,7 +13,7 @@ from textual.selection import Selection
 
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.ui.panes.blocks import Block, Look
-from duckflow_tui.ui.panes.column import Column, ColumnView, Place
+from duckflow_tui.ui.panes.column import Column, ColumnView, LinePosition
 from duckflow_tui.ui.panes.strips import Row, Span, ink, marked, row_text, selected, text_of
 
 
@@ -27,7 +27,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TextMatch:
     """A match in what was said: block, and which of the matches in the block it is."""
 
     index: int
@@ -44,7 +44,7 @@ class Search:
         drawn = r"\s+".join("\n?".join(re.escape(char) for char in word) for word in words)
         self._said = re.compile(said, re.IGNORECASE)
         self._drawn = re.compile(drawn, re.IGNORECASE)
-        self.found: list[Found] = []
+        self.found: list[TextMatch] = []
         self.at: int | None = None  # of the match that was gone to last
         self._looked = 0  # blocks looked through
 
@@ -52,16 +52,16 @@ class Search:
         """Look through the blocks that were added; how many matches there are in all."""
         for index in range(self._looked, len(blocks)):
             matches = self._said.finditer(visible(blocks[index].said))
-            self.found.extend(Found(index, nth) for nth, _ in enumerate(matches))
+            self.found.extend(TextMatch(index, nth) for nth, _ in enumerate(matches))
         self._looked = len(blocks)
         return len(self.found)
 
     @property
-    def current(self) -> Found | None:
+    def current(self) -> TextMatch | None:
         """The match that was gone to last."""
         return None if self.at is None else self.found[self.at]
 
-    def step(self, by: int) -> Found | None:
+    def step(self, by: int) -> TextMatch | None:
         """The next match (1) or the one before (-1), round the ends; None when there is none.
 
         The first step goes to the newest match whichever way it is.
@@ -204,7 +204,7 @@ class SelectableColumn(ColumnView):
             kept = {w: s for w, s in self.screen.selections.items() if w is not self}
             self.screen.selections = kept
 
-    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
         palette = self._look.palette
         style = ink(palette.text, on=palette.selection)
         return selected(super()._overlaid(row, place, line), line, self.text_selection, style)
@@ -288,7 +288,7 @@ class SearchableColumn(SelectableColumn):
         self._hits.pop(self._column.block(index), None)
         self._column.redraw(index, self._look)
 
-    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
         if self._search is not None and place.index < len(self._column.finished):
             palette, current = self._look.palette, self._search.current
             matches = self._matches(self._column.block(place.index))

@@ -16,9 +16,9 @@ from textual.strip import Strip
 
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.diff_document import (
+    DiffCell,
     DiffDocument,
     DiffLayout,
-    Part,
     RowKind,
     Whole,
     shown_path,
@@ -81,7 +81,7 @@ def selected_text(
 
 
 def _piece(
-    layout: DiffLayout, words: Catalogue, part: Part, span: tuple[int, int] | None, before: int
+    layout: DiffLayout, words: Catalogue, part: DiffCell, span: tuple[int, int] | None, before: int
 ) -> str | None:
     if part.row < 0 or span is None:
         return None

@@ -288,7 +288,7 @@ def _wide_ones(text: str, start: int, stop: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DiffCell:
     """What one side of a screen line shows: a row, and which of its characters."""
 
     row: int  # -1: this side is empty
@@ -380,7 +380,7 @@ class DiffLayout:
         entry = min(bisect_right(self.tops, y) - 1, self.count - 1)
         return entry, y - self.tops[entry]
 
-    def parts(self, y: int) -> tuple[Part, ...]:
+    def parts(self, y: int) -> tuple[DiffCell, ...]:
         """What line ``y`` shows: one part, or the old and the new side."""
         entry, line = self.locate(y)
         left, right = self.entry(entry)
@@ -408,7 +408,7 @@ class DiffLayout:
                 self._folds[row] = cut_cells(text, self.room) if self.wraps else [(0, len(text))]
         return self._folds[row]
 
-    def on_screen(self, part: Part, scrolled: int) -> Span:
+    def on_screen(self, part: DiffCell, scrolled: int) -> Span:
         """The characters of a part that are on screen, its line being scrolled by cells."""
         if self.wraps or part.row < 0:
             return part.span
@@ -443,10 +443,10 @@ class DiffLayout:
             return max(1, -(-len(text) // self.room))
         return len(self.spans(row))
 
-    def _part(self, row: int, line: int) -> Part:
+    def _part(self, row: int, line: int) -> DiffCell:
         if row < 0:
-            return Part(-1, (0, 0), first=False)
+            return DiffCell(-1, (0, 0), first=False)
         spans = self.spans(row)
         if line >= len(spans):
-            return Part(-1, (0, 0), first=False)
-        return Part(row, spans[line], first=line == 0)
+            return DiffCell(-1, (0, 0), first=False)
+        return DiffCell(row, spans[line], first=line == 0)

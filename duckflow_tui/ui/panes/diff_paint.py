@@ -17,10 +17,10 @@ from textual.strip import Strip
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import (
+    DiffCell,
     DiffDocument,
     DiffLayout,
     DiffRow,
-    Part,
     RowKind,
     shown_path,
 )
@@ -247,7 +247,7 @@ class DiffRenderer:
         self._styles = DiffStyles(document, palette)
         self._numbers = {hunk.hunk_id: n for n, hunk in enumerate(document.hunks)}
 
-    def caption_row(self, part: Part, width: int, at: int) -> tuple[Row, Style]:
+    def caption_row(self, part: DiffCell, width: int, at: int) -> tuple[Row, Style]:
         """A row of our words, and what fills the rest of its line; ``at`` is the hunk at hand."""
         palette = self.palette
         row = self._document.rows[part.row]
@@ -260,7 +260,7 @@ class DiffRenderer:
         return [Segment(f" {text}", self.blank + ink(palette.quiet))], self.blank
 
     def side(
-        self, layout: DiffLayout, part: Part, scrolled: int, *, old: bool = False
+        self, layout: DiffLayout, part: DiffCell, scrolled: int, *, old: bool = False
     ) -> tuple[Row, Style]:
         """Gutter and text of one side, and what fills the rest; ``old`` asks for old numbers."""
         if part.row < 0:
@@ -284,7 +284,7 @@ class DiffRenderer:
         return drawn, fill
 
     def both_sides(
-        self, layout: DiffLayout, parts: Sequence[Part], width: int, scrolled: int
+        self, layout: DiffLayout, parts: Sequence[DiffCell], width: int, scrolled: int
     ) -> Row:
         """The old version, a rule, the new version."""
         joined: Row = []
@@ -298,7 +298,7 @@ class DiffRenderer:
     def _gutter(
         self,
         layout: DiffLayout,
-        part: Part,
+        part: DiffCell,
         mark: str,
         number: int | None,
         fill: Style,

@@ -29,7 +29,7 @@ from duckflow_tui.words.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class FinishedCall:
     """The end of a call, and whether the user has taken its changes back since."""
 
     message: OperationMessage
@@ -41,13 +41,15 @@ class Ending:
         return self.message.result.outcome is Outcome.OK and not self.undone
 
 
-def ending_of(call_id: str, messages: Sequence[Message], undone: Sequence[str]) -> Ending | None:
+def ending_of(
+    call_id: str, messages: Sequence[Message], undone: Sequence[str]
+) -> FinishedCall | None:
     """How the call ended; None while it runs, or for no call."""
     if not call_id:
         return None
     for message in reversed(messages):
         if isinstance(message, OperationMessage) and message.call_id == call_id:
-            return Ending(message, call_id in undone)
+            return FinishedCall(message, call_id in undone)
     return None
 
 
@@ -64,7 +66,7 @@ def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
     return message.previews or (message.gate.previews if message.gate is not None else ())
 
 
-def verdict_text(ending: Ending, words: Catalogue, palette: Palette) -> Text:
+def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Text:
     """``✗ not applied: you rejected it: too wide``; the sign says it without the colour."""
     if ending.stands:
         return Text(f"✓ {_applied(ending, words)}", style=palette.good)
@@ -76,7 +78,7 @@ def verdict_text(ending: Ending, words: Catalogue, palette: Palette) -> Text:
     return Text(f"✗ {said}", style=f"bold {palette.bad}")
 
 
-def _applied(ending: Ending, words: Catalogue) -> str:
+def _applied(ending: FinishedCall, words: Catalogue) -> str:
     answer, gate = ending.message.answer, ending.message.gate
     if answer is None or gate is None or not answer.left_out:
         return words("diff.verdict.applied")
@@ -116,7 +118,7 @@ class DiffPane(Vertical):
         self.view = DiffView(focusable=focusable)
         self.call_id = ""  # of the call that would make the change
         self._titled = titled
-        self._ending: Ending | None = None
+        self._ending: FinishedCall | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
         self._foot = Static(classes="diff-foot", markup=False)
 
@@ -145,7 +147,7 @@ class DiffPane(Vertical):
         self.ended(None)
         self.view.show(document, at_change=not self._titled)
 
-    def ended(self, ending: Ending | None) -> None:
+    def ended(self, ending: FinishedCall | None) -> None:
         """What became of the call whose change is shown; None while that is open."""
         if ending != self._ending:
             self._ending = ending

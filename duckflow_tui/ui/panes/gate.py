@@ -20,7 +20,7 @@ from duckflow_tui.ui.bindings import KEYS, keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_view import GateView
-from duckflow_tui.ui.panes.question import Question
+from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
 
@@ -71,7 +71,7 @@ class GatePane(GateView):
             super().__init__()
             self.answer = answer
 
-    class Left(Question.Left):
+    class Left(QuestionWidget.Left):
         """The user is done here; the gate may be open."""
 
     may_ask_again: var[bool] = var(False)  # the reply at hand may open another gate

@@ -27,7 +27,7 @@ from duckflow_tui.ui.panes.gate_words import (
     title_of,
     verb,
 )
-from duckflow_tui.ui.panes.question import KeyHint, KeyRow, Question
+from duckflow_tui.ui.panes.question import KeyHint, KeyRow, QuestionWidget
 from duckflow_tui.ui.panes.request import QuestionRow, RequestView
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.words.catalogue import Catalogue
@@ -108,7 +108,7 @@ class InnerDiff(DiffPane):
         return self._allot(container)
 
 
-class GateView(Question):
+class GateView(QuestionWidget):
     """Shows one gate. What its keys do is added by ``GatePane``."""
 
     gates: var[tuple[Gate, ...]] = var(())  # open ones, oldest first; the first is shown

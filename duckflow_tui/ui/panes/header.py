@@ -26,7 +26,7 @@ from duckflow_tui.state.session import SessionInfo
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.plan_rows import loop_words
-from duckflow_tui.ui.panes.rows import Part, Rows, arranged
+from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.panes.vitals import level_colour, spark
 from duckflow_tui.ui.panes.vitals_words import NAMES
@@ -79,33 +79,33 @@ class Header(Rows):
         fill = ink(palette.text, on=palette.bars)
         return [arranged(self._left(palette), self._right(palette), width, fill)]
 
-    def _left(self, palette: Palette) -> list[Part]:
+    def _left(self, palette: Palette) -> list[BarPart]:
         session = self._session
         badge = ink(palette.on_accent, on=palette.accent, bold=True)
-        parts = [Part(" duckflow ", badge, weight=10)]
+        parts = [BarPart(" duckflow ", badge, weight=10)]
         if session.demo:
             accent = ink(palette.accent)
             name, dot, more = self.words("pane.demo").partition(" · ")
-            parts.append(Part(name, accent, weight=10, gap=2))
+            parts.append(BarPart(name, accent, weight=10, gap=2))
             if more:  # said in full where it costs no gauge
-                parts.append(Part(f"{dot.strip()} {more}", accent, weight=5, gap=1))
+                parts.append(BarPart(f"{dot.strip()} {more}", accent, weight=5, gap=1))
         if session.title:
             title = visible_line(session.title)
-            parts.append(Part(title, ink(palette.text), weight=5, gap=2))
+            parts.append(BarPart(title, ink(palette.text), weight=5, gap=2))
         if session.model and not session.demo:
             model = visible_line(session.model)
-            parts.append(Part(model, ink(palette.quiet), weight=1))
+            parts.append(BarPart(model, ink(palette.quiet), weight=1))
         return parts
 
-    def _right(self, palette: Palette) -> list[Part]:
+    def _right(self, palette: Palette) -> list[BarPart]:
         if not self._session.session_id:
             return []
         turn = self._turn
-        parts: list[Part] = []
+        parts: list[BarPart] = []
         if self.gauges:
             parts.extend(self._short_gauges(palette))
         phase = self.words(f"header.phase.{self._phase.value}")
-        parts.append(Part(phase, ink(palette.ai, bold=True), weight=9))
+        parts.append(BarPart(phase, ink(palette.ai, bold=True), weight=9))
         status = self._status_part(palette)
         if status.text != f"· {phase}":
             parts.append(status)
@@ -114,49 +114,53 @@ class Header(Rows):
         if turn.max_attempts > 1:
             attempt = self.words("header.attempt", number=turn.attempt, limit=turn.max_attempts)
             again = turn.attempt > 1  # the first goes without saying where room is short
-            parts.append(Part(attempt, ink(palette.quiet), weight=5 if again else 2))
+            parts.append(BarPart(attempt, ink(palette.quiet), weight=5 if again else 2))
         parts.extend(self._progress(turn, palette))
         if self._calls > 0:
             key = "header.call" if self._calls == 1 else "header.calls"
-            parts.append(Part(self.words(key, count=self._calls), ink(palette.quiet), weight=3))
+            parts.append(BarPart(self.words(key, count=self._calls), ink(palette.quiet), weight=3))
         return parts
 
-    def _progress(self, turn: TurnInfo, palette: Palette) -> list[Part]:
+    def _progress(self, turn: TurnInfo, palette: Palette) -> list[BarPart]:
         """``step 2/5 · task 3/4`` while work runs, else the turn's own loop."""
         work, (number, total) = self._work, self._step
         if work is None:
             loop = self.words("header.loop", number=turn.loop, limit=turn.limit)
-            return [Part(loop, ink(palette.quiet), weight=6)] if turn.loop else []
-        parts: list[Part] = []
+            return [BarPart(loop, ink(palette.quiet), weight=6)] if turn.loop else []
+        parts: list[BarPart] = []
         if number:
             step = self.words("header.step", number=number, total=total)
-            parts.append(Part(step, ink(palette.text), weight=6))
+            parts.append(BarPart(step, ink(palette.text), weight=6))
         if work.loop:
             said = loop_words(work, self.words)
-            parts.append(Part(f"· {said}" if parts else said, ink(palette.quiet), weight=4, gap=1))
+            parts.append(
+                BarPart(f"· {said}" if parts else said, ink(palette.quiet), weight=4, gap=1)
+            )
         if parts and not number:
             parts[0] = replace(parts[0], gap=3)
         return parts
 
-    def _status_part(self, palette: Palette) -> Part:
+    def _status_part(self, palette: Palette) -> BarPart:
         """``· in progress``: words for the phase with its status (S4-30)."""
         pause = self._turn.pause if self._turn is not None else "running"
         if pause != "running":
-            return Part(f"· {self.words(f'header.{pause}')}", ink(palette.accent), weight=7, gap=1)
+            return BarPart(
+                f"· {self.words(f'header.{pause}')}", ink(palette.accent), weight=7, gap=1
+            )
         words = self.words(f"header.status.{self._phase.value}.{self._status.value}")
         colours = {Status.ERROR: palette.bad, Status.REQUIRES_USER_INPUT: palette.accent}
         colour = colours.get(self._status, palette.quiet)
-        return Part(f"· {words}", ink(colour), weight=7, gap=1)
+        return BarPart(f"· {words}", ink(colour), weight=7, gap=1)
 
-    def _short_gauges(self, palette: Palette) -> list[Part]:
-        parts: list[Part] = []
+    def _short_gauges(self, palette: Palette) -> list[BarPart]:
+        parts: list[BarPart] = []
         for name in NAMES:
             value = getattr(self._vitals, name)
             known = any(change.vital == name for change in self._vitals.history)
             colour = level_colour(name, value, palette) if known else palette.quiet
-            name_part = Part(self.words(f"vitals.{name}"), ink(palette.quiet), weight=8)
+            name_part = BarPart(self.words(f"vitals.{name}"), ink(palette.quiet), weight=8)
             parts.append(replace(name_part, gap=2) if parts else name_part)
-            parts.append(Part(spark(value), ink(colour), weight=8, gap=1))
+            parts.append(BarPart(spark(value), ink(colour), weight=8, gap=1))
         return parts
 
 
@@ -203,8 +207,8 @@ class PaneTitle(Rows):
             ]
             return [[Segment(" ", fill), *Strip(made).adjust_cell_length(width - 1, fill)]]
         said = self.words(name_key(self._pane, vitals_on=self.vitals_on))
-        name = Part(said, ink(palette.accent, bold=True))
-        more = [Part(self.more, ink(palette.quiet), gap=2)] if self.more else []
+        name = BarPart(said, ink(palette.accent, bold=True))
+        more = [BarPart(self.more, ink(palette.quiet), gap=2)] if self.more else []
         return [arranged([name, *more], [], width, fill)]
 
 

@@ -24,8 +24,8 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import (
     Pen,
+    PlanSpot,
     PlanTree,
-    Spot,
     StepFacts,
     asking_of,
     needing,
@@ -232,7 +232,7 @@ class PlanView(LineView):
             row = marked(row, 0, -1, ink(None, on=palette.bars))
         return row
 
-    def _spot_row(self, spot: Spot, width: int) -> Row:
+    def _spot_row(self, spot: PlanSpot, width: int) -> Row:
         step, task = self._tree.step_at(spot), self._tree.task_at(spot)
         if task is not None:
             indent = 3 + len(str(spot.step + 1))
@@ -338,7 +338,7 @@ class PlanView(LineView):
 
     # --- the cursor ----------------------------------------------------------------------------
 
-    def _spot(self) -> Spot | None:
+    def _spot(self) -> PlanSpot | None:
         """Where the cursor is; at first where the work is."""
         if not self._tree.height:
             return None
@@ -346,7 +346,7 @@ class PlanView(LineView):
         if spot is None:
             running = self._tree.at_work
             spot = self._tree.find(running.step_id) if running else None
-        return spot or Spot(0)
+        return spot or PlanSpot(0)
 
     def _keep_cursor(self) -> None:
         """Where the step at the cursor is gone, the one that took its place is at it."""
@@ -357,14 +357,14 @@ class PlanView(LineView):
             at = min(self._at, len(self._tree.steps) - 1)
             self._cursor = (self._tree.steps[at].step_id, "")
 
-    def _move_cursor(self, spot: Spot) -> None:
+    def _move_cursor(self, spot: PlanSpot) -> None:
         task = self._tree.task_at(spot)
         self._at = spot.step
         self._cursor = (self._tree.step_at(spot).step_id, task.task_id if task else "")
         self.redraw()
         self._reveal(spot)
 
-    def _reveal(self, spot: Spot, lines: int = 1) -> None:
+    def _reveal(self, spot: PlanSpot, lines: int = 1) -> None:
         line = self._tree.line(spot)
         self.reveal(line, line + lines)
 
@@ -432,7 +432,7 @@ class PlanPane(PlanView, can_focus=True):
         )
         self._tree.fold(spot.step, opened=opened)
         self.fit_lines()
-        self._move_cursor(spot if opened else Spot(spot.step))
+        self._move_cursor(spot if opened else PlanSpot(spot.step))
 
     def action_go_to(self) -> None:
         spot = self._spot()

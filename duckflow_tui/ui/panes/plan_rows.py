@@ -16,7 +16,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import target_of, verb_of
-from duckflow_tui.ui.panes.rows import Part, two_sided
+from duckflow_tui.ui.panes.rows import BarPart, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -30,7 +30,7 @@ _ON_ITS_LINE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PlanSpot:
     """What lies on a line: a step by its index, and one of its tasks, -1 for the step itself."""
 
     step: int
@@ -114,22 +114,22 @@ class PlanTree:
         """The line of a step."""
         return self._ends[index - 1] if index else 0
 
-    def spot(self, line: int) -> Spot | None:
+    def spot(self, line: int) -> PlanSpot | None:
         """What lies there; None outside."""
         if not 0 <= line < self.height:
             return None
         index = bisect_right(self._ends, line)
-        return Spot(index, line - self.top(index) - 1)
+        return PlanSpot(index, line - self.top(index) - 1)
 
-    def step_at(self, spot: Spot) -> Step:
+    def step_at(self, spot: PlanSpot) -> Step:
         """The step of that place."""
         return self._steps[spot.step]
 
-    def task_at(self, spot: Spot) -> Task | None:
+    def task_at(self, spot: PlanSpot) -> Task | None:
         """The task there; None on a step's own line."""
         return self._steps[spot.step].task_list[spot.task] if spot.task >= 0 else None
 
-    def find(self, step_id: str, task_id: str = "") -> Spot | None:
+    def find(self, step_id: str, task_id: str = "") -> PlanSpot | None:
         """Where a step or a task lies now; a task that is folded away is where its step is."""
         index = self._numbers.get(step_id, 0) - 1
         if index < 0:
@@ -138,10 +138,10 @@ class PlanTree:
         if task_id and self.is_open(step):
             for at, task in enumerate(step.task_list):
                 if task.task_id == task_id:
-                    return Spot(index, at)
-        return Spot(index)
+                    return PlanSpot(index, at)
+        return PlanSpot(index)
 
-    def line(self, spot: Spot) -> int:
+    def line(self, spot: PlanSpot) -> int:
         """The line where it lies."""
         return self.top(spot.step) + 1 + spot.task
 
@@ -223,26 +223,28 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     """``▶ 2 Fix the calculation   needs you  0:48 ⠹``."""
     palette, words = pen.palette, pen.words
     runs = step.status is WorkStatus.IN_PROGRESS
-    parts: list[Part] = []
+    parts: list[BarPart] = []
     if facts.needs_you:
-        parts.append(Part(words("plan.needs_you"), ink(palette.accent), weight=9))
+        parts.append(BarPart(words("plan.needs_you"), ink(palette.accent), weight=9))
     elif step.status in _SAID:
         colour = palette.bad if step.status is WorkStatus.FAILED else palette.quiet
-        parts.append(Part(words(f"plan.status.{step.status}"), ink(colour), weight=8))
+        parts.append(BarPart(words(f"plan.status.{step.status}"), ink(colour), weight=8))
     if facts.waits_for:
-        parts.append(Part(_needs(facts.waits_for, words), ink(palette.faint), weight=6))
+        parts.append(BarPart(_needs(facts.waits_for, words), ink(palette.faint), weight=6))
     if step.break_before:
-        parts.append(Part(words("plan.break"), ink(palette.accent), weight=4))
+        parts.append(BarPart(words("plan.break"), ink(palette.accent), weight=4))
     if facts.folded and step.status is WorkStatus.PENDING:
-        parts.append(Part(_count(words, "plan.task", facts.folded), ink(palette.faint), weight=3))
+        parts.append(
+            BarPart(_count(words, "plan.task", facts.folded), ink(palette.faint), weight=3)
+        )
     if step.calls:
-        parts.append(Part(_count(words, "plan.call", step.calls), ink(palette.faint), weight=2))
+        parts.append(BarPart(_count(words, "plan.call", step.calls), ink(palette.faint), weight=2))
     if step.cost:
-        parts.append(Part(cost_text(step.cost), ink(palette.faint), weight=1))
+        parts.append(BarPart(cost_text(step.cost), ink(palette.faint), weight=1))
     if (elapsed := elapsed_of(step, pen.now)) >= 1 or runs:
-        parts.append(Part(clock_text(elapsed), ink(palette.quiet), weight=5))
+        parts.append(BarPart(clock_text(elapsed), ink(palette.quiet), weight=5))
     if runs:
-        parts.append(Part(pen.sign, ink(palette.accent), weight=5, gap=1))
+        parts.append(BarPart(pen.sign, ink(palette.accent), weight=5, gap=1))
     mark, colour = _mark(step.status, palette)
     if facts.needs_you:
         mark, colour = NEEDS_YOU, palette.accent
@@ -262,21 +264,21 @@ def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: bool) 
     """``  ✓ edit pricing.py   +3 −2  0.1 s``."""
     palette, words = pen.palette, pen.words
     runs = task.status is WorkStatus.IN_PROGRESS
-    parts: list[Part] = []
+    parts: list[BarPart] = []
     if needs_you:
-        parts.append(Part(words("plan.needs_you"), ink(palette.accent), weight=9))
+        parts.append(BarPart(words("plan.needs_you"), ink(palette.accent), weight=9))
     elif task.result:
         colour = palette.bad if task.status is WorkStatus.FAILED else palette.faint
         parts.append(
-            Part(fit(visible_line(task.result), max(8, width // 3)), ink(colour), weight=4)
+            BarPart(fit(visible_line(task.result), max(8, width // 3)), ink(colour), weight=4)
         )
     elif task.status in _SAID:
-        parts.append(Part(words(f"plan.status.{task.status}"), ink(palette.faint), weight=4))
+        parts.append(BarPart(words(f"plan.status.{task.status}"), ink(palette.faint), weight=4))
     if runs:
         elapsed = pen.now - (task.started_at or pen.now)
-        parts.append(Part(clock_text(elapsed), ink(palette.faint), weight=5))
+        parts.append(BarPart(clock_text(elapsed), ink(palette.faint), weight=5))
     elif task.duration_s >= 0.05:
-        parts.append(Part(short_time(task.duration_s, words), ink(palette.faint), weight=3))
+        parts.append(BarPart(short_time(task.duration_s, words), ink(palette.faint), weight=3))
     mark, colour = _mark(task.status, palette)
     if needs_you:
         mark, colour = NEEDS_YOU, palette.accent
@@ -297,8 +299,8 @@ def work_row(work: WorkInfo, pen: Pen, width: int) -> Row:
     left = [Segment(" ", ink(None)), Segment("▶ ", ink(palette.accent))]
     left.append(Segment(said, ink(palette.text)))
     parts = [
-        Part(clock_text(pen.now - work.started_at), ink(palette.quiet)),
-        Part(pen.sign, ink(palette.accent), gap=1),
+        BarPart(clock_text(pen.now - work.started_at), ink(palette.quiet)),
+        BarPart(pen.sign, ink(palette.accent), gap=1),
     ]
     return _row(left, parts, width)
 
@@ -429,7 +431,7 @@ def _mark(status: WorkStatus, palette: Palette) -> tuple[str, str]:
     return MARKS[status], colours.get(status, palette.faint)
 
 
-def _row(left: Row, parts: Sequence[Part], width: int) -> Row:
+def _row(left: Row, parts: Sequence[BarPart], width: int) -> Row:
     """The name gets half of the row before the least of the parts are left out."""
     parts = list(parts)
     lead = sum(cell_len(segment.text) for segment in left[:-1])
@@ -445,5 +447,5 @@ def _row(left: Row, parts: Sequence[Part], width: int) -> Row:
     return two_sided(left, [*right, Segment(" ", ink(None))], width)
 
 
-def _cells(parts: Sequence[Part]) -> int:
+def _cells(parts: Sequence[BarPart]) -> int:
     return sum(cell_len(part.text) + min(part.gap if n else 1, 2) for n, part in enumerate(parts))

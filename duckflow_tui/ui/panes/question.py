@@ -175,7 +175,7 @@ class OptionRows(KeyRow):
         return text
 
 
-class Question(Vertical, can_focus=True):
+class QuestionWidget(Vertical, can_focus=True):
     """A question that waits for the user's key: what a gate and a card have in common.
 
     It never takes the focus by itself, and keys within ``SETTLE`` seconds of the focus arriving

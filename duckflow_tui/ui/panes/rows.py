@@ -85,7 +85,7 @@ def whole_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, 
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """A piece of a bar. Where room is short the one with the least ``weight`` goes first."""
 
     text: str
@@ -94,7 +94,7 @@ class Part:
     gap: int = 3  # columns before it
 
 
-def arranged(left: Sequence[Part], right: Sequence[Part], width: int, fill: Style) -> Row:
+def arranged(left: Sequence[BarPart], right: Sequence[BarPart], width: int, fill: Style) -> Row:
     """One row of exactly ``width`` cells; the last part that stays is cut if it must be."""
     left, right = list(left), list(right)
     while left or right:
@@ -113,12 +113,12 @@ def arranged(left: Sequence[Part], right: Sequence[Part], width: int, fill: Styl
     return list(Strip(row).adjust_cell_length(width, fill))
 
 
-def _cells(parts: Sequence[Part]) -> int:
+def _cells(parts: Sequence[BarPart]) -> int:
     gaps = sum(part.gap for part in parts[1:])
     return gaps + sum(cell_len(part.text) for part in parts)
 
 
-def _segments(parts: Sequence[Part], fill: Style) -> Row:
+def _segments(parts: Sequence[BarPart], fill: Style) -> Row:
     row: Row = []
     for number, part in enumerate(parts):
         if number:

@@ -13,7 +13,7 @@ from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.composer import Written
-from duckflow_tui.ui.panes.rows import Part, Rows, arranged
+from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
 
 MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
@@ -104,34 +104,34 @@ class StatusLine(Rows):
         palette = self.palette
         fill = ink(palette.quiet, on=palette.bars)
         if self._said:
-            said = Part(self._said, ink(palette.text), weight=9)
+            said = BarPart(self._said, ink(palette.text), weight=9)
             return [arranged([said], self._keys(palette), width, fill)]
         return [arranged(self._left(palette), self._keys(palette), width, fill)]
 
-    def _left(self, palette: Palette) -> list[Part]:
+    def _left(self, palette: Palette) -> list[BarPart]:
         if not self._session.session_id:
             return []
         usage, quiet = self._usage, ink(palette.quiet)
-        parts: list[Part] = []
+        parts: list[BarPart] = []
         if usage.last_context:
-            parts.append(Part(self._context_words(usage), quiet, weight=5))
+            parts.append(BarPart(self._context_words(usage), quiet, weight=5))
         if usage.calls:
             key = "status.call" if usage.calls == 1 else "status.calls"
-            parts.append(Part(self.words(key, count=usage.calls), quiet, weight=3))
+            parts.append(BarPart(self.words(key, count=usage.calls), quiet, weight=3))
         if usage.cost is not None:
-            parts.append(Part(f"${usage.cost:.2f}", quiet, weight=4, gap=2))
+            parts.append(BarPart(f"${usage.cost:.2f}", quiet, weight=4, gap=2))
         mode = self.words(f"status.mode.{self._mode.value}")
-        parts.append(Part(mode, ink(palette.accent), weight=8))
+        parts.append(BarPart(mode, ink(palette.accent), weight=8))
         level = self._session.sandbox
         held = ink(palette.bad, bold=True) if level == "none" else ink(palette.good)
-        parts.append(Part(self.words(f"status.sandbox.{level}"), held, weight=9))
+        parts.append(BarPart(self.words(f"status.sandbox.{level}"), held, weight=9))
         if self._unkept:
-            parts.append(Part(self.words("status.unkept"), ink(palette.bad), weight=7))
+            parts.append(BarPart(self.words("status.unkept"), ink(palette.bad), weight=7))
         if self._background:
             said = self.words("status.background", count=self._background)
-            parts.append(Part(said, ink(palette.ai), weight=6))
+            parts.append(BarPart(said, ink(palette.ai), weight=6))
         if self._failed:
-            parts.append(Part(self._server_words(), ink(palette.bad), weight=6))
+            parts.append(BarPart(self._server_words(), ink(palette.bad), weight=6))
         return parts
 
     def _server_words(self) -> str:
@@ -152,29 +152,29 @@ class StatusLine(Rows):
             percent=percent,
         )
 
-    def _keys(self, palette: Palette) -> list[Part]:
+    def _keys(self, palette: Palette) -> list[BarPart]:
         quiet = ink(palette.quiet)
         parts = [
-            Part(self.words("status.key_commands"), quiet, weight=2),
-            Part(self.words("status.key_keys"), quiet, weight=4),
+            BarPart(self.words("status.key_commands"), quiet, weight=2),
+            BarPart(self.words("status.key_keys"), quiet, weight=4),
         ]
         if self.over:
             return parts
         if self._turn is None:
             if self._own:
-                parts.append(Part(self.words("status.key_stop"), quiet, weight=7))
+                parts.append(BarPart(self.words("status.key_stop"), quiet, weight=7))
             return parts
         if self._turn.pause == "running":
             if self.tight:
-                parts.append(Part(self.words("status.key_now"), quiet, weight=5))
-                parts.append(Part(self.words("status.key_next"), quiet, weight=5))
-            parts.append(Part(self.words("status.key_pause"), quiet, weight=7))
+                parts.append(BarPart(self.words("status.key_now"), quiet, weight=5))
+                parts.append(BarPart(self.words("status.key_next"), quiet, weight=5))
+            parts.append(BarPart(self.words("status.key_pause"), quiet, weight=7))
             return parts
         if self.written == "message":
-            parts.append(Part(self.words("status.key_redirect"), quiet, weight=6))
+            parts.append(BarPart(self.words("status.key_redirect"), quiet, weight=6))
         elif self.written == "nothing" and not self._waiting:
-            parts.append(Part(self.words("status.key_resume"), quiet, weight=6))
-        parts.append(Part(self.words("status.key_stop"), quiet, weight=7))
+            parts.append(BarPart(self.words("status.key_resume"), quiet, weight=6))
+        parts.append(BarPart(self.words("status.key_stop"), quiet, weight=7))
         return parts
 
 

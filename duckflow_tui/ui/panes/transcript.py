@@ -23,7 +23,7 @@ from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
-from duckflow_tui.ui.panes.column import Anchor, Place
+from duckflow_tui.ui.panes.column import Anchor, LinePosition
 from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
 from duckflow_tui.ui.panes.context_blocks import CompactionBlock, refreshed
 from duckflow_tui.ui.panes.live_blocks import (
@@ -37,7 +37,7 @@ from duckflow_tui.ui.panes.live_blocks import (
 from duckflow_tui.ui.panes.operation_blocks import OperationBlock
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
-from duckflow_tui.ui.panes.turn_blocks import Threads, guttered, turn_blocks
+from duckflow_tui.ui.panes.turn_blocks import StepHeads, guttered, turn_blocks
 from duckflow_tui.words.catalogue import Catalogue
 
 FRAME: Final = 1 / 12  # seconds between two drawings of what arrives without a pause
@@ -97,7 +97,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._count = 0  # messages of the state that have blocks
         self._last: object = None  # of them
         self._ended = 0  # turns that have theirs
-        self._threads = Threads()
+        self._threads = StepHeads()
         self._replies: dict[str, LiveReplyBlock] = {}
         self._live_rows: list[Row] = []
         self._live_top = 0  # the line they began on when they were drawn
@@ -358,7 +358,7 @@ class Transcript(SearchableColumn, can_focus=True):
         if self.is_on_screen and self._later is None:  # else the next frame shows it
             self._draw_live()
 
-    def _overlaid(self, row: Row, place: Place, line: int) -> Row:
+    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
         block = self._column.block(place.index)
         if block.step_id and row and self._look.margin:
             row = guttered(row, ink(self._look.palette.ai))

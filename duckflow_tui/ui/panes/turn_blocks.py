@@ -133,7 +133,7 @@ def turn_blocks(turn: TurnSummary) -> list[Block]:
 GUTTER = "▏"
 
 
-class Threads:
+class StepHeads:
     """Puts a head before the first item of a step, and remembers where everything is."""
 
     def __init__(self) -> None:

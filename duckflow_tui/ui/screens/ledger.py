@@ -30,7 +30,7 @@ from duckflow_tui.ui.screens.form import LineForm
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
-    from duckflow_tui.ui.screens.requirement_form import Draft
+    from duckflow_tui.ui.screens.requirement_form import RequirementDraft
 
 Part = Literal["words", "check"]
 
@@ -90,7 +90,7 @@ class LedgerBoard(StateBoard):
         if engine is None:
             return
 
-        def written(draft: Draft | None) -> None:
+        def written(draft: RequirementDraft | None) -> None:
             if draft is not None and item is None:
                 self._told(engine.ledger.add(draft.requirement, draft.priority, draft.check))
                 if self._items:  # the next key is meant for what was just added
@@ -100,7 +100,7 @@ class LedgerBoard(StateBoard):
 
         self.host.push_screen(RequirementForm(self.words, item, part), written)
 
-    def _change(self, engine: Engine, item: RequirementItem, draft: Draft) -> None:
+    def _change(self, engine: Engine, item: RequirementItem, draft: RequirementDraft) -> None:
         """What was not touched stays as it is."""
         text = draft.requirement if draft.requirement != item.requirement else None
         priority = draft.priority if draft.priority != item.priority else None

@@ -29,7 +29,7 @@ KINDS: Final[tuple[CheckKind, ...]] = get_args(CheckKind)
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RequirementDraft:
     """A requirement as it was written."""
 
     requirement: str
@@ -84,7 +84,7 @@ class OneOf(Rows, can_focus=True):
         return [row]
 
 
-class RequirementForm(Form[Draft]):
+class RequirementForm(Form[RequirementDraft]):
     """Gives back the requirement as it was written."""
 
     SURFACE: ClassVar[Surface] = "ledger_form"
@@ -136,7 +136,7 @@ class RequirementForm(Form[Draft]):
             self.refuse("no_text")
         else:
             priority = self.query_one("#form-priority", OneOf).at + 1
-            self.dismiss(Draft(text, priority, self._check(value)))
+            self.dismiss(RequirementDraft(text, priority, self._check(value)))
 
     def _check(self, value: str) -> Check:
         """What was not touched stays as it was, also where the field could not show it."""

@@ -18,7 +18,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from duckflow_tui.compose import Choice, Flags, Sessions, choose
+from duckflow_tui.compose import Flags, SessionChoice, Sessions, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.state.base import Spawn
@@ -132,7 +132,7 @@ class Line:
 class FilledSessions(Sessions):
     """The session of the program, with something said in it before the screen gets it."""
 
-    def __init__(self, choice: Choice, count: int, line: Line) -> None:
+    def __init__(self, choice: SessionChoice, count: int, line: Line) -> None:
         super().__init__(choice)
         self._count = count
         self._line = line
