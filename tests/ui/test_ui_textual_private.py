@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -99,10 +100,13 @@ def private_names(tree: ast.AST) -> set[str]:
 
 def names_of_textual(kind: type[object]) -> set[str]:
     """All names that the classes of Textual above this one have."""
-    found: set[str] = set()
-    for base in textual_bases(kind):
-        found |= set(vars(base)) | private_names(tree_of(base))
-    return found
+    return {name for base in textual_bases(kind) for name in names_in(base)}
+
+
+@cache
+def names_in(base: type[object]) -> frozenset[str]:
+    """The names that one class of Textual defines or uses."""
+    return frozenset(vars(base)) | private_names(tree_of(base))
 
 
 def textual_bases(kind: type[Any]) -> Iterator[type[Any]]:
