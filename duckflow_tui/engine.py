@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from duckflow_tui.agent.compaction import ContextKeys
+from duckflow_tui.agent.compaction import ContextActions
 from duckflow_tui.agent.inbox import Inbox
 from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
-from duckflow_tui.goals.pace import PaceKeys
-from duckflow_tui.goals.requirements import LedgerKeys
-from duckflow_tui.plans.desk import PlanDesk, PlanKeys
+from duckflow_tui.goals.pace import PaceActions
+from duckflow_tui.goals.requirements import LedgerActions
+from duckflow_tui.plans.desk import PlanActions, PlanDesk
 from duckflow_tui.plans.run import TaskLoop
-from duckflow_tui.session.rewind import RecordedPast, RewindKeys
+from duckflow_tui.session.rewind import RecordedPast, RewindActions
 from duckflow_tui.state.base import Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
@@ -75,13 +75,13 @@ class Engine:
             router.registry.add(operation)
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
         self._inbox = Inbox(parts, desk, spawn)
-        self.plan = PlanKeys(parts.store, desk, lambda: self._inbox.again(plan_first=True))
-        self.ledger = LedgerKeys(parts.store)
-        self.title = TitleKeys(parts.store)
-        self.context = ContextKeys(parts)
-        self.rewind = RewindKeys(parts, past, lambda: self._inbox.works)
-        self.memory = MemoryKeys(parts.store, memory)
-        self.pace = PaceKeys(parts.store, parts.desk, self._control)
+        self.plan = PlanActions(parts.store, desk, lambda: self._inbox.again(plan_first=True))
+        self.ledger = LedgerActions(parts.store)
+        self.title = TitleActions(parts.store)
+        self.context = ContextActions(parts)
+        self.rewind = RewindActions(parts, past, lambda: self._inbox.works)
+        self.memory = MemoryActions(parts.store, memory)
+        self.pace = PaceActions(parts.store, parts.desk, self._control)
 
     def _control(self) -> TurnControl | None:
         turn = self._inbox.turn
@@ -216,7 +216,7 @@ class Engine:
             await self._models.service.aclose()
 
 
-class TitleKeys:
+class TitleActions:
     """One for a session that is open; others are changed by ``session.catalog``."""
 
     def __init__(self, store: Store) -> None:
@@ -248,7 +248,7 @@ def counted(state: AgentState) -> dict[str, int]:
     }
 
 
-class MemoryKeys:
+class MemoryActions:
     """Each method that changes something returns what is in the way, or None. What this run
     of the program did joins the totals over all sessions at its end.
     """

@@ -211,7 +211,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + ELLIPSIS
 
 
-class ContextKeys:
+class ContextActions:
     def __init__(self, parts: TurnParts) -> None:
         self._parts = parts
         self._compactor = Compactor(parts)

@@ -14,10 +14,10 @@ from duckflow_tui.agent.thread import Thread
 from duckflow_tui.goals.consultation import Consultation
 from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.goals.requirements import RequestInHand, belongs
-from duckflow_tui.goals.review import LAID_DOWN, OUTCOMES, ReviewEnd, Reviewer
+from duckflow_tui.goals.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk, PlanRest
-from duckflow_tui.plans.propose import end_plan, lay_steps_down
+from duckflow_tui.plans.propose import end_plan, end_steps
 from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import UserMessage
@@ -196,7 +196,7 @@ class Turn(Thread):
     def _judged(self, end: ReviewEnd) -> None:
         if end != "continue":
             outcome, status = OUTCOMES.get(end, ("done", Status.SUCCESS))
-            raise TurnEnd(outcome, status, laid_down=end in LAID_DOWN)
+            raise TurnEnd(outcome, status, laid_down=end in ENDS_WORK)
         self._answer_wanted = False
 
     def _wants_an_answer(self) -> bool:
@@ -338,7 +338,7 @@ class TurnEnding:
         """
         machine = self._parts.machine
         for plan in self._store.state.plans:
-            lay_steps_down(self._store, plan, "the turn ended before it was done")
+            end_steps(self._store, plan, "the turn ended before it was done")
             # Its work may have been stopped before it could say that nothing of it is left.
             if ended_status(plan) is PlanStatus.COMPLETED:
                 end_plan(self._store, plan.plan_id)

@@ -384,7 +384,7 @@ class PaceKeeper:
         return False
 
 
-class PaceKeys:
+class PaceActions:
     def __init__(
         self, store: Store, cards: Desk, control: Callable[[], TurnControl | None]
     ) -> None:

@@ -223,7 +223,7 @@ def _comparable(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-class LedgerKeys:
+class LedgerActions:
     """The user's own changes of the requirements. Each method returns what is in the way, or
     nothing. Priorities are 1 to 3.
     """

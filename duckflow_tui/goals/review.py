@@ -67,7 +67,7 @@ OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {
 }
 
 #: After these nothing of the request is under way or asked any more, though it is not done.
-LAID_DOWN: Final = frozenset(OUTCOMES) - {"failed"}
+ENDS_WORK: Final = frozenset(OUTCOMES) - {"failed"}
 
 
 @dataclass(slots=True)

@@ -430,7 +430,7 @@ class PlanRest:
 _OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus.BLOCKED)
 
 
-class PlanKeys:
+class PlanActions:
     """Each method returns what is in the way, or nothing."""
 
     def __init__(self, store: Store, desk: PlanDesk, go_on: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Having a plan made by a model, and reading what it wrote (S2-8, S2-18)."""
+"""Plans: made by a model, shown, approved, changed and ended."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class PlanApprovals:
             for card in parts.store.state.cards:
                 if card.plan_id == other.plan_id:
                     parts.desk.withdraw(card.card_id, "stopped")
-            lay_steps_down(parts.store, other, "another plan took its place")
+            end_steps(parts.store, other, "another plan took its place")
             parts.store.dispatch(
                 PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED)
             )
@@ -358,7 +358,7 @@ def tasks_words(tasks: tuple[Task, ...]) -> str:
     )
 
 
-def lay_steps_down(store: Store, plan: Plan, note: str) -> None:
+def end_steps(store: Store, plan: Plan, note: str) -> None:
     """End the steps that the model works on itself, by plan_tool.update_step."""
     for step in plan.steps:
         if step.status is WorkStatus.IN_PROGRESS:

@@ -361,11 +361,11 @@ class TaskLoop:
         try:
             result = await piece.body
         except asyncio.CancelledError:
-            self._lay_down("stopped")
+            self._end_work("stopped")
             self._tell(piece, WorkStopped(by_model=piece.by_model))
             raise
         except Exception as error:
-            self._lay_down("failed")
+            self._end_work("failed")
             self._tell(piece, WorkBroke(repr(error)))
             raise
         self._piece = None
@@ -378,7 +378,7 @@ class TaskLoop:
             piece.ended.set_exception(error)
             piece.ended.exception()  # whoever waited may be gone; that is no news for the log
 
-    def _lay_down(self, outcome: Literal["failed", "stopped"]) -> None:
+    def _end_work(self, outcome: Literal["failed", "stopped"]) -> None:
         work = self._store.state.work
         if work is not None:
             self._store.dispatch(WorkFinished(work_id=work.work_id, outcome=outcome))

@@ -1,7 +1,7 @@
-"""How risky a command line is, from what it would run: codes and a level, never a permission.
+"""How risky a command line is, from what it would run; and whether a rule of the user names it.
 
-A command may always do more than its words say; what is found here only raises the risk that the
-gate shows. What may run is decided by the policy.
+A command may always do more than its words say: a level only raises the risk that the gate shows.
+What may run without asking is decided by the policy, which asks ``NamedRules`` here.
 """
 
 from __future__ import annotations

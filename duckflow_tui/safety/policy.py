@@ -1,4 +1,4 @@
-"""The one function that judges every operation (R17); the table stands in ``policy_table``."""
+"""The one function that judges every operation (R17), by the rows of ``TABLE``."""
 
 from __future__ import annotations
 

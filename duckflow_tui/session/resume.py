@@ -6,8 +6,8 @@
 4. The records behind that snapshot are read, or all where there is none.
 5. Their events are applied; what fits no more is counted (``apply_all``). An engine is built on
    this state.
-6. Calls that had no result are laid down: asked once more, or ended with what is known of them
-   (``lay_down``).
+6. Calls that had no result are settled: asked once more, or ended with what is known of them
+   (``end_calls``).
 7. ``SessionResumed`` records this, and who goes on with it (``resume``).
 8. The user is told what was lost, and what waits for a key.
 """
@@ -228,7 +228,7 @@ async def resume(
     entries = restored.read.entries
     until = entries[-1].at if entries else now
     ends_turn = today.session.headless
-    laid = await lay_down(state, workspace, effect, until, ends_turn=ends_turn)
+    calls = await end_calls(state, workspace, effect, until, ends_turn=ends_turn)
     had_consent = bool(state.grants or state.accepted_words)
     commands = sum(process.runs for process in state.processes)
     worked = state.turn is not None
@@ -239,10 +239,10 @@ async def resume(
             session=_session(state.session, restored, today.session),
             mode=today.mode,
             context_window=today.context_window,
-            ended=laid.ended,
-            files_read=laid.files_read or {},
+            ended=calls.ended,
+            files_read=calls.files_read or {},
             another_folder=replaced,
-            asks_again=laid.asks_again,
+            asks_again=calls.asks_again,
             ends_turn=ends_turn,
             interrupted_at=min(until, now),
             at=now,
@@ -299,7 +299,7 @@ def _is_another_folder(restored: Restored, workspace: Workspace) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LaidDown:
+class EndedCalls:
     """Calls that ended with the app, what they did to files, and whether somebody is asked."""
 
     ended: tuple[OperationMessage, ...] = ()
@@ -307,9 +307,9 @@ class LaidDown:
     asks_again: bool = False
 
 
-async def lay_down(
+async def end_calls(
     state: AgentState, workspace: Workspace, effect: EffectOf, at: float, *, ends_turn: bool
-) -> LaidDown:
+) -> EndedCalls:
     """Look at every call that has no result; ``ends_turn``: nothing is asked for again."""
     again = set[str]() if ends_turn else _asked_again(state, effect)
     ended: list[OperationMessage] = []
@@ -325,7 +325,7 @@ async def lay_down(
             )
         )
     asks = not ends_turn and state.turn is not None and _asks(state, again)
-    return LaidDown(tuple(ended), files, asks)
+    return EndedCalls(tuple(ended), files, asks)
 
 
 def _asks(state: AgentState, again: set[str]) -> bool:

@@ -115,13 +115,13 @@ def standing_at(past: AgentState, now: AgentState) -> Standing:
     if past.turn is not None:
         put(standing, PhaseState(), PhaseState)
         standing.plans = tuple(
-            plan.model_copy(update={"steps": tuple(_laid(step) for step in plan.steps)})
+            plan.model_copy(update={"steps": tuple(_as_stopped(step) for step in plan.steps)})
             for plan in past.plans
         )
     return standing
 
 
-def _laid(step: Step) -> Step:
+def _as_stopped(step: Step) -> Step:
     """The step, cancelled with its tasks where it was at work."""
     if step.status is not WorkStatus.IN_PROGRESS:
         return step
@@ -364,7 +364,7 @@ class PutBack:
     stopped_by: UndoReport | None = None
 
 
-class RewindKeys:
+class RewindActions:
     """One for a session."""
 
     def __init__(

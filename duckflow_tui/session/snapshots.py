@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from typing import Any, Final, cast
@@ -30,7 +30,7 @@ from duckflow_tui.session.records import (
     scan,
     without_secrets,
 )
-from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.agent import AgentState, InFlight
 from duckflow_tui.state.base import Frozen
 
 KEPT: Final = 2  # an older one stays until the next but one is there
@@ -124,7 +124,7 @@ def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 #: Changed by transient events only, and therefore not the same after a replay.
-IN_FLIGHT: Final = frozenset({"live", "outputs", "servers", "unkept"})
+IN_FLIGHT: Final = frozenset(place.name for place in fields(InFlight))
 
 
 PIECE: Final = 4  # items of a list in one piece: few enough that they die young

@@ -1,4 +1,4 @@
-"""The conversation: messages, the queue before it, and the replies that are arriving."""
+"""The conversation: messages, and the queue before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of plans, their steps and tasks, of cards, and of the work TaskLoop does."""
+"""Events of plans, their steps and tasks, and of the work that runs; ``PlanState`` holds them."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ class WorkProgressed(Event):
 
 
 class WorkFinished(Event):
-    """TaskLoop laid its work down, whatever came of it."""
+    """TaskLoop ended its work, whatever came of it."""
 
     kind: Literal["work_finished"] = "work_finished"
     work_id: str

@@ -15,7 +15,7 @@ from duckflow_tui.state.memory import MemoryState
 from duckflow_tui.state.pace import PaceState
 from duckflow_tui.state.phase import PhaseState
 from duckflow_tui.state.plan_events import PlanState
-from duckflow_tui.state.session import SessionInfo, lay_down
+from duckflow_tui.state.session import SessionInfo, end_with_process
 from duckflow_tui.state.turn import TurnSummary
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class SessionForked(Event):
         self.standing.put(state)
         state.turn = state.interrupted = None
         state.queue = ()
-        lay_down(state, self.at)
+        end_with_process(state, self.at)
         state.draft = self.draft
         forget_rewound(state)
 

@@ -71,7 +71,7 @@ class SessionState:
     draft: str = ""  # of the composer, as last kept
 
 
-def lay_down(state: AgentState, at: float) -> None:
+def end_with_process(state: AgentState, at: float) -> None:
     """The process ended at that time: what ran, what waited and what was allowed ended with it."""
     put(state, GateState(), GateState)
     state.work, state.running = None, ()
@@ -81,7 +81,7 @@ def lay_down(state: AgentState, at: float) -> None:
 
 
 class SessionResumed(Event):
-    """The session goes on in another process: what was in flight is laid down as it was.
+    """The session goes on in another process: what the process took with it has ended.
 
     Gates and cards close; a call that waited for its gate leaves without a result, and is asked
     for again. Consent that the user gave for the session ends with the process.
@@ -111,10 +111,10 @@ class SessionResumed(Event):
         if self.another_folder:
             state.files_read = {}
         note_read(state, self.files_read)
-        self._lay_plans_down(state)
+        self._end_steps(state)
         if state.turn is not None:
-            self._lay_turn_down(state, state.turn)
-        lay_down(state, self.interrupted_at)
+            self._end_turn(state, state.turn)
+        end_with_process(state, self.interrupted_at)
 
     def _count_lost(self, state: AgentState, lost: tuple[PromptFigures, ...]) -> None:
         """What was sent was spent, though nobody told how much."""
@@ -128,7 +128,7 @@ class SessionResumed(Event):
             f.model_copy(update={"ended": True}) if f in lost else f for f in state.requests
         )
 
-    def _lay_turn_down(self, state: AgentState, turn: TurnInfo) -> None:
+    def _end_turn(self, state: AgentState, turn: TurnInfo) -> None:
         if self.ends_turn:
             state.turn = state.interrupted = None
             state.phase, state.status, state.status_detail = Phase.IDLE, Status.SUCCESS, ""
@@ -150,7 +150,7 @@ class SessionResumed(Event):
             asked=asked or before.asked,
         )
 
-    def _lay_plans_down(self, state: AgentState) -> None:
+    def _end_steps(self, state: AgentState) -> None:
         """A step that TaskLoop worked on may begin again; so may a task that is asked for anew."""
         worked_on = state.work.plan_id if state.work is not None else ""
         cut = {message.call_id for message in self.ended}

@@ -10,7 +10,7 @@ import os
 import sys
 import unicodedata
 
-from duckflow_tui.ui.layout import ROOMY, layout_for, right_column
+from duckflow_tui.ui.layout import ROOMY, first_frame_column, layout_for
 from duckflow_tui.ui.palette import palette_named
 
 TYPE_CHECKING = False
@@ -172,7 +172,7 @@ def drawing(
     if not vitals:
         words["vitals"] = words["goal"]
     _panes(canvas, words, layout, vitals=vitals)
-    _composer(canvas, words, right_column(width, layout))
+    _composer(canvas, words, first_frame_column(width, layout))
     return canvas.text()
 
 
@@ -181,7 +181,7 @@ def typed(
 ) -> str | None:
     """The composer's line with this text in it; None when it does not fit in."""
     canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
-    x, y, end = _line(canvas, right_column(width, layout_for(width, height)))
+    x, y, end = _line(canvas, first_frame_column(width, layout_for(width, height)))
     room = end - x
     if room <= 0 or _cut(text, room - 1) != text:
         return None
@@ -204,7 +204,7 @@ def _line(canvas: _Canvas, column: int) -> tuple[int, int, int]:
 
 def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout, *, vitals: bool) -> None:
     palette = canvas.palette
-    column = right_column(canvas.width, layout)
+    column = first_frame_column(canvas.width, layout)
     if layout == "single":
         if canvas.height >= ROOMY:
             names = [words[name] for name in ("chat", "plan", "diff", "vitals")]

@@ -27,8 +27,10 @@ def layout_for(width: int, height: int) -> Layout:
     return "wide" if width >= WIDE else "tabbed"
 
 
-def right_column(width: int, layout: Layout) -> int:
-    """Columns of the right column, its rule included; 0 where there is none."""
+def first_frame_column(width: int, layout: Layout) -> int:
+    """Columns of the side column in the first frame, its rule included; 0 where there is none. The
+    same as ``#side`` has in the style sheet.
+    """
     if layout == "single":
         return 0
     return max(38, width * 2 // 5)

@@ -27,6 +27,7 @@ from duckflow_tui.state.usage import LlmCall, LlmCallFinished, ReplyDelta
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.bridge import FRAME, Bridge
 from duckflow_tui.ui.fuzzy import Sieve
+from duckflow_tui.ui.layout import first_frame_column, layout_for
 from duckflow_tui.ui.panes.status import short_count
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -255,6 +256,18 @@ def test_what_a_pane_does_not_show_does_not_wake_it() -> None:
     store.dispatch(call())
     assert not works.soon
     assert not works.timers
+
+
+@pytest.mark.parametrize(("width", "height"), [(160, 50), (120, 40), (96, 30), (80, 24)])
+async def test_the_first_frame_and_the_app_give_the_side_column_the_same_width(
+    width: int, height: int
+) -> None:
+    """The style sheet has it for the app, ``layout`` for the frame before there is one."""
+    app = app_with(FakeEngine(store_with(turn_started())))
+    async with standing(app, width, height):
+        layout = layout_for(width, height)
+        assert layout != "single"
+        assert app.bench.side.region.width == first_frame_column(width, layout)
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])

@@ -41,6 +41,7 @@ def gate_bindings() -> list[BindingType]:
 STAY: Final = 2.0
 
 #: Answers after which the same reply may ask again: the others skip what it asked for.
+_ACTIONS: Final = {name: key.action for key in keys_of("gate") for name in key.keys}
 _GOES_ON: Final = (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP, GateChoice.EDIT)
 
 Proposed = Callable[[str], str | None]
@@ -171,16 +172,17 @@ class GatePane(GateView):
 
     def _consents(self, key: str) -> bool:
         gate = self._gate
-        match key:
-            case "y":
+        match _ACTIONS.get(key):
+            case "once":
                 return True
-            case "s":
+            case "session":
                 return gate is not None and gate.can_grant_session
-            case "t":
+            case "step":
                 return gate is not None and gate.can_grant_step
+            case "alternative":
+                return gate is not None and int(key) <= len(gate.alternatives)
             case _:
-                alternatives = len(gate.alternatives) if gate else 0
-                return key.isdecimal() and 0 < int(key) <= alternatives
+                return False
 
     def _open_gate(self) -> Gate | None:
         """The gate, if a key may answer it now."""

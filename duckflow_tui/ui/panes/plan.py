@@ -40,7 +40,7 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, wrap
 from duckflow_tui.ui.screens.step_form import StepForm
 
 if TYPE_CHECKING:
-    from duckflow_tui.plans.desk import PlanKeys
+    from duckflow_tui.plans.desk import PlanActions
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 COUNT: Final = 1.0  # seconds between two times where nothing spins
@@ -500,7 +500,7 @@ class PlanPane(PlanView, can_focus=True):
         else:
             self._ask(lambda plan, step: plan.skip(step.step_id))
 
-    def _ask(self, what: Callable[[PlanKeys, Step], Told | None]) -> None:
+    def _ask(self, what: Callable[[PlanActions, Step], Told | None]) -> None:
         step = self.cursor_step
         engine = host_of(self).session.acting() if step is not None else None
         if step is not None and engine is not None:
