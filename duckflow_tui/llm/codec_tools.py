@@ -152,7 +152,9 @@ class ToolsDecoder:
                 "you wrote calls as text; nothing of it ran: call the functions themselves"
             )
         judgement, others = _split(completion.calls, reading)
-        actions = _actions(others, reading) if reading.count_allowed(len(others)) else ()
+        actions = (
+            _actions(others, reading, _ids_in(prompt)) if reading.count_allowed(len(others)) else ()
+        )
         decision = reading.decision(
             decision_id,
             {**(judgement or {}), "reply": text, "actions": actions},
@@ -178,10 +180,22 @@ def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None
     return judgement, others
 
 
-def _actions(calls: list[NativeCall], reading: Reading) -> tuple[Action, ...]:
-    """The calls that can be read; of two with one id the second goes without."""
+def _ids_in(prompt: Prompt) -> set[str]:
+    """The ids that calls of the conversation have: servers that number the calls of each reply
+    from 0 give them again, and strict ones refuse a request that holds one twice.
+    """
+    ids: set[str] = set()
+    for item in prompt.history:
+        if isinstance(item, AssistantMessage):
+            ids.update(call.wire_id for call in item.calls)
+            if item.decision is not None:
+                ids.update(action.wire_id for action in item.decision.actions)
+    return ids
+
+
+def _actions(calls: list[NativeCall], reading: Reading, seen: set[str]) -> tuple[Action, ...]:
+    """The calls that can be read; one with an id that is ``seen`` goes without."""
     found: list[Action] = []
-    seen: set[str] = set()
     for number, call in enumerate(calls, start=1):
         where = f"call {number}"
         spec = reading.operation(where, call.name)

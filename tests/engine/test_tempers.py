@@ -146,3 +146,27 @@ async def test_a_model_that_writes_its_checks_is_never_asked_for_them(
         end = await s.turn("set x to 2")
         assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
         assert len(s.server.of("main")) == 2
+
+
+async def test_call_ids_that_begin_anew_in_each_reply_are_sent_back_once_each(
+    tmp_path: Path,
+) -> None:
+    """Some local servers call the first call of every reply ``call_0``."""
+    file = project(tmp_path)
+
+    def numbered(name: str, args: dict[str, Any]) -> ScriptedCall:
+        return ScriptedCall(name=name, arguments=args, id="call_0")
+
+    look = Reply(tool_calls=(numbered(*READ),))
+    change = Reply(
+        tool_calls=(ScriptedCall(name="decide", arguments=JUDGED, id="call_1"), numbered(*CHANGE))
+    )
+    replies = script(look, look, change, Reply(text="x is 2 now."))
+    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
+        await s.turn("set x to 2")
+        assert file.read_text() == "x = 2\n"
+        messages = s.server.of("main")[-1].json["messages"]
+        asked = [call["id"] for m in messages for call in m.get("tool_calls") or ()]
+        answered = [m["tool_call_id"] for m in messages if m["role"] == "tool"]
+        assert asked == answered
+        assert len(set(asked)) == len(asked) >= 3
