@@ -24,6 +24,7 @@ from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.goal import AttemptStarted, ObjectiveReviewed, RequirementState, Review
+from duckflow_tui.state.memory import Compaction, ContextCompacted
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, StepChanged
 from duckflow_tui.state.store import Record
@@ -337,6 +338,8 @@ class _Words:
             case NoticeAdded(message=notice):
                 sign = {Level.INFO: "·", Level.WARNING: "!", Level.ERROR: "✗"}[notice.level]
                 self._tell(f"{sign} {self._say(notice.key, **notice.params)}")
+            case ContextCompacted(compaction=made):
+                self._tell(self._compacted(made))
             case StepChanged(status=WorkStatus.IN_PROGRESS):
                 self._tell(f"▶ {visible(_step_name(state, event))}")
             case ReportAdded(message=message):
@@ -395,6 +398,17 @@ class _Words:
             for lack in review.missing
         ]
         return "\n".join(said)
+
+    def _compacted(self, made: Compaction) -> str:
+        """What the digest came to; without one what is lost to the model, and why."""
+        before, after = f"{made.tokens_before:,}", f"{made.tokens_after:,}"
+        size = self._say("compaction.size", before=before, after=after)
+        if not made.failure:
+            return f"· {self._say('compaction.title')}  {size}"
+        known = made.failure if made.failure in ("unreadable", "budget") else "other"
+        reason = self._say(f"compaction.failure.{known}", code=made.failure)
+        lost = self._say("compaction.no_digest", exchanges=str(made.exchanges), reason=reason)
+        return f"! {self._say('compaction.title')}  {size}  {lost}"
 
     def _waiting(self, waiting: Waiting, now: float) -> str:
         key = f"llm.waiting.{waiting.reason}"

@@ -19,7 +19,7 @@ from support.shell import running_with
 from duckflow_tui.cli import main
 from duckflow_tui.compose import Flags, Unusable, choose, open_session
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.state.calls import OperationMessage
@@ -37,7 +37,7 @@ def asks_for(command: str, **args: Any) -> tuple[Reply, Reply]:
 
 async def headless(
     tmp_path: Path,
-    replies: tuple[Reply, ...],
+    replies: tuple[Reply, ...] | Script,
     *allow: str,
     mode: str | None = None,
     text: str = "run the tests",
@@ -49,7 +49,8 @@ async def headless(
     work.mkdir(exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     out = io.StringIO()
-    async with ScriptedEndpoint(script(*replies)) as server:
+    scripted = replies if isinstance(replies, Script) else script(*replies)
+    async with ScriptedEndpoint(scripted) as server:
         flags = Flags(
             workspace=work,
             base_url=server.base_url,
@@ -63,12 +64,12 @@ async def headless(
         choice = choose(flags, places, "en", {})
         status = await run(
             lambda spawn: open_session(choice, spawn),
-            HeadlessOptions(text=text, as_json=True),
+            HeadlessOptions(text=text, as_json=err is None),
             Catalogue("en"),
             out,
             err or io.StringIO(),
         )
-    return status, [json.loads(line) for line in out.getvalue().splitlines()]
+    return status, [json.loads(line) for line in out.getvalue().splitlines() if err is None]
 
 
 def results(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -142,8 +143,33 @@ async def test_a_command_of_the_app_runs_on_the_session_that_is_taken_up(tmp_pat
     status, records = await headless(
         tmp_path, (), text="/rename two tries", resume=session_id, err=said
     )
-    assert (status, said.getvalue()) == (0, "Named: two tries\n")
-    assert not [r for r in records if r["kind"] in ("user_message", "turn_started")]
+    assert (status, said.getvalue()) == (0, "· The session goes on.\nNamed: two tries\n")
+    assert records == []  # and no word of a model
+
+
+@pytest.mark.parametrize(
+    ("digest", "sign", "told"),
+    [
+        (Reply(data={"digest": "five answers were given"}), "·", "tokens"),
+        (Reply(text="no digest"), "!", "without a digest (the model gave none)"),
+    ],
+)
+async def test_what_a_compaction_came_to_is_said(
+    tmp_path: Path, digest: Reply, sign: str, told: str
+) -> None:
+    """Without a digest the older messages are lost to the model, which nobody should miss."""
+    turns = [done(f"Answer {n}: " + "word " * 400, step="PLANNING") for n in range(6)]
+    async with session(tmp_path, script(*turns)) as made:
+        for n in range(6):
+            await made.turn(f"question {n}")
+        session_id = made.session_id
+    said = io.StringIO()
+    replies = Script(replies={"digest": (digest.model_copy(update={"repeat": True}),)})
+    status, _ = await headless(tmp_path, replies, text="/compact", resume=session_id, err=said)
+    assert status == 0
+    line = next(row for row in said.getvalue().splitlines() if "Compacted" in row)
+    assert line.startswith(f"{sign} Compacted")
+    assert told in line
 
 
 @pytest.mark.parametrize(
@@ -159,10 +185,10 @@ async def test_a_command_that_cannot_run_here_says_so_and_asks_no_model(
     tmp_path: Path, text: str, told: str
 ) -> None:
     said = io.StringIO()
-    status, records = await headless(tmp_path, (), text=text, err=said)
+    status, _ = await headless(tmp_path, (), text=text, err=said)
     assert status == 2
     assert told in said.getvalue()
-    assert not [r for r in records if r["kind"] == "user_message"]
+    assert "model calls" not in said.getvalue()
 
 
 async def test_a_background_command_ends_with_the_run(tmp_path: Path) -> None:
