@@ -35,8 +35,9 @@ NO_TEXT: Final = ""  # -p without a text
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    frame = _first_frame(arguments)
+    frame = None
     try:
+        frame = _first_frame(arguments)
         status, drawn = _run(arguments, frame)
     except KeyboardInterrupt:
         return INTERRUPTED

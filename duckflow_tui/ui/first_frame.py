@@ -60,21 +60,21 @@ class FirstFrame:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._handlers[number] = signal.signal(number, end)
 
-    def hand_over(self) -> None:
-        """The app runs the screen from here on: signals are no longer this frame's to answer."""
-        import signal
-
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._handlers.clear()
+    def hand_over(self) -> dict[int, Any]:
+        """Signals are no longer this frame's to answer; the handlers that were there before it."""
+        before, self._handlers = self._handlers, {}
+        return before
 
     def restore(self) -> None:
         """Leave the alternate screen and set the modes as they were; a second call does nothing."""
         if not self.taken:
             return
+        import signal
+
         self.taken = False
         self.take_keys()  # nobody is there to have them, and nothing may be drawn any more
-        self.hand_over()
+        for number, handler in self.hand_over().items():
+            signal.signal(number, handler)
         _write(LEAVE)
         self.restore_modes()
 
@@ -116,13 +116,17 @@ def enter(
     try:
         modes = termios.tcgetattr(fd)
         width, height = os.get_terminal_size(sys.__stderr__.fileno())
-        _go_raw(fd)
     except (termios.error, OSError):
         return None
     frame = FirstFrame(fd, modes)
+    frame.answer_signals()  # before anything is changed that a signal must change back
+    try:
+        _go_raw(fd)
+    except termios.error:
+        frame.restore()
+        return None
     depth, palette = colour_depth(environ), palette_named(theme)
     _write(ENTER + drawing(width, height, lang, title, palette, depth, demo=demo, vitals=vitals))
-    frame.answer_signals()
 
     def show(text: str) -> bool:
         drawn = typed(text, width, height, lang, palette, depth)

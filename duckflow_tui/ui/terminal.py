@@ -50,8 +50,6 @@ class TerminalGuard:
 
         In raw mode Ctrl+C is a key: a SIGINT then comes from outside.
         """
-        if self._frame is not None:
-            self._frame.hand_over()
 
         def arrived(number: int, _frame: FrameType | None) -> None:
             if self.exit_status is not None or (number == signal.SIGINT and self._lent):
@@ -64,6 +62,8 @@ class TerminalGuard:
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._previous[number] = signal.signal(number, arrived)
+        if self._frame is not None:
+            self._previous |= self._frame.hand_over()
 
     @contextmanager
     def lent(self) -> Generator[None, None, None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -14,20 +13,25 @@ from pathlib import Path
 import pytest
 from support.pty import Terminal
 
-FRAME_END = b"\x1b[0m"
+ENTERED = b"\x1b[?1049h"
 LEFT = b"\x1b[?1049l"
 
 
 @contextmanager
 def program(
-    tmp_path: Path, *arguments: str, width: int = 100, height: int = 30, workspace: str = "shop"
+    tmp_path: Path,
+    *arguments: str,
+    width: int = 100,
+    height: int = 30,
+    workspace: str = "shop",
+    start: tuple[str, str] = ("-m", "duckflow_tui"),
 ) -> Generator[Terminal]:
     """``duckflow-tui`` in a workspace of its own, with no settings: the first screen."""
     folder = tmp_path / workspace
     folder.mkdir()
     root = str(Path(__file__).parents[2])
     environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PYTHONPATH": root}
-    command = [sys.executable, "-m", "duckflow_tui", "--dir", str(folder), *arguments]
+    command = [sys.executable, *start, "--dir", str(folder), *arguments]
     with Terminal(command, cwd=tmp_path, environ=environ, width=width, height=height) as terminal:
         yield terminal
 
@@ -82,7 +86,7 @@ def test_the_first_frame_is_not_cleared_before_the_app_draws(tmp_path: Path) -> 
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
     ids=["INT", "TERM", "HUP"],
 )
-@pytest.mark.parametrize("when", ["first frame", "app"])
+@pytest.mark.parametrize("when", ["first byte", "app"])
 def test_a_signal_gives_the_terminal_back(
     tmp_path: Path, number: signal.Signals, status: int, when: str
 ) -> None:
@@ -90,11 +94,37 @@ def test_a_signal_gives_the_terminal_back(
         if when == "app":
             terminal.sees("--base-url")
         else:
-            terminal.writes(FRAME_END)
-            terminal.until(lambda: _handles(terminal.pid, number), "the handler")
+            terminal.writes(ENTERED)
         terminal.signal(number)
         assert terminal.wait() == status
         left_as_found(terminal)
+
+
+@pytest.mark.parametrize(
+    ("change", "call"),
+    [("termios.tcsetattr", 1), *(("signal.signal", call) for call in (2, 3, 4, 5, 6))],
+)
+def test_no_moment_on_the_screen_is_without_a_handler(
+    tmp_path: Path, change: str, call: int
+) -> None:
+    """A signal right behind a change: the terminal made raw, the handlers set one by one."""
+    module, name = change.split(".")
+    signalled = f"""
+import itertools, os, signal, termios
+calls, real = itertools.count(1), {change}
+def changes(*arguments):
+    before = real(*arguments)
+    if next(calls) == {call}:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return before
+{module}.{name} = changes
+from duckflow_tui.cli import main
+raise SystemExit(main())
+"""
+    with program(tmp_path, start=("-c", signalled)) as terminal:
+        assert terminal.wait() == 143
+        assert terminal.modes == terminal.modes_before
+        assert terminal.output.count(ENTERED) <= terminal.output.count(LEFT) == 1
 
 
 def test_ctrl_c_twice_leaves_a_clean_terminal(tmp_path: Path) -> None:
@@ -299,12 +329,3 @@ def _pairs(lines: list[str]) -> list[tuple[str, str]]:
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def _handles(pid: int, number: int) -> bool:
-    """Whether the process catches the signal, as /proc knows it."""
-    if not os.path.exists(f"/proc/{pid}/status"):
-        pytest.skip("needs /proc")
-    status = Path(f"/proc/{pid}/status").read_text()
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
-    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
