@@ -7,12 +7,12 @@ say the same.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, fields
-from enum import Enum
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui import __version__
 from duckflow_tui.safety.changing import Disk
@@ -31,7 +31,6 @@ from duckflow_tui.session.records import (
     without_secrets,
 )
 from duckflow_tui.state.agent import AgentState, InFlight
-from duckflow_tui.state.base import Frozen
 
 KEPT: Final = 2  # an older one stays until the next but one is there
 
@@ -130,15 +129,6 @@ IN_FLIGHT: Final = frozenset(place.name for place in fields(InFlight))
 PIECE: Final = 4  # items of a list in one piece: few enough that they die young
 
 
-_SEQUENCES: Final[dict[str, Any]] = {
-    "tuple": tuple,
-    "list": list,
-    "set": set,
-    "frozenset": frozenset,
-    "deque": deque,
-}
-
-
 Image = dict[str, Any]  # name of a field → its value, containers copied one level deep
 
 
@@ -150,44 +140,38 @@ def capture(state: AgentState) -> Image:
     """What is true now; cheap, because the values in it are never changed."""
     image: Image = {}
     for name, value in vars(state).items():
-        if name in IN_FLIGHT:
-            continue
-        image[name] = value.copy() if isinstance(value, (list, dict, set, deque)) else value
+        if name not in IN_FLIGHT:
+            image[name] = value.copy() if isinstance(value, (list, dict)) else value
     image["running"] = tuple(r.model_copy(update={"progress": ""}) for r in state.running)
     return image
 
 
 def pieces(image: Image) -> Iterator[dict[str, Any]]:
-    """The image as JSON objects, each small; raises TypeError for a value that has no JSON."""
+    """The image as JSON objects, each small; raises ValueError for what is no value of its field.
+
+    A list is an empty piece, then one for each few of its items.
+    """
     for name, value in image.items():
-        if not isinstance(value, list):
-            yield {"field": name, "value": _plain(value)}
-            continue
-        items = cast("list[Any]", value)
-        yield {"field": name, "value": _plain([])}
-        for at in range(0, len(items), PIECE):
-            yield {"field": name, "items": [_plain(item) for item in items[at : at + PIECE]]}
+        parts = [value]
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            parts = [[], *(items[at : at + PIECE] for at in range(0, len(items), PIECE))]
+        for part in parts:
+            yield {"field": name, "value": _type(name).dump_python(part, warnings="error")}
 
 
 def restored(found: Iterable[dict[str, Any]]) -> AgentState:
     """The state of these pieces; raises NotAnImage unless they are all of this program's fields."""
     state = AgentState()
-    wanted = vars(state).keys() - IN_FLIGHT
     seen: set[str] = set()
     for piece in found:
-        name = piece.get("field")
-        if name not in wanted:
-            raise NotAnImage(f"there is no field {name}")
-        try:
-            if "items" in piece:
-                held = getattr(state, name)
-                held.extend(_value(item) for item in piece["items"])
-            else:
-                setattr(state, name, _value(piece["value"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NotAnImage(f"{name}: {error}") from error
+        name, value = _read(piece)
+        if isinstance(value, list):
+            getattr(state, name).extend(value)
+        else:
+            setattr(state, name, value)
         seen.add(name)
-    if missing := wanted - seen:
+    if missing := vars(state).keys() - IN_FLIGHT - seen:
         raise NotAnImage(f"no field {min(missing)}")
     return state
 
@@ -195,60 +179,27 @@ def restored(found: Iterable[dict[str, Any]]) -> AgentState:
 def fits(piece: dict[str, Any]) -> bool:
     """Whether the piece could be read back."""
     try:
-        values = piece["items"] if "items" in piece else [piece["value"]]
-        for value in values:
-            _value(value)
-    except (KeyError, TypeError, ValueError, AttributeError):
+        _read(piece)
+    except NotAnImage:
         return False
-    return piece["field"] in vars(AgentState())
+    return True
 
 
-def _plain(value: Any) -> Any:
-    """Text, numbers, truth and None as they are, everything else as ``{"$": type, "v": …}``."""
-    match value:
-        case Enum():
-            return {"$": f"enum {type(value).__name__}", "v": value.value}
-        case None | bool() | int() | float() | str():
-            return value
-        case Frozen():
-            return {"$": type(value).__name__, "v": value.model_dump()}
-        case dict():
-            entries = cast("dict[Any, Any]", value)
-            return {"$": "dict", "v": [[_plain(k), _plain(v)] for k, v in entries.items()]}
-        case tuple() | list() | set() | frozenset() | deque():
-            kind = type(cast("object", value)).__name__
-            plain: Image = {"$": kind, "v": [_plain(v) for v in cast("Iterable[Any]", value)]}
-            if isinstance(value, deque):
-                plain["most"] = cast("deque[Any]", value).maxlen
-            return plain
-        case _:
-            raise TypeError(f"{type(value).__name__} has no JSON")
-
-
-def _value(plain: Any) -> Any:
-    if not isinstance(plain, dict):
-        return plain
-    tagged = cast("dict[str, Any]", plain)
-    kind, inner = tagged["$"], tagged["v"]
-    if kind == "dict":
-        return {_value(key): _value(value) for key, value in inner}
-    if kind == "deque":
-        return deque((_value(item) for item in inner), tagged["most"])
-    if kind in _SEQUENCES:
-        return _SEQUENCES[kind](_value(item) for item in inner)
-    if kind.startswith("enum "):
-        return _named(Enum)[kind.removeprefix("enum ")](inner)
-    return _named(Frozen)[kind].model_validate(inner)
+def _read(piece: dict[str, Any]) -> tuple[str, Any]:
+    """The field of a piece and its value there; raises NotAnImage."""
+    try:
+        return piece["field"], _type(piece["field"]).validate_python(piece["value"])
+    except (KeyError, ValidationError) as error:
+        raise NotAnImage(str(error)) from error
 
 
 @cache
-def _named(base: type) -> dict[str, Any]:
-    """The state room's subclasses by name."""
-    found: dict[str, Any] = {}
-    waiting: list[type] = [base]
-    while waiting:
-        for cls in waiting.pop().__subclasses__():
-            waiting.append(cls)
-            if cls.__module__.startswith("duckflow_tui.state."):
-                found[cls.__name__] = cls
-    return found
+def _hints() -> dict[str, Any]:
+    hints = get_type_hints(AgentState)
+    return {name: hint for name, hint in hints.items() if name not in IN_FLIGHT}
+
+
+@cache
+def _type(field: str) -> TypeAdapter[Any]:
+    """How a field of the state is written and read; raises KeyError where there is none."""
+    return TypeAdapter(_hints()[field])

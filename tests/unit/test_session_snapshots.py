@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +54,15 @@ def test_every_field_of_the_state_comes_back_as_it_was() -> None:
         same(state, through_json(state))
 
 
-def test_a_field_that_comes_later_needs_no_line_here() -> None:
-    state = AgentState()
-    vars(state)["messages"].append("a \ud800 half")
-    vars(state)["files_read"] = {"a": deque([Phase.IDLE, 1.5, None], maxlen=3), "b": frozenset("x")}
-    found = through_json(state)
-    assert found.files_read == state.files_read
-    assert vars(found)["files_read"]["a"].maxlen == 3
-    assert found.messages == state.messages
+def test_half_a_surrogate_pair_comes_back_as_it_was() -> None:
+    state = AgentState(draft="a \ud800 half", files_read={"name \udcff": "0"})
+    same(state, through_json(state))
 
 
-def test_a_value_that_has_no_json_is_refused() -> None:
+def test_a_value_that_is_none_of_its_field_is_refused() -> None:
     state = AgentState()
     vars(state)["files_read"] = {"a": PlanProblem("not a value")}
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="PlanProblem"):
         list(pieces(capture(state)))
 
 
@@ -76,9 +70,10 @@ def test_a_snapshot_of_another_program_is_refused() -> None:
     made = list(pieces(capture(AgentState())))
     wrongs: tuple[list[dict[str, Any]], ...] = (
         made[1:],
+        [*made, {"field": "unkept", "value": ""}],
         [*made, {"field": "new_field", "value": 1}],
-        [*made, {"field": "phase", "value": {"$": "enum Phase", "v": "NOWHERE"}}],
-        [*made, {"field": "session", "value": {"$": "NoSuchModel", "v": {}}}],
+        [*made, {"field": "phase", "value": "NOWHERE"}],
+        [*made, {"field": "session", "value": {"no_such_field": 1}}],
         [*made, {"field": "phase", "items": [1]}],
     )
     for wrong in wrongs:
