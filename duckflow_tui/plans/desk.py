@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.llm.errors import LlmError, Unreadable
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from duckflow_tui.agent.steering import TurnControl
     from duckflow_tui.state.store import Store
     from duckflow_tui.tools.plan_operations import ListedTask, StepEdit
+
+T = TypeVar("T")
 
 
 class WorkFault(ToolFault):
@@ -234,16 +236,7 @@ class PlanDesk:
             )
         run = PlanRun(self._parts, control, plan, only)
         self.put_aside = plan.plan_id  # unless it comes back done, or with another wish
-        try:
-            result = await self._task_loop.run(run.run())
-        except WorkStopped as stopped:
-            code = "stopped_by_model" if stopped.by_model else "stopped"
-            raise WorkFault(_stopped(stopped), code, Outcome.STOPPED) from stopped
-        except WorkBroke as broke:
-            text = f"The work broke by a fault of the app: {broke}."
-            raise WorkFault(text, "broke", reason=str(broke)) from broke
-        except StateError as error:
-            raise WorkFault(str(error), "not_now") from error
+        result = await self._worked(run.run())
         if result.outcome == "completed" or result.wish:
             self.put_aside = ""
         return result
@@ -301,16 +294,27 @@ class PlanDesk:
             )
         except ValueError as error:
             raise ToolFault(str(error), Outcome.INVALID) from error
-        try:
-            result = await self._task_loop.run(ListRun(parts, control, tasks).run())
-        except WorkStopped as stopped:
-            raise ToolFault(_stopped(stopped), Outcome.STOPPED) from stopped
-        except (WorkBroke, StateError) as error:
-            raise ToolFault(str(error)) from error
+        result = await self._worked(ListRun(parts, control, tasks).run())
         summary = f"{result.succeeded}/{result.total}"
         if result.succeeded < result.total:
             raise ToolFault(result.text, summary=summary)
         return Output(result.text, summary)
+
+    async def _worked(self, body: Coroutine[Any, Any, T]) -> T:
+        """What comes of work in TaskLoop. Raises WorkFault when it was stopped or broke."""
+        try:
+            return await self._task_loop.run(body)
+        except WorkStopped as stopped:
+            by, code = "The user stopped the work", "stopped"
+            if stopped.by_model:
+                by, code = "It was ended with task_loop.stop", "stopped_by_model"
+            text = f"{by}; what it had done stays."
+            raise WorkFault(text, code, Outcome.STOPPED) from stopped
+        except WorkBroke as broke:
+            text = f"The work broke by a fault of the app: {broke}."
+            raise WorkFault(text, "broke", reason=str(broke)) from broke
+        except StateError as error:
+            raise WorkFault(str(error), "not_now") from error
 
     def _shown_before(self) -> Plan | None:
         """The draft that waited for approval when an earlier process ended."""
@@ -373,11 +377,6 @@ class PlanDesk:
                 )
             )
         return tuple(edits)
-
-
-def _stopped(stopped: WorkStopped) -> str:
-    by = "It was ended with task_loop.stop" if stopped.by_model else "The user stopped the work"
-    return f"{by}; what it had done stays."
 
 
 def run_words(plan: Plan, result: PlanResult) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.plan_talk import (
@@ -15,10 +16,10 @@ from support.plan_talk import (
     tasks_reply,
     write,
 )
-from support.session import action, decision, done, session
+from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script, When
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import StateError, Told
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice
@@ -150,7 +151,7 @@ async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
     """Covers C35."""
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Then I will not.")),
+            "main": (PROPOSE, decision("", action("task_loop.run")), done("Then I will not.")),
             "plan": (plan_reply("first note"),),
         }
     )
@@ -158,12 +159,47 @@ async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
         await running.engine.send("two notes please")
         await answer(running, "reject", "too many files")
         end = await running.ended()
+        tried = running.results()[1].result
+        assert tried.outcome is Outcome.INVALID
+        assert "is rejected; it runs only as the user approved it" in tried.text
         assert running.state.active_plan is not None
         assert running.state.active_plan.status is PlanStatus.REJECTED
         assert "too many files" in running.results()[0].result.text
         assert "too many files" in str(running.server.requests[-1].text)
         assert end.outcome == "done"
         assert statuses(running.state) == [WorkStatus.PENDING]
+
+
+async def test_what_does_not_fit_the_plan_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """S2-16: a step begins in its turn, ends once, and is named as the plan names it."""
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
+        "only what runs can end": (
+            "plan_tool.update_step",
+            {"step_id": "1", "status": "completed"},
+        ),
+        "cannot begin: it is pending": ("task_loop.run", {"step_id": "2"}),
+        "Not changed": ("plan_tool.update_step", {"step_id": "2", "status": "in_progress"}),
+        "The plan has no step '9'": ("task_tool.generate_list", {"step_id": "9"}),
+        "There is no plan p9.": ("plan_tool.get", {"plan_id": "p9"}),
+        "No work is going on.": ("task_loop.stop", {}),
+        "is in_progress now": ("plan_tool.update_step", {"step_id": "1", "status": "in_progress"}),
+        "is in_progress; nothing to list": ("task_tool.generate_list", {"step_id": "1"}),
+        "No step can begin now": ("task_tool.generate_list", {}),
+        "is completed now": ("plan_tool.update_step", {"step_id": "1", "status": "completed"}),
+    }
+    actions = [action(name, **args) for name, args in calls.values()]
+    replies = Script(
+        replies={
+            "main": (PROPOSE, decision("", *actions)),
+            "plan": (plan_reply("first note", "second note"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_all")
+        await running.until(lambda _: len(running.results()) > len(calls))
+        for words, told in zip(calls, running.results()[1:], strict=True):
+            assert words in told.result.text
 
 
 async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
@@ -705,6 +741,23 @@ async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: P
         for word in ("file_ops.fly", "previous_result", "later"):
             assert word in result.text
         assert len(running.results()) == 1
+
+
+async def test_a_list_that_breaks_is_told_as_a_fault_of_the_app(tmp_path: Path) -> None:
+    tasks = [write("a.txt"), write("b.txt")]
+    run = decision("", action("task_loop.run", task_list=tasks))
+    async with session(tmp_path, script(run, done("It broke."))) as running:
+        await running.engine.send("go")
+        await running.gate()
+        assert running.state.work is not None
+        running.store.dispatch(WorkFinished(work_id=running.state.work.work_id, outcome="failed"))
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended()).reply == "It broke."
+        told = running.results()[-1].result
+        assert told.outcome is Outcome.ERROR
+        assert "a fault of the app" in told.text
+        assert isinstance(running.spawn.broken, StateError)
+        running.spawn.broken = None
 
 
 @pytest.mark.parametrize("needs", [[], ["1"]])
