@@ -282,8 +282,6 @@ class Decision(StrEnum):
 class Fact(StrEnum):
     """What else is known about a call, found out by the app, never by the model."""
 
-    ALLOWED_BY_RULE = "allowed_by_rule"  # every part of the command is allowed by the user's rules
-    FULL_SANDBOX = "full_sandbox"
     APPROVED = "approved"  # the user approved this server and this tool before
     OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
@@ -326,8 +324,6 @@ def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> 
 _FILES = ("file_ops.*",)
 _SHELL = ("shell.*",)
 _MCP = ("mcp.*",)
-_GIT = ("git.*",)
-_GIT_READ = ("git.status", "git.diff", "git.log")
 _OWN = ("plan_tool.*", "task_tool.*", "task_loop.*")
 
 _READ = frozenset({Effect.READ})
@@ -345,8 +341,6 @@ _OUTSIDE = frozenset({Zone.OUTSIDE})
 _IN_OR_NONE = frozenset({Zone.INSIDE, Zone.NOWHERE})
 _NOT_PROTECTED = frozenset(Zone) - {Zone.PROTECTED}
 
-_BY_RULE = frozenset({Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX})
-_SANDBOX = frozenset({Fact.FULL_SANDBOX})
 _APPROVED = frozenset({Fact.APPROVED})
 _NAMED = frozenset({Fact.NAMED})
 _RESULT = frozenset({Fact.OWN_RESULT})
@@ -368,8 +362,6 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("write secret", _FILES, _CHANGE, _SECRET, (_D, _G, _G, _G)),
     Row("delete inside", _FILES, _DELETE, _INSIDE | _SECRET, (_D, _G, _G, _G)),
     Row("write outside", _FILES, _CHANGE | _DELETE, _OUTSIDE, (_D, _G, _G, _G)),
-    Row("shell by rule", _SHELL, _RUN, _IN_OR_NONE, (_D, _G, _A, _A), facts=_BY_RULE),
-    Row("shell in sandbox", _SHELL, _RUN, _IN_OR_NONE, (_D, _G, _G, _A), facts=_SANDBOX),
     Row("shell named", _SHELL, _RUN, _INSIDE, (_D, _G, _A, _A), facts=_NAMED),
     Row("shell", _SHELL, _RUN, _NOT_PROTECTED, (_D, _G, _G, _G)),
     Row("shell output", ("shell.output",), _READ, _NOWHERE, (_A, _A, _A, _A)),
@@ -379,9 +371,6 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("mcp approved read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_APPROVED),
     Row("mcp read", _MCP, _READ, _NOT_PROTECTED, (_G, _G, _G, _G), grantable=_LOOSE),
     Row("mcp", _MCP, _EFFECTS, _NOT_PROTECTED, (_D, _G, _G, _G)),
-    Row("git read", _GIT_READ, _READ, _IN_OR_NONE, (_A, _A, _A, _A)),
-    Row("git read secret", _GIT_READ, _READ, _SECRET, (_G, _G, _G, _G)),
-    Row("git", _GIT, _EFFECTS, _IN_OR_NONE | _SECRET, (_D, _G, _G, _G)),
     Row("remember", ("memory.remember",), _CHANGE, _NOWHERE, (_G, _G, _G, _G)),
     Row("recall", ("memory.recall",), _READ, _NOWHERE, (_A, _A, _A, _A)),
     Row("own state", _OWN, _STATE, _NOWHERE, (_A, _A, _A, _A)),

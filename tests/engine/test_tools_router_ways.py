@@ -31,14 +31,16 @@ class _Nothing(Arguments):
 class Flaky:
     """Fails so many times before it goes well."""
 
-    def __init__(self, failures: int, *, transient: bool = True, name: str = "git.status") -> None:
+    def __init__(
+        self, failures: int, *, transient: bool = True, name: str = "shell.output"
+    ) -> None:
         self.left = failures
         self.calls = 0
         self.transient = transient
         self.operation = Operation(
             name=name,
             summary="Fails, then works.",
-            effect=Effect.READ if name == "git.status" else Effect.REMOTE,
+            effect=Effect.READ if name == "shell.output" else Effect.REMOTE,
             arguments=_Nothing,
             paths=lambda args: (),
             prepare=self._prepare,
@@ -65,7 +67,7 @@ def bench_with(root: Path, operation: Operation[_Nothing]) -> Bench:
 async def test_a_read_is_tried_again_after_a_transient_fault(tmp_path: Path) -> None:
     """Covers S3-22."""
     flaky = Flaky(2)
-    message = await bench_with(tmp_path, flaky.operation).call("git.status")
+    message = await bench_with(tmp_path, flaky.operation).call("shell.output")
     assert (message.result.outcome, message.result.text, flaky.calls) == (Outcome.OK, "there", 3)
 
 
@@ -75,7 +77,7 @@ async def test_tries_end_and_other_faults_are_not_tried_again(
 ) -> None:
     """Covers S3-22."""
     flaky = Flaky(failures, transient=transient)
-    message = await bench_with(tmp_path, flaky.operation).call("git.status")
+    message = await bench_with(tmp_path, flaky.operation).call("shell.output")
     assert message.result.outcome is Outcome.ERROR
     assert message.result.text == "not now"
     assert flaky.calls == calls

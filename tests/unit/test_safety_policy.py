@@ -40,7 +40,7 @@ SECRET = (place(".env", Zone.SECRET),)
 OUTSIDE = (place("/etc/hosts", Zone.OUTSIDE),)
 PROTECTED = (place(".git/config", Zone.PROTECTED),)
 NONE: tuple[Place, ...] = ()
-RULE, FULL, APPROVED = Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX, Fact.APPROVED
+NAMED, APPROVED = Fact.NAMED, Fact.APPROVED
 
 
 @pytest.mark.parametrize(
@@ -63,22 +63,15 @@ RULE, FULL, APPROVED = Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX, Fact.APPROVED
         ("file_ops.delete_file", DELETE, INSIDE, (), (D, G, G, G)),
         ("file_ops.delete_file", DELETE, SECRET, (), (D, G, G, G)),
         # shell
-        ("shell.run", RUN, NONE, (RULE, FULL), (D, G, A, A)),
-        ("shell.run", RUN, NONE, (RULE,), (D, G, G, G)),
-        ("shell.run", RUN, NONE, (FULL,), (D, G, G, A)),
+        ("shell.run", RUN, INSIDE, (), (D, G, G, G)),
+        ("shell.run", RUN, INSIDE, (NAMED,), (D, G, A, A)),
         ("shell.run", RUN, NONE, (), (D, G, G, G)),
-        ("shell.run", RUN, OUTSIDE, (RULE, FULL), (D, G, G, G)),
+        ("shell.run", RUN, OUTSIDE, (NAMED,), (D, G, G, G)),
         # MCP
         ("mcp.docs.find", READ, NONE, (), (G, G, G, G)),
         ("mcp.docs.find", READ, NONE, (APPROVED,), (G, G, A, A)),
         ("mcp.docs.add", REMOTE, NONE, (), (D, G, G, G)),
         ("mcp.docs.add", REMOTE, NONE, (APPROVED,), (D, G, G, G)),
-        # git
-        ("git.status", READ, NONE, (), (A, A, A, A)),
-        ("git.diff", READ, INSIDE, (), (A, A, A, A)),
-        ("git.log", READ, NONE, (), (A, A, A, A)),
-        ("git.commit", WRITE, NONE, (), (D, G, G, G)),
-        ("git.restore", DELETE, INSIDE, (), (D, G, G, G)),
         # outside
         ("file_ops.write_file", WRITE, OUTSIDE, (), (D, G, G, G)),
         ("file_ops.delete_file", DELETE, OUTSIDE, (), (D, G, G, G)),
@@ -87,7 +80,7 @@ RULE, FULL, APPROVED = Fact.ALLOWED_BY_RULE, Fact.FULL_SANDBOX, Fact.APPROVED
         ("file_ops.write_file", WRITE, PROTECTED, (), (D, D, D, D)),
         ("file_ops.read_file", READ, PROTECTED, (), (D, D, D, D)),
         ("file_ops.move_file", MOVE, INSIDE + PROTECTED, (), (D, D, D, D)),
-        ("shell.run", RUN, PROTECTED, (RULE, FULL), (D, D, D, D)),
+        ("shell.run", RUN, PROTECTED, (NAMED,), (D, D, D, D)),
         # our own state
         ("plan_tool.propose", STATE, NONE, (), (A, A, A, A)),
         ("task_loop.run", STATE, NONE, (), (A, A, A, A)),
@@ -112,6 +105,7 @@ def test_the_table(
         ("file_ops.write_file", WRITE, NONE),
         ("file_ops.read_file", READ, NONE),
         ("net.fetch", READ, INSIDE),
+        ("git.status", READ, NONE),
         ("xfile_ops.read_file", READ, INSIDE),
         ("", READ, INSIDE),
         ("plan_tool.propose", WRITE, INSIDE),
