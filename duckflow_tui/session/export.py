@@ -16,13 +16,11 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.folders import SessionFolder, draft_in
-from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, Unread, read_session
+from duckflow_tui.session.reader import MAX_SEQ, SessionRead, Unread, read_session
 from duckflow_tui.session.records import (
     SCHEMA,
     JournalHeader,
-    Migrations,
     Redact,
-    UnreadableRecord,
     as_bytes,
     header_of,
     is_event,
@@ -30,7 +28,7 @@ from duckflow_tui.session.records import (
 )
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, calendar, moment, one_line
+from duckflow_tui.state.base import ELLIPSIS, calendar, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardMessage
@@ -313,7 +311,7 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
         MARK: VERSION,
         "schema_version": SCHEMA,
         "header": without_secrets(read.header.model_dump(), redact) if read.header else None,
-        "lost": read.lost(),
+        "lost": read.lost,
     }
     yield _text(head)[:-1] + ',"records":['
     last = len(read.entries) - 1
@@ -325,9 +323,8 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
 
 
 def read_export(path: Path) -> SessionRead:
-    """The records of such a file, brought up to today's version.
-
-    Raises NotASession for any other file, NewerSession, and SessionUnreadable.
+    """The records of such a file; raises NotASession for any other, NewerSession, and
+    SessionUnreadable.
     """
     data = read_bytes(path)
     try:
@@ -335,7 +332,7 @@ def read_export(path: Path) -> SessionRead:
         version, schema = int(fields[MARK]), int(fields["schema_version"])
         if version > VERSION or schema > SCHEMA:
             raise NewerSession(path, schema)
-        return _read(fields, schema)
+        return _read(fields)
     except (
         *(ValueError, TypeError, KeyError, AttributeError),
         *(OverflowError, RecursionError),
@@ -365,32 +362,17 @@ def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> No
         os.close(folder)
 
 
-def _read(fields: dict[str, Any], schema: int) -> SessionRead:
+def _read(fields: dict[str, Any]) -> SessionRead:
     read = SessionRead()
     if fields.get("header") is not None:
         found = header_of({"journal": fields["header"]})
         read.header = found if isinstance(found, JournalHeader) else None
-    migrations = Migrations()
-    done = 0
-    for number, record in enumerate(fields["records"]):
+    for number, record in enumerate(cast("list[dict[str, Any]]", fields["records"])):
         seq = int(record["seq"])
         if seq > MAX_SEQ:
             read.unread.append(Unread(0, number, "no_event"))
-            continue
-        read.last_seq = max(read.last_seq, seq)
-        if seq <= done:
-            continue
-        try:
-            at = moment(record["at"])
-            event = migrations.bring_up(record["event"], schema)
-        except (UnreadableRecord, TypeError, ValueError, KeyError):
-            read.unread.append(Unread(0, number, "no_event", seq))
-            continue
-        done = seq
-        if event is None:
-            read.retired += 1
         else:
-            read.entries.append(RecordedEvent(seq, at, event))
+            read.take(seq, 0, number, record.copy)
     return read
 
 

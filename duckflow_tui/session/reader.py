@@ -6,9 +6,10 @@ Nothing is written, and nothing that cannot be read keeps the rest from being re
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, opening
@@ -18,14 +19,13 @@ from duckflow_tui.session.records import (
     Damage,
     Frame,
     JournalHeader,
-    Migrations,
     UnreadableRecord,
     encode,
-    event_fields,
     header_of,
     of_later_program,
     parsed,
     scan,
+    whole,
 )
 from duckflow_tui.session.snapshots import SnapshotPlace
 from duckflow_tui.state.base import moment
@@ -38,7 +38,7 @@ _BEGINNING: Final = 64  # bytes that tell what a file is
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """One event as it was written, its fields brought up to today's version."""
+    """One event as it was written."""
 
     seq: int
     at: float  # seconds since the epoch
@@ -49,7 +49,7 @@ class RecordedEvent:
 class Unread:
     """What could not be read, and where. ``seq`` is None where not even that is known.
 
-    ``reason`` is one of ``records.DamageReason`` or of what ``records.Unreadable`` carries;
+    ``reason`` is one of ``records.DamageReason`` or of what ``records.UnreadableRecord`` carries;
     ``segment`` for a whole file.
     """
 
@@ -61,14 +61,14 @@ class Unread:
 
 @dataclass(slots=True)
 class SessionRead:
-    """All that a journal holds. ``lost`` counts events that were in it and are in no record."""
+    """All that a journal holds."""
 
     header: JournalHeader | None = None  # the first that could be read
     entries: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     unread: list[Unread] = field(default_factory=list[Unread])
+    after: int = 0  # the sequence number behind which the reading began
     last_seq: int = 0
     size: int = 0  # bytes of the records that were read
-    retired: int = 0  # events of an older version that mean nothing today
 
     @property
     def damaged(self) -> int:
@@ -80,41 +80,50 @@ class SessionRead:
         """Whole records that tell no event."""
         return sum(1 for unread in self.unread if unread.seq is not None)
 
-    def lost(self, after: int = 0) -> int:
-        """Sequence numbers after this one that nothing was read for."""
-        return self.last_seq - after - len(self.entries) - self.retired
+    @property
+    def lost(self) -> int:
+        """Sequence numbers that nothing was read for."""
+        return self.last_seq - self.after - len(self.entries)
+
+    def take(self, seq: int, segment: int, start: int, read: Callable[[], dict[str, Any]]) -> None:
+        """Take in the record of this number, unless it is there already; ``read`` gives its fields
+        or raises UnreadableRecord. What cannot be read is noted.
+        """
+        self.last_seq = max(self.last_seq, seq)
+        if seq <= (self.entries[-1].seq if self.entries else self.after):
+            return
+        try:
+            fields = read()
+            event, at = fields["event"], moment(fields.get("at", 0.0))
+            if not isinstance(event, dict):
+                raise UnreadableRecord("no_event")
+        except UnreadableRecord as error:
+            self.unread.append(Unread(segment, start, error.reason, seq))
+        except (TypeError, ValueError, KeyError):
+            self.unread.append(Unread(segment, start, "no_event", seq))
+        else:
+            self.entries.append(RecordedEvent(seq, at, cast("dict[str, Any]", event)))
 
 
-def read_session(
-    folder: SessionFolder,
-    *,
-    after: SnapshotPlace | None = None,
-    migrations: Migrations | None = None,
-) -> SessionRead:
+def read_session(folder: SessionFolder, *, after: SnapshotPlace | None = None) -> SessionRead:
     """Read the journal in this folder, or what follows the record at ``after``.
 
     Raises NotASession when nothing in it is a record, NewerSession when a later program wrote in
     it, SessionUnreadable when the system refuses, and KeyError when ``after`` is not there.
     """
-    return _Reading(folder, after, migrations or Migrations()).all()
+    return _Reading(folder, after).all()
 
 
 class _Reading:
-    def __init__(
-        self,
-        folder: SessionFolder,
-        after: SnapshotPlace | None,
-        migrations: Migrations,
-    ) -> None:
+    def __init__(self, folder: SessionFolder, after: SnapshotPlace | None) -> None:
         self._folder = folder
         self._after = after
-        self._migrations = migrations
         self._blobs = FileBlobs(folder.path / BLOBS)
-        self._frames: list[tuple[Frame, int, int]] = []  # record, segment, version
-        self._version = 0  # of the records that come now; 0 while no header was read
+        self._frames: list[tuple[Frame, int]] = []  # each with the number of its file
         self._empty = True
         self._later: NewerSession | None = None
-        self.read = SessionRead(last_seq=after.seq if after else 0)
+        seq = after.seq if after else 0
+        self.read = SessionRead(after=seq, last_seq=seq)
 
     def all(self) -> SessionRead:
         numbers = self._folder.segments()
@@ -151,7 +160,6 @@ class _Reading:
                     head = next(frames, None)
                     if isinstance(head, Frame) and head.seq == HEADER_SEQ:
                         self._header(head, number)
-                    self._version = self._migrations.current  # what a snapshot was made in
                 if place and number == place.position.segment:
                     file.seek(place.position.start)
                     frames = scan(file)
@@ -170,7 +178,7 @@ class _Reading:
             elif frame.seq == HEADER_SEQ:
                 self._header(frame, number)
             else:
-                self._frames.append((frame, number, self._version))
+                self._frames.append((frame, number))
                 self.read.size += frame.end - frame.start
 
     def _whose(self, start: bytes) -> None:
@@ -183,46 +191,24 @@ class _Reading:
 
     def _header(self, frame: Frame, number: int) -> None:
         try:
-            header = header_of(parsed(frame.body), self._migrations.current)
+            header = header_of(parsed(frame.body))
         except UnreadableRecord as error:
             self.read.unread.append(Unread(number, frame.start, error.reason, HEADER_SEQ))
             return
         if isinstance(header, int):
             self._later = NewerSession(self._folder.path, header)
             return
-        if self._version == 0:  # records before it lost theirs; they are as old or older
-            self._frames = [(f, n, header.schema_version) for f, n, _ in self._frames]
-        self._version = header.schema_version
         self.read.header = self.read.header or header
 
     def _collect(self) -> None:
         """Parse the records in the order of their numbers, each number once."""
         self._frames.sort(key=lambda found: found[0].seq)
-        done = last = self.read.last_seq
-        for frame, number, version in self._frames:
-            if frame.seq > MAX_SEQ and frame.seq > last + 1:  # the next one would fit in no line
-                self.read.unread.append(Unread(number, frame.start, "frame"))
-                continue
-            last = frame.seq
-            if frame.seq <= done:
-                continue
-            try:
-                fields = parsed(frame.body)
-                event = event_fields(fields, self._blobs)
-                event = self._migrations.bring_up(event, version or self._migrations.current)
-                at = moment(fields.get("at", 0.0))
-            except UnreadableRecord as error:
-                self.read.unread.append(Unread(number, frame.start, error.reason, frame.seq))
-                continue
-            except (TypeError, ValueError, KeyError):
-                self.read.unread.append(Unread(number, frame.start, "no_event", frame.seq))
-                continue
-            done = frame.seq
-            if event is None:
-                self.read.retired += 1
+        read = self.read
+        for frame, number in self._frames:
+            if frame.seq > MAX_SEQ and frame.seq > read.last_seq + 1:  # the next fits in no line
+                read.unread.append(Unread(number, frame.start, "frame"))
             else:
-                self.read.entries.append(RecordedEvent(frame.seq, at, event))
-        self.read.last_seq = max(self.read.last_seq, last)
+                read.take(frame.seq, number, frame.start, partial(whole, frame.body, self._blobs))
 
 
 def _check(found: Frame | Damage | None, place: SnapshotPlace) -> None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Literal, cast
 
 from pydantic import ValidationError
@@ -75,7 +75,7 @@ def shelved(body: bytes, kind: str, at: float, blobs: FileBlobs) -> bytes:
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """The JSON object of a record; raises Unreadable."""
+    """The JSON object of a record; raises UnreadableRecord."""
     try:
         value: object = _json(body)
     except (ValueError, RecursionError):  # not ASCII, no JSON, too deep, too long a number
@@ -93,8 +93,9 @@ def _json(body: bytes) -> object:
         return json.loads(body.decode("ascii"))
 
 
-def event_fields(fields: dict[str, Any], blobs: FileBlobs) -> dict[str, Any]:
-    """The event's own fields, fetched from a blob where they are; raises Unreadable."""
+def whole(body: bytes, blobs: FileBlobs) -> dict[str, Any]:
+    """The fields of a record, fetched from a blob where they are; raises UnreadableRecord."""
+    fields = parsed(body)
     if "blob" in fields:
         try:
             fields = parsed(blobs.read(str(fields["blob"])))
@@ -106,10 +107,7 @@ def event_fields(fields: dict[str, Any], blobs: FileBlobs) -> dict[str, Any]:
             raise UnreadableRecord("blob_unreadable") from None
     if "unwritable" in fields:
         raise UnreadableRecord("unwritable")
-    event = fields.get("event")
-    if not isinstance(event, dict):
-        raise UnreadableRecord("no_event")
-    return cast("dict[str, Any]", event)
+    return fields
 
 
 def without_secrets(value: Any, redact: Redact, valid: Callable[[Any], bool] | None = None) -> Any:
@@ -176,34 +174,7 @@ def _replaced(value: Any, changed: dict[str, str]) -> Any:
     return value
 
 
-#: What an event's fields of one version are in the next; None when it has no meaning any more.
-Step = Callable[[dict[str, Any]], dict[str, Any] | None]
-
-
 SCHEMA: Final = 1
-
-STEPS: Final[Mapping[int, Step]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Migrations:
-    """Steps from each version before ``current`` to the one after it; versions count from 1."""
-
-    current: int = SCHEMA
-    steps: Mapping[int, Step] = field(default_factory=lambda: STEPS)
-
-    def __post_init__(self) -> None:
-        if missing := set(range(1, self.current)) - self.steps.keys():
-            raise ValueError(f"no step leads on from version {min(missing)}")
-
-    def bring_up(self, fields: dict[str, Any], version: int) -> dict[str, Any] | None:
-        """The fields as they are today; ``version`` in 1 to ``current``."""
-        now: dict[str, Any] | None = fields
-        for number in range(version, self.current):
-            if now is None:
-                return None
-            now = self.steps[number](now)
-        return now
 
 
 MAX_LINE: Final = 1_000_000  # bytes; what is longer is no record of a journal
@@ -326,13 +297,13 @@ class JournalHeader(Frozen):
         return as_bytes({"journal": fields})
 
 
-def header_of(fields: dict[str, Any], known: int = SCHEMA) -> JournalHeader | int:
-    """The header, or the version of one of a later program; raises Unreadable."""
+def header_of(fields: dict[str, Any]) -> JournalHeader | int:
+    """The header, or the version of one of a later program; raises UnreadableRecord."""
     inner: Any = fields.get("journal")
     if not isinstance(inner, dict):
         raise UnreadableRecord("no_header")
     version: Any = inner.get("schema_version")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # JSON
-    if isinstance(version, int) and version > known:
+    if isinstance(version, int) and version > SCHEMA:
         return version
     try:
         return JournalHeader.model_validate(inner)

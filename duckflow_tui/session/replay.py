@@ -165,7 +165,7 @@ def load_tape(path: Path) -> Tape:
     if path.is_dir():
         with closing(SessionFolder.open(path)) as folder:
             read = read_session(folder)
-        return _tape(read, read.lost(), path)
+        return _tape(read, read.lost, path)
     return _file(path)
 
 
@@ -179,7 +179,7 @@ def _tape(read: SessionRead, lost: int, path: Path) -> Tape:
 def _file(path: Path) -> Tape:
     try:
         read = read_export(path)
-        return _tape(read, read.lost(), path)
+        return _tape(read, read.lost, path)
     except NotASession as fault:
         if fault.code != "foreign":
             raise

@@ -33,7 +33,7 @@ from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
 from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, read_session
-from duckflow_tui.session.records import JournalHeader, Migrations, Redact
+from duckflow_tui.session.records import JournalHeader, Redact
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError, event_from_json
@@ -108,7 +108,7 @@ class Restored:
     @property
     def missing(self) -> int:
         """Events of this session that are not in the state; 0 for a session that is whole."""
-        return self.read.lost(self.snapshot) + self.applied.unknown + self.applied.refused
+        return self.read.lost + self.applied.unknown + self.applied.refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +169,14 @@ def open_to_read(path: Path) -> Restored:
         return restore(folder)
 
 
-def restore(
-    folder: SessionFolder,
-    *,
-    migrations: Migrations | None = None,
-    snapshots: bool = True,
-) -> Restored:
+def restore(folder: SessionFolder, *, snapshots: bool = True) -> Restored:
     """Read and apply; raises what ``read_session`` raises. ``snapshots``: may be used."""
-    starts = beginnings(folder, migrations=migrations, snapshots=snapshots)
-    state, read, seq = next(starts)
+    state, read, seq = next(beginnings(folder, snapshots=snapshots))
     return Restored(state, read, apply_all(state, read.entries), seq)
 
 
 def beginnings(
-    folder: SessionFolder, *, migrations: Migrations | None = None, snapshots: bool = True
+    folder: SessionFolder, *, snapshots: bool = True
 ) -> Iterator[tuple[AgentState, SessionRead, int]]:
     """Each state that the journal can be applied to, what follows it there and the record that it
     was true after: those of the snapshots, the newest first, and the one of a new session.
@@ -192,10 +186,10 @@ def beginnings(
         if found is None:
             continue
         try:
-            yield found.state, read_session(folder, after=found.place, migrations=migrations), seq
+            yield found.state, read_session(folder, after=found.place), seq
         except KeyError:  # made of another journal
             continue
-    yield AgentState(), read_session(folder, migrations=migrations), 0
+    yield AgentState(), read_session(folder), 0
 
 
 def apply_all(state: AgentState, entries: Iterable[RecordedEvent]) -> Applied:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.journal_disks import content, drive, gates, put, read, seqs
@@ -13,10 +12,8 @@ from support.pinned import ManualClock
 from support.whole import some_of
 
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault
-from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.reader import read_session
-from duckflow_tui.session.records import JournalHeader, Migrations, as_bytes, encode
-from duckflow_tui.session.resume import Restored, restore, resume_journal
+from duckflow_tui.session.records import JournalHeader, as_bytes, encode
+from duckflow_tui.session.resume import Restored, resume_journal
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.store import Store
@@ -285,58 +282,3 @@ async def test_large_records_lie_in_blobs_and_only_the_damaged_one_is_lost(tmp_p
     assert len(found.read.entries) == 3
     assert found.missing == 2
     assert third.exists()
-
-
-# --- versions --------------------------------------------------------------------------------
-
-
-def renamed(fields: dict[str, Any]) -> dict[str, Any] | None:
-    """From 1 to 2: ``say`` became ``user_message``, ``gone`` means nothing any more."""
-    if fields["kind"] == "gone":
-        return None
-    return {**fields, "kind": "user_message"} if fields["kind"] == "say" else fields
-
-
-def told(fields: dict[str, Any]) -> dict[str, Any]:
-    """From 2 to 3: the text of a message was called ``words``."""
-    message = dict(fields["message"])
-    message["text"] = message.pop("words")
-    return {**fields, "message": message}
-
-
-async def test_records_of_older_versions_are_brought_up_one_step_after_the_other(
-    tmp_path: Path,
-) -> None:
-    """A file that three versions wrote in, and the step of each."""
-
-    def header(version: int) -> bytes:
-        made = JournalHeader(
-            schema_version=version, session_id="s", workspace="/w", created_at=1.0, opened_at=1.0
-        )
-        return encode(0, made.as_body(None))
-
-    def line(seq: int, kind: str, text: str) -> bytes:
-        message = {"kind": "user", "message_id": f"msg_{seq}", text: f"n{seq}", "at": 1.0}
-        return encode(seq, as_bytes({"at": 1.0, "event": {"kind": kind, "message": message}}))
-
-    (tmp_path / "journal-1.d1").write_bytes(
-        header(1)
-        + line(1, "say", "words")
-        + line(2, "gone", "words")
-        + header(2)
-        + line(3, "user_message", "words")
-        + header(3)
-        + line(4, "user_message", "text")
-    )
-    folder = SessionFolder.open(tmp_path)
-    found = restore(folder, migrations=Migrations(3, {1: renamed, 2: told}))
-    assert [getattr(m, "text", "") for m in found.state.messages] == ["n1", "n3", "n4"]
-    assert found.missing == 0
-    with pytest.raises(NewerSession):
-        read_session(folder, migrations=Migrations(2, {1: renamed}))
-    folder.close()
-
-
-def test_a_version_without_a_step_is_a_defect_of_the_program() -> None:
-    with pytest.raises(ValueError, match="version 2"):
-        Migrations(3, {1: renamed})

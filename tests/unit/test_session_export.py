@@ -271,7 +271,7 @@ def test_the_records_bring_back_the_same_state(tmp_path: Path) -> None:
     assert target.read_bytes().isascii()
     read = read_export(target)
     assert read.header is not None
-    assert (read.lost(), read.unread) == (0, [])
+    assert (read.lost, read.unread) == (0, [])
     state = AgentState()
     apply_all(state, read.entries)
     assert vars(state) == vars(open_to_read(path).state)
@@ -404,7 +404,6 @@ def test_records_count_once_in_their_order_and_none_beyond_what_can_follow(tmp_p
     assert [entry.seq for entry in read.entries] == [r["seq"] for r in records]
     assert read.last_seq == last
     assert [(u.segment, u.reason, u.seq) for u in read.unread] == [(0, "no_event", None)]
-    assert read.retired == 0
     value["records"] = [{**records[-1], "seq": MAX_SEQ}]
     target.write_text(json.dumps(value))
     read = read_export(target)

@@ -173,7 +173,7 @@ async def test_a_snapshot_of_another_journal_is_passed_over(tmp_path: Path) -> N
     journal.write_bytes(b"".join(lines[:3]) + encode(3, b"{}") + b"".join(lines[4:]))
     found = read(path)
     assert found.snapshot == 0
-    assert found.read.lost() == 1
+    assert found.read.lost == 1
 
 
 async def test_a_snapshot_made_after_a_record_that_says_something_else_is_passed_over(
