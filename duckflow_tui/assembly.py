@@ -36,7 +36,7 @@ from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
-from duckflow_tui.tools.mcp.server import ServerParts
+from duckflow_tui.tools.mcp.connection import ServerParts
 from duckflow_tui.tools.mcp.servers import McpServers
 from duckflow_tui.tools.memory import MemoryKind
 from duckflow_tui.tools.notices import Notices

@@ -21,7 +21,7 @@ from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.processes import McpServer
 from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.tools.mcp.server import ServerParts
+from duckflow_tui.tools.mcp.connection import ServerParts
 from duckflow_tui.tools.mcp.servers import McpServers
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog

@@ -6,16 +6,19 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.base import Job, JsonObject, Spawn
+from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, said
 from duckflow_tui.tools.mcp.stdio import ServerLog, ServerProcess, stdio_server
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -161,43 +164,50 @@ class ConnectionFailed(Exception):
     """A start or a request that came to nothing; the text says what the server or system said."""
 
 
-async def load_library() -> None:
-    """Import the SDK without holding the loop for all of the second that it takes."""
-    await asyncio.to_thread(_import)
-
-
 def _import() -> None:
+    """The SDK, which takes a second: in a thread, that holds the loop for a part of it only."""
     for name in ("jsonschema", "mcp", "mcp.client.streamable_http", "mcp.types.jsonrpc"):
         import_module(name)
 
 
-class Connection:
-    """Serves calls from the moment it took the tools until ``run`` returns."""
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """What every server of a session works with."""
 
-    def __init__(
-        self,
-        config: McpServerConfig,
-        environ: Mapping[str, str],
-        folder: Path,
-        log: ServerLog,
-        watchdog: Watchdog,
-    ) -> None:
+    store: Store
+    notices: Notices
+    spawn: Spawn
+    folder: Path  # of their logs, with a working folder for each
+    environ: Mapping[str, str]
+    watchdog: Watchdog
+
+
+class Connection:
+    """Serves calls from the moment it took the tools until ``run`` returns.
+
+    ``opened`` becomes empty then, or why it never came to that; ``over`` why it ended.
+    """
+
+    def __init__(self, config: McpServerConfig, parts: ServerParts, log: ServerLog) -> None:
         self._config = config
-        self._environ = environ
-        self._folder = folder
+        self._parts = parts
         self._log = log
-        self._watchdog = watchdog
         self._client: Client | None = None
         self._process: ServerProcess | None = None
-        self._signals: asyncio.Queue[Literal["ended", "changed"]] = asyncio.Queue()
-        self._change_noted = False
-        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._news = asyncio.Event()  # its tools changed, or it ended
+        self._has_ended = False
+        loop = asyncio.get_running_loop()
+        self.started_at = loop.time()
+        self.opened: asyncio.Future[str] = loop.create_future()
+        self.over: asyncio.Future[str] = loop.create_future()
+        self.job: Job | None = None  # that runs it
+        self.unwanted = False  # the user or the end of the session ended it
 
     @property
     def is_open(self) -> bool:
         """Whether calls can be made."""
         running = self._process is None or self._process.runs
-        return self._client is not None and running and not self._over.done()
+        return self._client is not None and running and not self.over.done()
 
     def may_take(self, grace_s: float) -> None:
         """How long the program may take to end when it is told to."""
@@ -212,23 +222,15 @@ class Connection:
             self._ended()
 
     async def run(self, take_tools: TakeTools) -> str:
-        """Start, hand over the tools now and whenever they change; returns why it ended.
-
-        Raises ConnectionFailed when it does not come to serve calls.
-        """
-        reason = ""
+        """Start, hand over the tools now and whenever they change; returns why it ended."""
         try:
+            await asyncio.to_thread(_import)
             await self._serve(take_tools)
-            reason = self._process.ended if self._process is not None else ""
         except ConnectionFailed as failed:
-            reason = str(failed)
-            if self._client is None:
-                raise
+            return str(failed)
         finally:
             self._client = None
-            if not self._over.done():
-                self._over.set_result(reason)
-        return reason
+        return self._process.ended if self._process is not None else ""
 
     async def _serve(self, take_tools: TakeTools) -> None:
         import anyio
@@ -243,9 +245,9 @@ class Connection:
                 await take_tools(tools)
                 self._client = client
                 await stack.enter_async_context(self._told_of_changes(client))
-                while await self._signals.get() == "changed":
+                while await self._news.wait() and not self._has_ended:
                     await asyncio.sleep(_SETTLE_S)
-                    self._change_noted = False
+                    self._news.clear()
                     await take_tools(await self._tools(client))
         except TimeoutError as error:
             words = f"it did not answer within {self._config.timeout_s:g} s"
@@ -297,9 +299,10 @@ class Connection:
             ):
                 yield streams
             return
-        await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        parts, folder = self._parts, self._parts.folder / config.name
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         async with stdio_server(
-            config, self._environ, self._folder, self._log, self._ended, self._watchdog
+            config, parts.environ, folder, self._log, self._ended, parts.watchdog
         ) as (process, streams):
             self._process = process
             yield streams
@@ -320,18 +323,14 @@ class Connection:
     # --- what it tells by itself ----------------------------------------------------------------
 
     def _ended(self) -> None:
-        self._signals.put_nowait("ended")
-
-    def _tools_changed(self) -> None:
-        if not self._change_noted:
-            self._change_noted = True
-            self._signals.put_nowait("changed")
+        self._has_ended = True
+        self._news.set()
 
     async def _hear(self, message: IncomingMessage) -> None:
         from mcp.types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
-            self._tools_changed()
+            self._news.set()
 
     @asynccontextmanager
     async def _told_of_changes(self, client: Client) -> AsyncGenerator[None]:
@@ -356,7 +355,7 @@ class Connection:
         try:
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
-                    self._tools_changed()
+                    self._news.set()
         except (MCPError, RuntimeError, TimeoutError) as lost:
             self._log.note(f"[no more news of its tools] {said(str(lost))}")
 
@@ -398,8 +397,8 @@ class Connection:
         return result
 
     async def _end_reason(self) -> str:
-        done, _ = await asyncio.wait({self._over}, timeout=_REASON_S)
-        reason = self._over.result() if done else ""
+        done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)
+        reason = self.over.result() if done else ""
         return reason or "the connection was closed"
 
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
-from duckflow_tui.state.base import Job, JsonObject, Spawn
+from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.processes import McpServer, McpServerChanged
-from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.connection import (
     Connection,
     ConnectionFailed,
     Progress,
-    load_library,
+    ServerParts,
 )
 from duckflow_tui.tools.mcp.schemas import ToolList, tool_list
-from duckflow_tui.tools.mcp.stdio import GRACE_S, ServerLog, log_end
-from duckflow_tui.tools.notices import Notices
-from duckflow_tui.tools.watchdog import Watchdog
+from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 
 if TYPE_CHECKING:
     from mcp import types
@@ -31,30 +28,6 @@ STOP_GRACE_S: Final = 1.0  # a server that the user stops may take longer than o
 _END_S: Final = 2.5  # within which a life is over once it was told to end
 
 Status = Literal["off", "starting", "ready", "failed", "stopped"]
-
-
-@dataclass(slots=True)
-class _Life:
-    """From one start to the end that follows."""
-
-    connection: Connection
-    started_at: float  # of the loop's clock
-    opened: asyncio.Future[str]  # empty: it serves; else why it does not
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    job: Job | None = None
-    unwanted: bool = False  # the user or the end of the session ended it
-
-
-@dataclass(frozen=True, slots=True)
-class ServerParts:
-    """What every server of a session works with."""
-
-    store: Store
-    notices: Notices
-    spawn: Spawn
-    folder: Path  # of their logs, with a working folder for each
-    environ: Mapping[str, str]
-    watchdog: Watchdog
 
 
 class Server:
@@ -71,51 +44,37 @@ class Server:
         self._redactor = Redactor(config.secrets)
         path = parts.folder / f"{config.name}.log" if config.command else Path()
         self._log = ServerLog(path, self._redactor.redact)
-        self._life: _Life | None = None
-        self.status: Status = "off"
-        self._error = ""
+        self._life: Connection | None = None  # from one start to the end that follows
         self._calls = 0
+        self._tell("off")
 
     @property
     def is_offered(self) -> bool:
         """Whether a call of its tools has a chance: the user did not stop it."""
         return self.status not in ("off", "stopped")
 
-    @property
-    def waits_until(self) -> float:
-        """Until when the first request waits for its start, on the loop's clock; 0 for not."""
-        if self._life is None or self._life.opened.done():
-            return 0.0
-        return self._life.started_at + self.config.start_s
-
     # --- its lives ------------------------------------------------------------------------------
-
-    def introduce(self) -> None:
-        """Let the state know that there is such a server."""
-        self._tell("off")
 
     def begin(self) -> None:
         """Start it in the background, unless it runs."""
         if self._life is not None:
             return
-        loop = asyncio.get_running_loop()
-        folder = self._parts.folder / self.name
-        connection = Connection(
-            self.config, self._parts.environ, folder, self._log, self._parts.watchdog
-        )
-        life = self._life = _Life(connection, loop.time(), loop.create_future())
+        life = self._life = Connection(self.config, self._parts, self._log)
         self._tell("starting")
         life.job = self._parts.spawn(self._live(life), "mcp")
 
-    async def opened(self, within_s: float | None = None) -> str:
-        """Why the start that is under way came to nothing; empty when it serves. Raises
-        TimeoutError.
-        """
-        life = self._life
-        if life is None:
+    async def ready(self) -> None:
+        """Wait for a start that is under way, as long as the first request waits for it."""
+        if self._life is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._life.started_at + self.config.start_s):
+                    await self.opened()
+
+    async def opened(self) -> str:
+        """Why the start that is under way came to nothing; empty when it serves."""
+        if self._life is None:
             return self._error or "it does not run"
-        async with asyncio.timeout(within_s):
-            return await asyncio.shield(life.opened)
+        return await asyncio.shield(self._life.opened)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """End it, children included; returns when it is over."""
@@ -125,36 +84,29 @@ class Server:
                 self._tell("stopped")
             return
         life.unwanted = True
-        life.connection.may_take(grace_s)
+        life.may_take(grace_s)
         if life.job is not None:
             # Behind its first step, without which it could not clean up after itself.
             asyncio.get_running_loop().call_soon(life.job.cancel)
         try:
             async with asyncio.timeout(grace_s * 2 + _END_S):
-                await life.over.wait()
+                await asyncio.shield(life.over)
         except TimeoutError:
             self._over(life, "it did not end when it was told to")
 
-    async def close(self) -> None:
-        """End it with the session."""
-        await self.stop(GRACE_S)
-
-    async def _live(self, life: _Life) -> None:
+    async def _live(self, life: Connection) -> None:
         reason = "it was stopped"
         try:
-            await load_library()
             if self.config.command:
                 self._log.begin(" ".join((self.config.command, *self.config.args)))
-            reason = await life.connection.run(lambda tools: self._take(life, tools))
-        except ConnectionFailed as failed:
-            reason = str(failed)
+            reason = await life.run(lambda tools: self._take(life, tools))
         except asyncio.CancelledError:
             life.unwanted = True
             raise
         finally:
             self._over(life, reason)
 
-    async def _take(self, life: _Life, tools: Sequence[types.Tool]) -> None:
+    async def _take(self, life: Connection, tools: Sequence[types.Tool]) -> None:
         self.tools = await asyncio.to_thread(tool_list, self.name, tools)
         self._tell("ready")
         if not life.opened.done():
@@ -162,7 +114,7 @@ class Server:
             asyncio.get_running_loop().call_soon(_settle, life.opened, "")
         self._tools_changed()
 
-    def _over(self, life: _Life, reason: str) -> None:
+    def _over(self, life: Connection, reason: str) -> None:
         if self._life is not life:
             return
         self._life = None
@@ -175,11 +127,11 @@ class Server:
             key = "mcp.ended" if served else "mcp.not_started"
             self._parts.notices.warn(key, server=self.name, reason=words)
         _settle(life.opened, words)
-        life.over.set()
+        _settle(life.over, words)
         self._tools_changed()
 
     def _tell(self, status: Status, error: str = "") -> None:
-        self.status = status
+        self.status: Status = status
         self._error = error
         self._parts.store.dispatch(
             McpServerChanged(
@@ -205,14 +157,15 @@ class Server:
         if self.status == "stopped":
             raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
         life = self._life
-        if life is not None and life.opened.done() and not life.connection.is_open:
-            life.connection.end()
-            await life.over.wait()
+        if life is not None and life.opened.done() and not life.is_open:
+            life.end()
+            await asyncio.shield(life.over)
             life = None
         if life is None or not life.opened.done():
             self.begin()
             try:
-                reason = await self.opened(self.config.timeout_s + _END_S)
+                async with asyncio.timeout(self.config.timeout_s + _END_S):
+                    reason = await self.opened()
             except TimeoutError:
                 reason = "its start takes too long"
             life = self._life
@@ -221,7 +174,7 @@ class Server:
         self._calls += 1
         self._tell(self.status, self._error)
         try:
-            return await life.connection.call(tool, args, progress)
+            return await life.call(tool, args, progress)
         except ConnectionFailed as failed:
             raise ConnectionFailed(self._redactor.redact(str(failed))) from failed
 

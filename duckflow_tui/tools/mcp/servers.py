@@ -11,7 +11,7 @@ from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
-from duckflow_tui.tools.mcp.connection import ConnectionFailed, result_text
+from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
 from duckflow_tui.tools.mcp.schemas import (
     LeftOut,
     OfferedTool,
@@ -20,7 +20,8 @@ from duckflow_tui.tools.mcp.schemas import (
     Why,
     within_limits,
 )
-from duckflow_tui.tools.mcp.server import Server, ServerParts
+from duckflow_tui.tools.mcp.server import Server
+from duckflow_tui.tools.mcp.stdio import GRACE_S
 from duckflow_tui.tools.operation import Output, Registry, ToolContext, ToolFault, Work
 
 PREFIX: Final = "mcp."
@@ -59,8 +60,6 @@ class McpServers:
         self._begun = False
         self._stale = False
         self._said: dict[tuple[str, Why], tuple[str, ...]] = {}
-        for server in self._servers.values():
-            server.introduce()
 
     # --- their lives ----------------------------------------------------------------------------
 
@@ -77,19 +76,12 @@ class McpServers:
         long as its settings say, and the model's list of operations is brought up to date.
         """
         await self.begin()
-        starting = [server for server in self._servers.values() if server.waits_until]
-        await asyncio.gather(*(self._started(server) for server in starting))
-        late = [server.name for server in starting if server.status == "starting"]
+        servers = self._servers.values()
+        await asyncio.gather(*map(Server.ready, servers))
+        late = [server.name for server in servers if server.status == "starting"]
         if late:
             self._notices.warn("mcp.late", servers=", ".join(late))
         self._publish()
-
-    async def _started(self, server: Server) -> None:
-        left = server.waits_until - asyncio.get_running_loop().time()
-        try:
-            await server.opened(max(left, 0.0))
-        except TimeoutError:
-            return
 
     async def start(self, name: str) -> None:
         """Start a server, and wait until it serves or failed. Raises UnknownServer."""
@@ -116,7 +108,7 @@ class McpServers:
     async def close(self) -> None:
         """End all servers, children included, within a second."""
         self._begun = True
-        await asyncio.gather(*map(Server.close, self._servers.values()))
+        await asyncio.gather(*(server.stop(GRACE_S) for server in self._servers.values()))
 
     def _server(self, name: str) -> Server:
         try:
