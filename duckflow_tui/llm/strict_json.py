@@ -138,7 +138,7 @@ def _first_half(root: object) -> tuple[str, str] | None:
 _STRUCTURE: Final = re.compile(r'["{}\[\],:]')
 
 #: The inside of a string as far as it is whole, and an escape in it.
-_STRING: Final = re.compile(r'(?:[^"\\]|\\(?:[^u]|u[0-9a-fA-F]{4}))*', re.S)
+_STRING: Final = re.compile(r'(?:[^"\\]++|\\(?:[^u]|u[0-9a-fA-F]{4}))*', re.S)
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.S)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _LONGEST_ESCAPE: Final = 6

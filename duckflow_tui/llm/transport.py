@@ -190,10 +190,9 @@ class Life:
     """A time limit that every byte pushes back; comments and keep-alives are bytes too.
 
     Until the first token the limit is the endpoint's ``first_token_s`` of silence, then its
-    ``idle_s``. After
-    ``silent_s`` of silence the observer hears of it, and again when the stream goes on.
-    ``stalled`` holds the limit in seconds once it has passed; leaving the block then raises
-    TimeoutError.
+    ``idle_s``. After ``silent_s`` of silence the observer hears of it, and again when the stream
+    goes on. ``stalled`` holds the limit in seconds once it has passed; leaving the block then
+    raises TimeoutError.
     """
 
     def __init__(
