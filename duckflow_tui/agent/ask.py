@@ -295,7 +295,7 @@ class ModelAccess:
         purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
         problems: tuple[str, ...] = ()
         for _ in range(REPAIRS + 1):
-            asked = self.questions.messages(question, problems)
+            asked = self.questions.messages(question, problems, self.service.window(role))
             await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self.ids("llm")
             started = LlmCallStarted(

@@ -9,7 +9,7 @@ from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.goals.attempts import digest_of
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT
+from duckflow_tui.prompting.budget import ASSUMED_CONTEXT
 from duckflow_tui.prompting.window import KEPT
 from duckflow_tui.state.base import ELLIPSIS, one_line
 from duckflow_tui.state.calls import OperationMessage

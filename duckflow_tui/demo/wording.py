@@ -12,8 +12,8 @@ _JAPANESE: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 #: The line of a request that quotes the user, in the words of either language's prompts.
 _USERS_WORDS: Final = re.compile(
-    r"^(?:Request of the user|Request in hand|The user's words"
-    r"|ユーザーの依頼|取り組み中の依頼|ユーザーの言葉): (.+)$",
+    r"^(?:Request of the user|Request in hand"
+    r"|ユーザーの依頼|取り組み中の依頼): (.+)$|^<request>\n(.+)$",
     re.M,
 )
 
@@ -26,7 +26,7 @@ def language_of(said: str) -> str:
 def language_of_request(text: str) -> str:
     """The language of the user's request that a prompt quotes."""
     found = _USERS_WORDS.findall(text)
-    return language_of(found[-1]) if found else "en"
+    return language_of("".join(found[-1])) if found else "en"
 
 
 @cache

@@ -81,6 +81,7 @@ class RequestInHand:
                     objective_id=self._parts.ids("obj"),
                     original_query=self._message.text,
                     created_at=self._message.at,
+                    message_id=self._message.message_id,
                     max_iterations=self._parts.settings.max_attempts,
                 )
             )

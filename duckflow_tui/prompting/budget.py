@@ -15,6 +15,8 @@ from duckflow_tui.prompting.templates import Template
 from duckflow_tui.state.base import Frozen
 from duckflow_tui.state.prompt import LayerUse
 
+ASSUMED_CONTEXT: Final = 32_768  # tokens of a window that no setting names
+
 
 class Budgets(Frozen):
     """Tokens for each layer (S4-76), and for the project's own instructions."""

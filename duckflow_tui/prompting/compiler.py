@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.budget import Budgets, Layer, ScriptCounter, fit
+from duckflow_tui.prompting.background import HANDLE, READ_FILE, SHARE, background, files_read
+from duckflow_tui.prompting.budget import ASSUMED_CONTEXT, Budgets, Layer, ScriptCounter, fit
 from duckflow_tui.prompting.layers import (
     LongMemory,
     ModeChoice,
     aside_values,
     execution_values,
     main_values,
+    needed_results,
     planning_values,
     review_values,
     session_values,
@@ -49,7 +51,6 @@ from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import LayerUse, Prompt
 
-ASSUMED_CONTEXT: Final = 32_768  # tokens of a window that no setting names
 REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of the estimate
 MOST_REPLY: Final = 16_384  # tokens; more than this is not kept free
 SMALLEST_ROOM: Final = 512  # tokens; a window this small cannot be worked in anyway
@@ -65,9 +66,6 @@ _LIMITS: Final = {
     "max_plan_brief": str(MAX_PLAN_BRIEF),
     "max_open_questions": str(MAX_OPEN_QUESTIONS),
 }
-
-READ_FILE: Final = "file_ops.read_file"
-HANDLE: Final = "result:"  # before the id of a call, where a path is wanted
 
 #: Operations that the file of operations speaks of.
 _NAMED: Final = ("op_tasks", "op_remember", "op_recall")
@@ -111,7 +109,7 @@ class PromptCompiler:
         self._threads = Threads(
             counter,
             self._left_out,
-            lambda step: self.texts.step_opening.render({"step": lines.step(step)}),
+            self._opening,
             self._front,
         )
         self._stable: list[_Stable] = []  # last used first
@@ -144,7 +142,8 @@ class PromptCompiler:
         if thread and aside:
             raise ValueError("an aside belongs to the conversation, not to a step")
         stable, factor, room = self._room(state, operations, project_instructions, window)
-        view = self._threads.view(state, thread, aside, room, answers)
+        whole = self._whole(state, window)
+        view = self._threads.view(state, thread, aside, room, whole, answers)
         layers = self._layers(state, stable.operations, view, pattern, thread, aside, answers)
         session, *rest = fitted = fit(layers, self._counter.count, factor)
         uses = [
@@ -211,6 +210,7 @@ class PromptCompiler:
         cut = self._threads.cut(
             state,
             room,
+            self._whole(state),
             full=0.0 if always else full_share(state),
             keep=keep,
             inside=always,
@@ -318,6 +318,11 @@ class PromptCompiler:
         model = (state.session.endpoint, state.session.model)
         return min(context, self._refused.get(model, context))
 
+    def _whole(self, state: AgentState, window: int = 0) -> int:
+        """Tokens of a message of the user, before the model's factor, above which it is cut."""
+        context = window or state.usage.context_window or ASSUMED_CONTEXT
+        return int(context / SHARE / self._counter.factor(state.session.model))
+
     def _left_out(self, characters: int, call_id: str) -> str:
         """The words for a cut in the result of a call, which can be read on."""
         known = any(o.name == READ_FILE for s in self._stable[:1] for o in s.operations)
@@ -326,6 +331,23 @@ class PromptCompiler:
                 "characters": str(characters),
                 "handle": f"{HANDLE}{call_id}" if known and call_id else "",
                 "op_read": READ_FILE if known and call_id else "",
+            }
+        )
+
+    def _opening(self, state: AgentState, step_id: str) -> str:
+        """What a step's own conversation begins with: the same as long as the step runs."""
+        plan, step = step_of_thread(state, step_id)
+        files = files_read(state, lines.step(step), but_of=step_id)
+        told = background(state, files=files).fields(
+            self.texts, state.usage.context_window or ASSUMED_CONTEXT, self._counter.count
+        )
+        needed = needed_results(state, plan, step)
+        return self.texts.step_opening.render(
+            {
+                **told,
+                "step": lines.step(step),
+                "needs": "\n".join(lines.needs(state, plan, step)),
+                "results": framed("results", needed),
             }
         )
 

@@ -327,6 +327,24 @@ def step_results(state: AgentState, step: Step) -> list[OperationMessage]:
     ]
 
 
+_NEEDED: Final = 8  # newest results of a step and of those it depends on
+
+_NEEDED_RESULT: Final = 1_500  # characters of each; a list of tasks needs the values themselves
+
+
+def needed_results(state: AgentState, plan: Plan, step: Step, *, own: bool = False) -> str:
+    """What the calls of the steps that this one depends on gave; with its ``own``."""
+    seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
+    seen += step_results(state, step) if own else ()
+    return "\n".join(
+        numbered(
+            f"{lines.call(m.operation, m.args)} -> {m.result.label}\n"
+            f"{lines.cut(m.result.text, _NEEDED_RESULT)}"
+            for m in seen[-_NEEDED:]
+        )
+    )
+
+
 def _wish(state: AgentState) -> Values:
     """What is never cut: what the user wants, and what waits for their key."""
     memory = state.memory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from itertools import count
 from typing import Any, Final, cast
@@ -42,11 +42,27 @@ def short(text: str, limit: int = LINE) -> str:
     return flat if flat.endswith(ELLIPSIS) else one_line(flat, limit - 1) + ELLIPSIS
 
 
+def cut(text: str, limit: int) -> str:
+    """The text, its lines kept, at most so many characters."""
+    kept = text[: limit + 1].strip()
+    return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + ELLIPSIS
+
+
+def both_ends(text: str, share: float, left_out: Callable[[int], str]) -> tuple[str, int]:
+    """``share`` of a text, two thirds head and one third tail, with the words of ``left_out``
+    between; and how many characters that left out.
+    """
+    keep = int(len(text) * share)
+    head = keep * 2 // 3
+    cut = len(text) - keep
+    return f"{text[:head]}\n{left_out(cut)}\n{text[len(text) - (keep - head) :]}", cut
+
+
 def bullets(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(map("- {}".format, items))
 
 
-def numbered(items: Sequence[str], first: int = 1) -> tuple[str, ...]:
+def numbered(items: Iterable[str], first: int = 1) -> tuple[str, ...]:
     return tuple(map("{}. {}".format, count(first), items))
 
 
@@ -105,6 +121,17 @@ def plan(of: Plan | None) -> str:
     if len(of.steps) > _STEPS:
         lines.append(f"({begin + 1}–{begin + _STEPS} / {len(of.steps)})")
     return "\n".join(lines)
+
+
+def plan_results(state: AgentState, of: Plan) -> str:
+    """A plan with each of its steps, its status, and what was reported on it."""
+    reports = _reports(state, {item.step_id for item in of.steps})
+    said = [f"{one_line(of.name, _NAME)} [{of.status.value}]: {short(of.goal, 2 * LINE)}"]
+    for number, item in enumerate(of.steps, start=1):
+        came = _reported(reports.get(item.step_id), item)
+        head = f"{number}. [{item.status.value}] {one_line(item.name, _NAME)}"
+        said.append(f"{head}: {came}" if came else head)
+    return "\n".join(said)
 
 
 def needs(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:

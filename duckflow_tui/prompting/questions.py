@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.layers import request, step_results
+from duckflow_tui.prompting.background import Background, background, data, files_read
+from duckflow_tui.prompting.budget import ASSUMED_CONTEXT, ScriptCounter
+from duckflow_tui.prompting.layers import needed_results
 from duckflow_tui.prompting.lines import (
     LINE,
     argument_lines,
     bullets,
     changed_lines,
+    cut,
     framed,
-    inside,
     numbered,
     operation_lines,
     recent_exchanges,
@@ -40,7 +42,6 @@ from duckflow_tui.prompting.templates import PromptTexts, Template
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.goal import (
     ContinuationContext,
     ExecutionError,
@@ -94,6 +95,7 @@ class ModelQuestion(Generic[Reply]):
     """What is asked: a row of the table, and the values of the fields of its words."""
 
     kind: QuestionKind[Reply]
+    background: Background
     values: Mapping[str, str]
 
 
@@ -103,11 +105,14 @@ class QuestionPrompts:
         self._texts = PromptTexts.load(folder, language)
         self._base = ChatMessage("system", self._texts.base.render())
         self._nothing = self._texts.nothing.render()
+        self._counter = ScriptCounter()
 
     def messages(
-        self, question: ModelQuestion[Any], problems: Sequence[str] = ()
+        self, question: ModelQuestion[Any], problems: Sequence[str] = (), window: int = 0
     ) -> tuple[ChatMessage, ...]:
         """A system message, the same for all, and one of the user with the question.
+
+        ``window`` is what the model that is asked can hold, in tokens; 0: as much as is assumed.
 
         ``problems`` say why the last reply was refused: inside the question where its words have
         a place for them, else in a message behind it.
@@ -115,7 +120,10 @@ class QuestionPrompts:
         kind = question.kind
         template: Template = getattr(self._texts, f"ask_{kind.purpose}")
         said = _list([short(problem, 2 * LINE) for problem in problems])
-        values = {**question.values, "problems": said}
+        told = question.background.fields(
+            self._texts, window or ASSUMED_CONTEXT, self._counter.count
+        )
+        values = {**told, **question.values, "problems": said}
         for name in kind.frames:
             values[name] = values[name] or framed(name, self._nothing)
         asked = (self._base, ChatMessage("user", template.render(values)))
@@ -125,16 +133,15 @@ class QuestionPrompts:
 
 
 _EXCHANGES: Final = 5  # of the conversation, in a line each
-_RESULTS: Final = 8  # newest of a step and of those it depends on
-_RESULT: Final = 1_500  # characters of each; a list of tasks needs the values themselves
-_LOG: Final = 60  # newest entries of a step's log
+_PLANS: Final = 5  # newest
 _NEXT: Final = 3  # steps that come after the one reported on
 _GOAL: Final = 2_000  # characters
 _FAILURE: Final = 1_000
-_REQUEST: Final = 4_000  # characters of what the user asked for
+_INSTRUCTIONS: Final = 4_000
 _REPLY: Final = 6_000
-_REVIEW_LOG: Final = 40  # newest entries
-_REVIEW_RESULT: Final = 600  # characters of each result
+_ENTRIES: Final = 200  # newest ones of a log
+_LOG: Final = 40  # newest entries of a log of which more than a line is shown
+_LOG_RESULT: Final = 600  # characters of each result
 _NEWEST: Final = 6  # entries of which more is shown
 _NEWEST_RESULT: Final = 2_000
 _DIFF: Final = 60  # lines of all diffs together
@@ -142,11 +149,6 @@ _LIST: Final = 20  # entries of any other list
 _TEXT: Final = 24_000  # characters that one digest is made of
 _DIGEST: Final = 1_500  # characters of a digest
 
-_FRAMES: Final = (
-    *("request", "requirements", "changes", "log", "reply", "judgement", "missing", "errors"),
-    *("results", "problems", "partial", "suggestions", "alternatives", "attempts", "avoid"),
-    *("limitations", "unavailable", "user", "text", "goal", "failure"),
-)
 _ENDED: Final = (PlanStatus.COMPLETED, PlanStatus.FAILED)
 
 
@@ -157,21 +159,22 @@ def plan_question(
     there = state.active_plan
     if there is not None and there.status in _ENDED:
         there = None
-    tried = state.objective.attempted_strategies if state.objective else ()
+    objective = state.objective
     values = {
         "operations": operation_lines(operations),
-        "goal": _data("goal", _cut(goal, _GOAL)),
-        "request": request(state),
-        "constraints": _list(state.memory.constraints),
-        "requirements": lines.requirements(state),
+        "goal": data("goal", cut(goal, _GOAL)),
         "workspace": short(state.session.workspace),
         "conversation": _conversation(state),
-        "plan": lines.plan(there),
+        "plans": _plans(state),
         "rejection": short(there.rejection, 2 * LINE) if there else "",
-        "avoid": _list([short(way) for way in tried]),
+        "avoid": _newest(objective.attempted_strategies if objective else ()),
+        "learned": _newest(objective.learned_constraints if objective else ()),
         "soft_steps": str(SOFT_STEPS),
     }
-    return ModelQuestion(PLAN, values)
+    told = background(
+        state, files=files_read(state, f"{goal} {' '.join(state.memory.context_refs)}")
+    )
+    return ModelQuestion(PLAN, told, values)
 
 
 def continuation_question(
@@ -193,22 +196,21 @@ def continuation_question(
     values = {
         "soft_steps": str(SOFT_STEPS),
         "operations": operation_lines(operations),
-        "request": _request(state),
-        "constraints": _list(state.memory.constraints),
-        "requirements": _data("requirements", lines.requirements(state)),
-        "missing": _data("missing", _list(missing[:_LIST])),
-        "found": _data("problems", _newest(context.identified_problems)),
-        "partial": _data("partial", _list(partial[:_LIST])),
-        "suggestions": _data("suggestions", _newest(context.suggested_improvements)),
-        "alternatives": _data("alternatives", _newest(context.alternative_strategies)),
-        "attempts": _data("attempts", _list(attempts)),
+        "plans": _plans(state),
+        "missing": data("missing", _list(missing[:_LIST])),
+        "found": data("problems", _newest(context.identified_problems)),
+        "partial": data("partial", _list(partial[:_LIST])),
+        "suggestions": data("suggestions", _newest(context.suggested_improvements)),
+        "alternatives": data("alternatives", _newest(context.alternative_strategies)),
+        "attempts": data("attempts", _list(attempts)),
         "errors": _errors(context.execution_errors),
-        "avoid": _data("avoid", _newest(context.failed_approaches)),
-        "limitations": _data("limitations", _newest(context.learned_limitations)),
-        "unavailable": _data("unavailable", _newest(context.unavailable_resources)),
-        "instructions": _data("user", _cut(instructions, _REQUEST)),
+        "avoid": data("avoid", _newest(context.failed_approaches)),
+        "limitations": data("limitations", _newest(context.learned_limitations)),
+        "unavailable": data("unavailable", _newest(context.unavailable_resources)),
+        "instructions": data("user", cut(instructions, _INSTRUCTIONS)),
     }
-    return ModelQuestion(CONTINUATION, values)
+    about = " ".join(m.what for m in context.missing_info.missing)
+    return ModelQuestion(CONTINUATION, background(state, files=files_read(state, about)), values)
 
 
 def tasks_question(
@@ -219,17 +221,9 @@ def tasks_question(
     failure: str = "",
 ) -> ModelQuestion[TasksReply]:
     """The operations of a step, in order (S2-19); after a ``failure`` only the rest."""
-    seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
-    seen += step_results(state, step)
-    results = [
-        f"{lines.call(m.operation, m.args)} -> {m.result.label}\n{_cut(m.result.text, _RESULT)}"
-        for m in seen[-_RESULTS:]
-    ]
     values = {
         "operations": operation_lines(operations),
         "arguments": argument_lines(operations),
-        "request": request(state),
-        "constraints": _list(state.memory.constraints),
         "plan_goal": short(plan.goal, 2 * LINE),
         "plan": lines.plan(plan),
         "step_number": str(lines.step_number(plan, step)),
@@ -237,10 +231,11 @@ def tasks_question(
         "needs": "\n".join(lines.needs(state, plan, step)),
         "conversation": _conversation(state),
         "tasks": "\n".join(numbered([lines.task(task) for task in step.task_list])),
-        "results": _data("results", "\n".join(numbered(results))),
-        "failure": _data("failure", _cut(failure, _FAILURE)),
+        "results": data("results", needed_results(state, plan, step, own=True)),
+        "failure": data("failure", cut(failure, _FAILURE)),
     }
-    return ModelQuestion(TASKS, values)
+    told = background(state, files=files_read(state, lines.step(step), but_of=step.step_id))
+    return ModelQuestion(TASKS, told, values)
 
 
 def report_question(
@@ -255,12 +250,9 @@ def report_question(
 
     ``cause`` is what the app knows about why it was not done.
     """
-    first = max(0, len(log) - _LOG)
-    entries = numbered([lines.result(message) for message in log[first:]], first + 1)
     later = plan.steps[lines.step_number(plan, step) :]
     following = [lines.step(s) for s in later if s.status is WorkStatus.PENDING]
     values = {
-        "request": request(state),
         "plan_name": short(plan.name),
         "plan_goal": short(plan.goal, 2 * LINE),
         "criteria": _list([short(criterion) for criterion in plan.success_criteria]),
@@ -269,22 +261,19 @@ def report_question(
         "status": step.status.value,
         "note": short(cause or step.note, 2 * LINE),
         "counts": ", ".join(f"{name} {count}" for name, count in counts.items()),
-        "log": _data("log", "\n".join(entries)),
+        "log": _log(log),
         "next_steps": _list(following[:_NEXT]),
     }
-    return ModelQuestion(REPORT, values)
+    return ModelQuestion(REPORT, background(state), values)
 
 
 def requirements_question(state: AgentState, text: str) -> ModelQuestion[RequirementsReply]:
     """The request split into requirements with priority and check (S1-11)."""
     values = {
         "workspace": short(state.session.workspace),
-        "constraints": _list(state.memory.constraints),
         "conversation": _conversation(state),
-        "requirements": lines.requirements(state),
-        "request": _data("request", _cut(text, _REQUEST)),
     }
-    return ModelQuestion(REQUIREMENTS, values)
+    return ModelQuestion(REQUIREMENTS, background(state, text), values)
 
 
 def satisfaction_question(
@@ -308,15 +297,12 @@ def satisfaction_question(
         required.append(f"{words} — {short(found, 4 * LINE)}" if found else words)
     values = {
         "wanted": ", ".join(wanted) or "–",
-        "request": _request(state),
-        "said": _said_since(state),
-        "constraints": _list(state.memory.constraints),
-        "requirements": _data("requirements", _list(required)),
-        "changes": _data("changes", _changes(log)),
-        "log": _review_log(log, operations),
-        "reply": _data("reply", _ends(reply, _REPLY)),
+        "requirements": data("requirements", _list(required)),
+        "changes": data("changes", _changes(log)),
+        "log": _log(shown_by(log, operations)),
+        "reply": data("reply", _ends(reply, _REPLY)),
     }
-    return ModelQuestion(SATISFACTION, values)
+    return ModelQuestion(SATISFACTION, background(state, ledger=False), values)
 
 
 def missing_question(
@@ -336,13 +322,12 @@ def missing_question(
     if evaluation is not None and evaluation.quality_assessment:
         said.insert(0, evaluation.quality_assessment)
     values = {
-        "request": _request(state),
-        "requirements": _data("requirements", _list(judged)),
-        "judgement": _data("judgement", _list([short(s, 2 * LINE) for s in said[:_LIST]])),
-        "log": _review_log(log, operations),
-        "reply": _data("reply", _ends(reply, _REPLY)),
+        "requirements": data("requirements", _list(judged)),
+        "judgement": data("judgement", _list([short(s, 2 * LINE) for s in said[:_LIST]])),
+        "log": _log(shown_by(log, operations)),
+        "reply": data("reply", _ends(reply, _REPLY)),
     }
-    return ModelQuestion(MISSING, values)
+    return ModelQuestion(MISSING, background(state, ledger=False), values)
 
 
 def failure_question(
@@ -350,52 +335,36 @@ def failure_question(
 ) -> ModelQuestion[FailureReply]:
     """Why the work failed, and what would mend it (S1-10)."""
     values = {
-        "request": _request(state),
         "workspace": short(context.workspace_info),
         "operations": ", ".join(context.available_tools),
         "succeeded": str(result.succeeded),
         "failed": str(result.failed),
-        "missing": _data("missing", _list([short(m, 2 * LINE) for m in missing[:_LIST]])),
+        "missing": data("missing", _list([short(m, 2 * LINE) for m in missing[:_LIST]])),
         "errors": _errors(result.errors),
-        "results": _data("results", _newest(result.results)),
+        "results": data("results", _newest(result.results)),
     }
-    return ModelQuestion(FAILURE, values)
+    return ModelQuestion(FAILURE, background(state), values)
 
 
 def digest_question(state: AgentState, text: str, wish: str = "") -> ModelQuestion[DigestReply]:
     """A long text in a few lines; ``wish`` is what the user wants kept above all."""
     values = {
         "limit": str(_DIGEST),
-        "request": _request(state),
-        "wish": _data("user", short(wish, 2 * LINE)),
-        "text": _data("text", _cut(text, _TEXT)),
+        "wish": data("user", short(wish, 2 * LINE)),
+        "text": data("text", cut(text, _TEXT)),
     }
-    return ModelQuestion(DIGEST, values)
-
-
-def _data(tag: str, text: str) -> str:
-    """The text in its frame; it can end neither this frame nor one of the others."""
-    return framed(tag, inside(text, *_FRAMES))
-
-
-def _request(state: AgentState) -> str:
-    asked = state.objective.original_query if state.objective else ""
-    return _data("request", _cut(asked, _REQUEST))
-
-
-def _said_since(state: AgentState) -> str:
-    """The user's later messages on the same request."""
-    begun = state.objective.created_at if state.objective else 0.0
-    found = [
-        inside(short(m.text, 4 * LINE), *_FRAMES)
-        for m in state.messages
-        if isinstance(m, UserMessage) and not m.aside and m.at > begun
-    ]
-    return _list(found[-_LIST:])
+    return ModelQuestion(DIGEST, background(state), values)
 
 
 def _conversation(state: AgentState) -> str:
     return _list(recent_exchanges(state.messages, _EXCHANGES))
+
+
+def _plans(state: AgentState) -> str:
+    """The newest plans for the request in hand, with what came of each step."""
+    since = state.objective.created_at if state.objective else 0.0
+    plans = [p for p in state.plans if p.created_at >= since or p.status not in _ENDED]
+    return data("plans", "\n\n".join(lines.plan_results(state, p) for p in plans[-_PLANS:]))
 
 
 def _changes(log: Sequence[OperationMessage]) -> str:
@@ -413,25 +382,36 @@ def _changes(log: Sequence[OperationMessage]) -> str:
     return "\n".join([*heads[-_LIST:], *diff])
 
 
-def _review_log(log: Sequence[OperationMessage], operations: Sequence[OperationSpec]) -> str:
-    """The calls that can show something, oldest first, the newest with more of their text."""
+def shown_by(
+    log: Sequence[OperationMessage], operations: Sequence[OperationSpec]
+) -> list[OperationMessage]:
+    """The calls that can show something: not those that change only the plan or the memory."""
     effects = {spec.name: spec.effect for spec in operations}
-    entries = [m for m in log if effects.get(m.operation) is not Effect.STATE]
-    first = max(0, len(entries) - _REVIEW_LOG)
+    return [m for m in log if effects.get(m.operation) is not Effect.STATE]
+
+
+def _log(entries: Sequence[OperationMessage]) -> str:
+    """Every call, oldest first: the old ones on a line, the newer ones with both ends of their
+    results, the newest with more of them.
+    """
     shown: list[str] = []
-    for at, message in enumerate(entries[first:], start=first):
-        limit = _NEWEST_RESULT if len(entries) - at <= _NEWEST else _REVIEW_RESULT
+    first = max(0, len(entries) - _ENTRIES)
+    for left, message in zip(range(len(entries) - first, 0, -1), entries[first:], strict=True):
+        if left > _LOG:
+            shown.append(lines.result(message))
+            continue
+        limit = _NEWEST_RESULT if left <= _NEWEST else _LOG_RESULT
         by = "the user ran " if message.by_user else ""
         why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
         head = f"{by}{lines.call(message.operation, message.args)}"
         came = f"{message.result.label} {_ends(message.result.text, limit)}"
         shown.append(f"{head} -> {came}{why}")
-    return _data("log", "\n".join(numbered(shown, first + 1)))
+    return data("log", "\n".join(numbered(shown, first + 1)))
 
 
 def _errors(errors: Sequence[ExecutionError]) -> str:
     told = [f"{short(e.operation)}: {short(e.message, 2 * LINE)}" for e in errors[-_LIST:]]
-    return _data("errors", _list(told))
+    return data("errors", _list(told))
 
 
 def _newest(items: Sequence[str]) -> str:
@@ -440,11 +420,6 @@ def _newest(items: Sequence[str]) -> str:
 
 def _list(items: Sequence[str]) -> str:
     return "\n".join(bullets(items))
-
-
-def _cut(text: str, limit: int) -> str:
-    kept = text[: limit + 1].strip()
-    return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + ELLIPSIS
 
 
 def _ends(text: str, limit: int) -> str:

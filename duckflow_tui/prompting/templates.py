@@ -137,7 +137,7 @@ class PromptTexts:
             must=f"{_NEVER_CUT} step results",
         ),
     ]
-    step_opening: Annotated[Template, _File(must="step")]
+    step_opening: Annotated[Template, _File("needs results files", must="asked step")]
     aside: Annotated[
         Template,
         _File(
@@ -158,57 +158,57 @@ class PromptTexts:
     ask_plan: Annotated[
         Template,
         _File(
-            "request constraints requirements workspace conversation plan rejection avoid "
-            "soft_steps problems",
-            must="operations goal",
+            "workspace conversation plans rejection avoid learned files soft_steps problems",
+            must="operations asked goal",
         ),
     ]
     ask_tasks: Annotated[
         Template,
         _File(
-            "arguments request constraints plan_goal plan step_number needs conversation tasks "
-            "results failure problems",
-            must="operations step",
+            "arguments plan_goal plan step_number needs conversation tasks results files failure "
+            "problems",
+            must="operations asked step",
         ),
     ]
     ask_report: Annotated[
         Template,
         _File(
-            "request plan_name plan_goal criteria step_number step status note next_steps",
-            must="counts log",
+            "plan_name plan_goal criteria step_number step status note next_steps",
+            must="asked counts log",
         ),
     ]
     ask_requirements: Annotated[
         Template,
         _File(
-            "workspace constraints conversation requirements",
-            must="request",
+            "workspace conversation",
+            must="asked",
         ),
     ]
     ask_satisfaction: Annotated[
         Template,
         _File(
-            "said constraints changes log reply",
-            must="wanted request requirements",
+            "changes log reply",
+            must="wanted asked requirements",
         ),
     ]
-    ask_missing: Annotated[Template, _File("judgement log reply", must="request requirements")]
+    ask_missing: Annotated[Template, _File("judgement log reply", must="asked requirements")]
     ask_failure: Annotated[
         Template,
         _File(
             "workspace operations succeeded failed missing results",
-            must="request errors",
+            must="asked errors",
         ),
     ]
     ask_continuation: Annotated[
         Template,
         _File(
-            "soft_steps constraints requirements found partial suggestions alternatives attempts "
-            "errors limitations unavailable instructions",
-            must="operations request missing avoid",
+            "soft_steps plans files found partial suggestions alternatives attempts errors "
+            "limitations unavailable instructions",
+            must="operations asked missing avoid",
         ),
     ]
-    ask_digest: Annotated[Template, _File("limit request wish", must="text")]
+    ask_digest: Annotated[Template, _File("limit wish", must="asked text")]
+    asked: Annotated[Template, _File("said constraints decisions requirements", must="request")]
     ask_again: Annotated[Template, _File(must="problems")]
 
     @classmethod

@@ -151,7 +151,7 @@ class Threads:
 
     counter: ScriptCounter
     left_out: Callable[[int, str], str]
-    opening: Callable[[Step], str]  # words that a step's history begins with
+    opening: Callable[[AgentState, str], str]  # words that a step's history begins with
     front: Front  # what travels for what was compacted
     _kept: dict[tuple[str, bool], _Thread] = field(default_factory=dict[tuple[str, bool], _Thread])
 
@@ -161,10 +161,16 @@ class Threads:
         return tuple(thread for thread, aside in self._kept if not aside)
 
     def view(
-        self, state: AgentState, thread: str, aside: bool, room: int, answers: str = ""
+        self,
+        state: AgentState,
+        thread: str,
+        aside: bool,
+        room: int,
+        whole: int,
+        answers: str = "",
     ) -> View:
-        """What a request of the thread shows of the conversation; ``room`` as in the window,
-        ``answers`` as in the log.
+        """What a request of the thread shows of the conversation; ``room`` and ``whole`` as in the
+        window, ``answers`` as in the log.
         """
         self._drop(state, thread, aside)
         kept = self._thread(state, thread, aside)
@@ -174,8 +180,10 @@ class Threads:
             turn.turn_id if turn else "",
             turn.message_id if turn and not thread else "",
             room,
+            whole,
             None if thread else state.compaction,
             full_share(state),
+            state.objective.message_id if state.objective and not thread else "",
         )
 
     def without_newest(self, state: AgentState) -> int:
@@ -185,7 +193,7 @@ class Threads:
         return window.window.total_with(window.log.follow(state.messages), before)
 
     def cut(
-        self, state: AgentState, room: int, *, full: float, keep: float, inside: bool
+        self, state: AgentState, room: int, whole: int, *, full: float, keep: float, inside: bool
     ) -> Overflow | None:
         """What of the conversation should be left out; as in the window."""
         kept = self._thread(state, "", aside=False)
@@ -195,6 +203,7 @@ class Threads:
             turn.turn_id if turn else "",
             turn.message_id if turn else "",
             room,
+            whole,
             state.compaction,
             full=full,
             keep=keep,
@@ -212,7 +221,7 @@ class Threads:
     def _opening(self, state: AgentState, thread: str) -> Message | None:
         if not thread:
             return None
-        text = self.opening(step_of_thread(state, thread)[1])
+        text = self.opening(state, thread)
         return UserMessage(message_id=f"opening_{thread}", text=text, step_id=thread, at=0.0)
 
     def _drop(self, state: AgentState, thread: str, aside: bool) -> None:

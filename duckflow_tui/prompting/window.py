@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Final
 
 from duckflow_tui.prompting.budget import Fitted, Layer, ScriptCounter
-from duckflow_tui.prompting.lines import exchange_digest, loop_digest
+from duckflow_tui.prompting.lines import both_ends, exchange_digest, loop_digest
 from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
@@ -94,8 +94,10 @@ class HistoryWindow:
         self._open: dict[bool, set[str]] = {False: set(), True: set()}  # calls, by aside
         self._start = 0
         self._fresh = 0  # place where the user wanted to start over
-        self._cap = 0
+        self._cap = 0  # tokens of one result
+        self._whole = 0  # and of a message of the user
         self._turn = ""
+        self._request = 0  # place of the message with the request in hand
 
     def view(
         self,
@@ -103,19 +105,24 @@ class HistoryWindow:
         turn: str,
         turn_message: str,
         room: int,
+        whole: int,
         compaction: Compaction | None = None,
         full: float = FULL,
+        request: str = "",
     ) -> View:
         """What travels in a request of ``turn``, whose user message is ``turn_message``.
 
-        ``room`` is in tokens before the model's factor; an empty ``turn`` is always a new one,
+        ``room`` is in tokens before the model's factor, and so is ``whole``, above which a message
+        of the user is cut in its middle; an empty ``turn`` is always a new one,
         and one that begins above the ``full`` share of the room moves the start.
-        The message of the turn and the last one of the user are always in it. Within a turn an
+        The message of the turn, that of the ``request`` in hand and the last one of the user are
+        always in it. Within a turn an
         item stays the same object.
         """
-        begins = self._look(messages, turn, room, compaction)
+        begins = self._look(messages, turn, room, whole, compaction)
         self._turn = turn
         current = self._place(turn_message)
+        self._request = self._place(request) if request else current
         if self._total(current) > room:
             self._make_room(room, current)
         elif begins and self._size(self._start) > full * room:
@@ -139,6 +146,7 @@ class HistoryWindow:
         turn: str,
         turn_message: str,
         room: int,
+        whole: int,
         compaction: Compaction | None,
         *,
         full: float = FULL,
@@ -151,7 +159,7 @@ class HistoryWindow:
 
         ``inside``: also at the decisions of an exchange, where whole exchanges are not enough.
         """
-        begins = self._look(messages, turn, room, compaction)
+        begins = self._look(messages, turn, room, whole, compaction)
         current = self._place(turn_message)
         total = self._total(current)
         if total <= room and not ((begins or inside) and self._size(self._start) > full * room):
@@ -179,14 +187,19 @@ class HistoryWindow:
         return digest + self._size(max(self._begin_of(compaction.begins_at), self._fresh))
 
     def _look(
-        self, messages: Sequence[Message], turn: str, room: int, compaction: Compaction | None
+        self,
+        messages: Sequence[Message],
+        turn: str,
+        room: int,
+        whole: int,
+        compaction: Compaction | None,
     ) -> bool:
         """Take in what is new; whether a turn begins."""
         begins = not turn or turn != self._turn
         cap = max(room // RESULT_SHARE, SMALLEST_RESULT)
         # Small moves of the room must not change how old results look: caches would miss.
         if begins and (self._cap > 1.25 * cap or cap > 2 * self._cap):
-            self._cap = cap
+            self._cap, self._whole = cap, max(whole, cap)
             self._show_again()
         self._follow(messages)
         name = compaction.compaction_id if compaction else ""
@@ -250,8 +263,9 @@ class HistoryWindow:
 
     def _show(self, message: Message) -> None:
         size = message_tokens(message, self._counter.count)
-        if size > self._cap and isinstance(message, OperationMessage):
-            message = shortened(message, self._cap / size, self._left_out)
+        most = self._cap if isinstance(message, OperationMessage) else self._whole
+        if size > most and isinstance(message, OperationMessage | UserMessage):
+            message = shortened(message, most / size, self._left_out)
             size = message_tokens(message, self._counter.count)
         self._shown.append(message)
         self._sums.append(self._sums[-1] + size)
@@ -261,7 +275,7 @@ class HistoryWindow:
 
     def _pinned(self, current: int) -> list[int]:
         """Messages of the user that travel although what follows them does not."""
-        return [i for i in sorted({current, *self._users[-1:]}) if i < self._start]
+        return [i for i in sorted({current, self._request, *self._users[-1:]}) if i < self._start]
 
     def _total(self, current: int) -> int:
         total = self._front_size + self._size(self._start)
@@ -345,17 +359,15 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
 
 
 def shortened(
-    message: OperationMessage, share: float, left_out: Callable[[int, str], str]
-) -> OperationMessage:
-    """The message with ``share`` of its result's text: two thirds head, one third tail."""
-    text = message.result.text
-    keep = int(len(text) * share)
-    head = keep * 2 // 3
-    tail = keep - head
-    cut = len(text) - keep
-    short = f"{text[:head]}\n{left_out(cut, message.call_id)}\n{text[len(text) - tail :]}"
+    message: OperationMessage | UserMessage, share: float, left_out: Callable[[int, str], str]
+) -> OperationMessage | UserMessage:
+    """The message with ``share`` of its text: two thirds head, one third tail."""
+    if isinstance(message, UserMessage):
+        text, _ = both_ends(message.text, share, lambda cut: left_out(cut, ""))
+        return message.model_copy(update={"text": text})
+    text, cut = both_ends(message.result.text, share, lambda cut: left_out(cut, message.call_id))
     result = message.result.model_copy(
-        update={"text": short, "truncated_chars": message.result.truncated_chars + cut}
+        update={"text": text, "truncated_chars": message.result.truncated_chars + cut}
     )
     return message.model_copy(update={"result": result})
 

@@ -176,6 +176,7 @@ class TaskObjective(Frozen):
     objective_id: str
     original_query: str
     created_at: float  # seconds since the epoch
+    message_id: str = ""  # of the user's message with the request
     extracted_requirements: tuple[RequirementItem, ...] = ()
     profile: TaskProfile | None = None
     iteration_count: int = Field(default=0, ge=0)

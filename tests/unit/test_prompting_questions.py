@@ -149,7 +149,16 @@ def test_a_plan_that_the_user_refused_is_shown_with_the_reason() -> None:
     text = asked(plan_question(state, "a page", OPERATIONS))
     assert "Weather page [rejected]" in text
     assert "The user refused it, saying: no new files, please" in text
-    state.plans = (PLAN.model_copy(update={"status": PlanStatus.COMPLETED}),)
+
+
+def test_a_plan_that_ended_is_told_with_what_it_brought_while_its_request_is_in_hand() -> None:
+    state = working_talk().state
+    assert state.objective is not None
+    now = {"status": PlanStatus.COMPLETED, "created_at": state.objective.created_at}
+    state.plans = (PLAN.model_copy(update=now),)
+    text = asked(plan_question(state, "a page", OPERATIONS))
+    assert "1. [completed] Find the city: You are in Tokyo. (city.txt)" in text
+    state.plans = (PLAN.model_copy(update={**now, "created_at": now["created_at"] - 1}),)
     assert "Weather page" not in asked(plan_question(state, "a page", OPERATIONS))
 
 
@@ -229,8 +238,8 @@ def test_a_long_log_keeps_its_newest_entries_under_their_numbers() -> None:
     step = step_of(PLAN, WRITING)
     text = asked(report_question(state, PLAN, step, entries, COUNTS))
     assert '3000. files.look(path: "file_3000.py")' in text
-    assert '2941. files.look(path: "file_2941.py")' in text
-    assert "file_2940.py" not in text
+    assert '2801. files.look(path: "file_2801.py")' in text
+    assert "file_2800.py" not in text
 
 
 def test_a_report_without_a_log_says_so_and_has_the_counts_of_the_app() -> None:

@@ -7,6 +7,7 @@ from duckflow_tui.prompting.compiler import PromptCompiler, prompt_tokens
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import PromptPattern
+from duckflow_tui.state.goal import TaskObjective
 from duckflow_tui.state.prompt import Prompt
 
 
@@ -249,3 +250,19 @@ def test_another_conversation_starts_from_nothing() -> None:
     request(of, with_window(long_talk(60), 20_000))
     other = with_window(long_talk(2), 20_000)
     assert request(of, other).history == tuple(other.state.messages)
+
+
+def test_the_message_with_the_request_in_hand_travels_however_long_the_work_has_become() -> None:
+    """Later turns go on with it; what was said in them may become a digest, the request not."""
+    talk = with_window(long_talk(60), 20_000)
+    asked = next(m for m in talk.state.messages if isinstance(m, UserMessage))
+    talk.state.objective = TaskObjective(
+        objective_id="obj_1",
+        original_query=asked.text,
+        created_at=asked.at,
+        message_id=asked.message_id,
+    )
+    first, second = request(compiler(), talk).history[:2]
+    assert first is asked
+    assert isinstance(second, UserMessage)
+    assert second.text != "Question 1: what does part 1 do?"

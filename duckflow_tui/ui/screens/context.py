@@ -10,7 +10,8 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from duckflow_tui.prompting.compiler import ASSUMED_CONTEXT, request_room
+from duckflow_tui.prompting.budget import ASSUMED_CONTEXT
+from duckflow_tui.prompting.compiler import request_room
 from duckflow_tui.prompting.threads import full_share
 from duckflow_tui.prompting.window import turns_left
 from duckflow_tui.safety.safe_text import visible, visible_line

@@ -1,0 +1,183 @@
+"""What a model is told that took no part in the conversation: what the user asked for, whole, what
+was decided since, and the files that were read for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from duckflow_tui.prompting import lines
+from duckflow_tui.prompting.lines import both_ends, bullets, framed, inside, short
+from duckflow_tui.prompting.templates import PromptTexts
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import UserMessage
+
+READ_FILE: Final = "file_ops.read_file"
+HANDLE: Final = "result:"  # before the id of a call, where a path is wanted
+
+SHARE: Final = 4  # the request, or the files, take at most this part (1/4) of a window
+
+#: Every frame that the text of a question may stand in.
+FRAMES: Final = (
+    *("request", "requirements", "changes", "log", "reply", "judgement", "missing", "errors"),
+    *("results", "problems", "partial", "suggestions", "alternatives", "attempts", "avoid"),
+    *("limitations", "unavailable", "user", "text", "goal", "failure", "said", "decisions"),
+    *("plans", "files", "learned"),
+)
+
+_SAID: Final = 20  # newest messages of the user since the request
+_SAID_TEXT: Final = 800  # characters of each
+_DECISIONS: Final = 10  # newest
+_OUTLINE: Final = 30  # lines of what a file declares
+_OTHERS: Final = 40  # files that are only named
+
+#: A line that opens a part of a file: a declaration, a heading, a section.
+_DECLARES: Final = re.compile(
+    r"\s*(?:(?:export|public|private|protected|static|abstract|async|pub|default|final)\s+)*"
+    r"(?:def|class|func|function|fn|struct|enum|trait|interface|impl|module|type|const)\s+\w"
+    r"|#{1,4} \S|\[[\w.\-\"]+\]\s*$"
+)
+
+
+def data(tag: str, text: str) -> str:
+    """The text in its frame; it can end neither this frame nor one of the others."""
+    return framed(tag, inside(text, *FRAMES))
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """``request`` is whole; the other texts are framed and ready to be shown."""
+
+    request: str
+    said: str
+    constraints: str
+    decisions: str
+    requirements: str
+    files: Sequence[FileRead] = ()
+
+    def fields(
+        self, texts: PromptTexts, window: int, count: Callable[[str], int]
+    ) -> Mapping[str, str]:
+        """The fields ``asked`` and ``files`` of a template, for a model that holds ``window``
+        tokens. Only a request that takes more than a quarter of it is cut, and says so.
+        """
+        most = window // SHARE
+        words = {
+            "request": data("request", _whole(self.request, most, texts, count)),
+            "said": self.said,
+            "constraints": self.constraints,
+            "decisions": self.decisions,
+            "requirements": self.requirements,
+        }
+        files = data("files", files_text(self.files, most, count))
+        return {"asked": texts.asked.render(words), "files": files}
+
+
+def background(
+    state: AgentState, request: str = "", *, files: Sequence[FileRead] = (), ledger: bool = True
+) -> Background:
+    """What there is of the request in hand; without one, of the user's last message. ``request``
+    stands for its words; ``ledger``: with its requirements.
+    """
+    words = [m for m in state.messages if isinstance(m, UserMessage) and not (m.aside or m.step_id)]
+    asked, since = (words[-1].text, words[-1].at) if words else ("", 0.0)
+    if state.objective is not None:
+        asked, since = state.objective.original_query, state.objective.created_at
+    said = [short(m.text, _SAID_TEXT) for m in words if m.at > since and m.text != asked]
+    memory = state.memory
+    return Background(
+        request or asked,
+        data("said", "\n".join(bullets(said[-_SAID:]))),
+        "\n".join(bullets(memory.constraints)),
+        data("decisions", "\n".join(bullets(memory.decision_log[-_DECISIONS:]))),
+        data("requirements", lines.requirements(state)) if ledger else "",
+        files,
+    )
+
+
+def _whole(text: str, tokens: int, texts: PromptTexts, count: Callable[[str], int]) -> str:
+    size = count(text)
+    if size <= tokens:
+        return text
+    note = {"handle": "", "op_read": ""}
+    return both_ends(
+        text,
+        tokens / size,
+        lambda cut: texts.left_out.render({**note, "characters": str(cut)}),
+    )[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """A file, or lines of it, as a result showed it; ``changed``: by a call since then."""
+
+    name: str
+    text: str
+    changed: bool
+
+
+def files_read(state: AgentState, about: str = "", *, but_of: str = "") -> tuple[FileRead, ...]:
+    """What was read since the request was made, the most useful first: what the words ``about``
+    the work name, then the newest. Reads of the step ``but_of`` and behind its begin are left out.
+    """
+    since = state.objective.created_at if state.objective else 0.0
+    found: dict[str, FileRead] = {}  # newest last
+    for message in state.messages:
+        if message.step_id and message.step_id == but_of:
+            break
+        if not isinstance(message, OperationMessage) or message.at < since:
+            continue
+        changed = {path for c in message.result.changes for path in (c.path, c.target) if path}
+        for name, file in found.items():
+            if name.partition(", ")[0] in changed:
+                found[name] = FileRead(name, file.text, changed=True)
+        path = str(message.args.get("path", ""))
+        if message.operation != READ_FILE or not message.result.went_well:
+            continue
+        if path.startswith(HANDLE):
+            continue
+        first, last = message.args.get("start_line"), message.args.get("end_line")
+        name = (
+            path if first is None and last is None else f"{path}, lines {first or 1}–{last or ''}"
+        )
+        if name == path:
+            for part in [part for part in found if part.startswith(f"{path}, ")]:
+                del found[part]
+        found.pop(name, None)
+        found[name] = FileRead(name, message.result.text, changed=False)
+
+    def named(file: FileRead) -> bool:
+        path = file.name.partition(", ")[0]
+        return path in about or path.rsplit("/", 1)[-1] in about
+
+    newest_first = [*found.values()][::-1]
+    return tuple(sorted(newest_first, key=lambda file: not named(file)))
+
+
+def files_text(files: Sequence[FileRead], tokens: int, count: Callable[[str], int]) -> str:
+    """The files whole as far as ``tokens`` allow, then outlines, then names."""
+    shown: list[str] = []
+    for place, file in enumerate(files):
+        whole = f"== {file.name}\n{file.text.rstrip()}"
+        if file.changed:
+            whole = f"== {file.name}, changed since it was read; as it was then:\n{_outline(file)}"
+        for text in (whole, f"== {file.name}, outline only\n{_outline(file)}"):
+            size = count(text)
+            if size <= tokens:
+                tokens -= size
+                shown.append(text)
+                break
+        else:
+            rest = [short(other.name, 100) for other in files[place : place + _OTHERS]]
+            shown.append(f"== also read: {', '.join(rest)}")
+            break
+    return "\n".join(shown)
+
+
+def _outline(file: FileRead) -> str:
+    lines = [short(line.rstrip(), 100) for line in file.text.splitlines() if _DECLARES.match(line)]
+    return "\n".join(lines[:_OUTLINE])

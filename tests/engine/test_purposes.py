@@ -1,0 +1,135 @@
+"""What each purpose is told: the requests of whole runs, read as they went over the wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.plan_talk import plan_reply, report_reply, tasks_reply, write
+from support.reviews import claim, diagnosis, judged, lacks, next_plan
+from support.session import Session, action, decision, done, session
+
+from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.gates import CardAnswer, CardKind
+
+END = "and end each line with a full stop"
+REQUEST = f"Write the notes. {'They are read by people who are in a hurry. ' * 20}{END}"
+FACT = "THE HARBOUR OPENS AT SIX"
+CONSTRAINT = "no line over 60 characters"
+DECISION = "the notes are in English"
+REQUIREMENT = "both notes are there"
+
+#: What stands in every request of a purpose, beside the whole request and the constraint.
+TOLD = {
+    "main": (REQUIREMENT, FACT),
+    "plan": (DECISION, REQUIREMENT, FACT),
+    "tasks": (DECISION, REQUIREMENT, FACT, "first note: do first note"),
+    "task": (DECISION, REQUIREMENT, FACT, "second note: do second note", "a.txt is written"),
+    "report": (DECISION, REQUIREMENT, "file_ops.write_file"),
+    "satisfaction": (DECISION, REQUIREMENT, FACT, "file_ops.write_file"),
+    "missing": (DECISION, REQUIREMENT, FACT, "file_ops.write_file"),
+    "continuation": (DECISION, REQUIREMENT, FACT, "a.txt is written", "the harbour is not named"),
+    "failure": (DECISION, REQUIREMENT),
+}
+
+
+def planned() -> Script:
+    """A file is read, two steps are planned and done, and three attempts are not enough."""
+    begins = decision(
+        "I look first.",
+        action("file_ops.read_file", path="facts.txt"),
+        task_profile="MULTI_STEP_TASK",
+        requirements=[claim(REQUIREMENT)],
+        state_delta={"goal": "two notes", "constraints": [CONSTRAINT], "decision": DECISION},
+    )
+    writes = decision(
+        "Written.", action("file_ops.write_file", path="b.txt", content="b\n"), next_step="done"
+    )
+    return Script(
+        replies={
+            "main": (
+                begins,
+                decision("", action("plan_tool.propose", goal="two notes"), step="PLANNING"),
+                decision("", action("task_tool.generate_list", step_id="1")),
+                decision("", action("task_loop.run", step_id="1")),
+                decision("", action("task_loop.run", step_id="2")),
+                *(done("Both notes are written.") for _ in range(3)),
+            ),
+            "plan": (plan_reply("first note", "second note"),),
+            "tasks": (tasks_reply(write("a.txt")),),
+            "task": (writes,),
+            "report": (report_reply(summary="a.txt is written"),) * 2,
+            "satisfaction": (judged(0.4),) * 3,
+            "missing": (lacks("the harbour is not named"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+            "failure": (diagnosis(),),
+        }
+    )
+
+
+async def run(s: Session) -> None:
+    (s.workspace / "facts.txt").write_text(f"{FACT}\n")
+    await s.engine.send(REQUEST)
+    seen: set[str] = set()
+    while True:
+        await s.until(lambda state: any(c.card_id not in seen for c in state.cards))
+        card = s.state.cards[-1]
+        seen.add(card.card_id)
+        escalated = card.kind is CardKind.ESCALATION
+        choice = "assistance" if escalated and len(seen) < 3 else "cancel"
+        if card.kind is CardKind.PLAN:
+            choice = "run_all"
+        await s.engine.answer_card(
+            CardAnswer(card_id=card.card_id, subject=card.subject, action=choice)
+        )
+        if choice == "cancel":
+            return
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+async def test_each_purpose_is_told_what_its_work_needs(tmp_path: Path, protocol: str) -> None:
+    """The whole request, what was read for it and decided since reach whoever does the work.
+
+    Covers S2-29, S1-22, S1-7.
+    """
+    native = "tools" if protocol == "tools" else "json"
+    async with session(tmp_path, planned(), mode="trusted", protocol=native) as s:
+        await run(s)
+        await s.ended()
+        asked = [r for r in s.server.requests if r.method == "POST"]
+        assert {r.purpose for r in asked} >= TOLD.keys()
+        for request in asked:
+            first = request.purpose == "main" and request is asked[0]
+            for said in (END, *(() if first else (CONSTRAINT, *TOLD[request.purpose]))):
+                assert said in request.text, (request.purpose, said)
+
+
+async def test_only_a_request_that_fills_a_quarter_of_the_window_is_cut_and_says_so(
+    tmp_path: Path,
+) -> None:
+    """Both ends stay. Covers S4-80."""
+    long = f"Sort these words. {'harbour ' * 6_000}{END}"
+    replies = Script(
+        replies={
+            "main": (
+                decision(
+                    "",
+                    action("file_ops.write_file", path="a.txt", content="a\n"),
+                    task_profile="FILE_OPERATION",
+                ),
+                done("Sorted."),
+            ),
+            "requirements": (Reply(data={"requirements": [{**claim("sorted")}]}),),
+        }
+    )
+    for window, whole in ((64_000, True), (20_000, False)):
+        folder = tmp_path / str(window)
+        folder.mkdir()
+        async with session(folder, replies, mode="trusted", window=window) as s:
+            await s.turn(long)
+            for purpose in ("main", "requirements", "satisfaction"):
+                text = s.server.of(purpose)[-1].text
+                assert "Sort these words." in text
+                assert END in text
+                assert ("characters left out here by the app" in text) is not whole, purpose
+                assert (text.count("harbour") >= 6_000) is whole, purpose
