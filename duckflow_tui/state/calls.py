@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
-from duckflow_tui.state.gates import (
-    FilePreview,
-    Gate,
-    GateAnswer,
-)
-from duckflow_tui.state.operations import (
-    FileChange,
-    OperationResult,
-    Outcome,
-    change_running,
-)
+from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer
+from duckflow_tui.state.operations import FileChange, OperationResult, Outcome, change_running
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

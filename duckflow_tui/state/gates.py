@@ -9,24 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, InConversation, JsonObject, StateError
-from duckflow_tui.state.goal import (
-    SituationReport,
-)
-from duckflow_tui.state.operations import (
-    Effect,
-    Risk,
-    Zone,
-    change_running,
-)
-from duckflow_tui.state.pace import (
-    Pattern,
-    Situation,
-)
-from duckflow_tui.state.plan import (
-    Plan,
-    PlanChange,
-    StepReport,
-)
+from duckflow_tui.state.goal import SituationReport
+from duckflow_tui.state.operations import Effect, Risk, Zone, change_running
+from duckflow_tui.state.pace import Pattern, Situation
+from duckflow_tui.state.plan import Plan, PlanChange, StepReport
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

@@ -15,10 +15,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
 from duckflow_tui.state.turn import Interrupted, TurnInfo
-from duckflow_tui.state.usage import (
-    PromptFigures,
-    on_the_way,
-)
+from duckflow_tui.state.usage import PromptFigures, on_the_way
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

@@ -13,14 +13,7 @@ from pydantic import ValidationError
 
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
-from duckflow_tui.safety.policy import (
-    Access,
-    Decision,
-    Fact,
-    PolicyRules,
-    Verdict,
-    judge,
-)
+from duckflow_tui.safety.policy import Access, Decision, Fact, PolicyRules, Verdict, judge
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, StateError
 from duckflow_tui.state.calls import (
@@ -33,12 +26,7 @@ from duckflow_tui.state.calls import (
 )
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import GateAnswer, GateChoice
-from duckflow_tui.state.operations import (
-    Effect,
-    FileChange,
-    OperationResult,
-    Outcome,
-)
+from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
     GRANTED,

@@ -12,12 +12,7 @@ from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.processes import McpServer, McpServerChanged
 from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.tools.mcp.connection import (
-    Connection,
-    ConnectionFailed,
-    Progress,
-    ServerParts,
-)
+from duckflow_tui.tools.mcp.connection import Connection, ConnectionFailed, Progress, ServerParts
 from duckflow_tui.tools.mcp.schemas import ToolList, tool_list
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 
