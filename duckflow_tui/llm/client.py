@@ -116,7 +116,9 @@ class ChatClient:
             if life.stalled is None:
                 raise self._broken(error, teller) from None
             setting = "first_token_s" if completion.first_token_at is None else "idle_s"
-            raise teller.of("stalled", setting=setting, seconds=life.stalled) from None
+            stalled = teller.of("stalled", setting=setting)
+            stalled.seconds = life.stalled
+            raise stalled from None
         except _FAULTS as error:
             raise self._broken(error, teller) from None
         finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 import jiter
 
 from duckflow_tui.llm.endpoints import Endpoint, setting_of
+from duckflow_tui.state.base import printable
 from duckflow_tui.state.usage import LlmCall
 
 ErrorCode = Literal[
@@ -51,6 +52,7 @@ DETAIL: Final = 300  # characters of an answer that an error shows
 MASK: Final = "•••"
 
 
+@dataclass(eq=False)
 class LlmError(Exception):
     """A call that brought no reply to act on.
 
@@ -61,36 +63,24 @@ class LlmError(Exception):
     call, None when nothing was sent.
     """
 
-    def __init__(
-        self,
-        code: ErrorCode,
-        *,
-        endpoint: str = "",
-        model: str = "",
-        host: str = "",
-        detail: str = "",
-        setting: str = "",
-        retryable: bool = False,
-        status: int | None = None,
-        retry_after: float | None = None,
-        seconds: float | None = None,
-        message: str = "",
-        param: str = "",
-    ) -> None:
-        super().__init__(f"{code}: {host or endpoint or 'no endpoint'}: {detail}".rstrip(": "))
-        self.code: ErrorCode = code
-        self.endpoint = endpoint
-        self.model = model
-        self.host = host
-        self.detail = detail
-        self.setting = setting
-        self.retryable = retryable
-        self.status = status
-        self.retry_after = retry_after
-        self.seconds = seconds
-        self.message = message
-        self.param = param
-        self.call: LlmCall | None = None
+    code: ErrorCode
+    _: KW_ONLY
+    endpoint: str = ""
+    model: str = ""
+    host: str = ""
+    detail: str = ""
+    setting: str = ""
+    retryable: bool = False
+    status: int | None = None
+    retry_after: float | None = None
+    seconds: float | None = None
+    message: str = ""
+    param: str = ""
+    call: LlmCall | None = None
+
+    def __str__(self) -> str:
+        where = self.host or self.endpoint or "no endpoint"
+        return f"{self.code}: {where}: {self.detail}".rstrip(": ")
 
     @property
     def params(self) -> dict[str, str]:
@@ -116,8 +106,7 @@ def escaped(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
         if secret:
             window = masked(window, secret)
     flat = " ".join(window.split())
-    safe = "".join(char if char.isprintable() else _spelled(char) for char in flat[:limit])
-    return safe[:limit]
+    return printable(flat[:limit])[:limit]
 
 
 def masked(text: str, secret: str) -> str:
@@ -127,11 +116,6 @@ def masked(text: str, secret: str) -> str:
         if text.endswith(secret[:length]):
             return text[:-length] + MASK
     return text
-
-
-def _spelled(char: str) -> str:
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
@@ -163,10 +147,6 @@ class FailureTeller:
         *,
         setting: str = "",
         retryable: bool = False,
-        seconds: float | None = None,
-        status: int | None = None,
-        retry_after: float | None = None,
-        param: str = "",
     ) -> LlmError:
         """An error with this endpoint's names; ``setting`` is one of its own keys."""
         text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else detail
@@ -178,11 +158,7 @@ class FailureTeller:
             detail=escaped(text, self._secrets),
             setting=setting_of(self._endpoint.name, setting) if setting else "",
             retryable=retryable,
-            seconds=seconds,
-            status=status,
-            retry_after=retry_after,
             message=escaped(text, self._secrets, _WORDS),
-            param=param,
         )
 
     def status(self, status: int, headers: Mapping[str, str], body: bytes, now: float) -> LlmError:
@@ -199,15 +175,10 @@ class FailureTeller:
 
     def _refusal(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
         code, setting = _code_of(status, f"{words.code} {words.message}")
-        return self.of(
-            code,
-            words.message,
-            setting=setting,
-            retryable=status in _RETRIED and code != "quota",
-            status=status,
-            retry_after=wait_s,
-            param=words.param,
-        )
+        retryable = status in _RETRIED and code != "quota"
+        error = self.of(code, words.message, setting=setting, retryable=retryable)
+        error.status, error.retry_after, error.param = status, wait_s, words.param
+        return error
 
 
 class ServerWords(NamedTuple):

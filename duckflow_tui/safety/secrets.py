@@ -8,7 +8,6 @@ import json
 import logging
 import re
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, unquote
@@ -65,33 +64,22 @@ def holds_secret(text: str) -> bool:
 
 
 class Redactor:
-    """Replaces what it knows, and what looks like a key, by ``[redacted]``. Thread-safe."""
+    """Replaces what it knows, and what looks like a key, by ``[redacted]``."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        self._lock = threading.Lock()
-        self._known: frozenset[str] = frozenset()
-        self._pattern: re.Pattern[str] | None = None
-        self.learn(known)
-
-    def learn(self, secrets: Iterable[str]) -> None:
-        """Remember secrets, also as URLs and JSON spell them; shorter than 4 is no secret."""
+        """``known`` are replaced also as URLs and JSON spell them; shorter than 4 is no secret."""
         spelled = {
-            form for secret in secrets if len(secret) >= _SHORTEST for form in _spellings(secret)
+            form for secret in known if len(secret) >= _SHORTEST for form in _spellings(secret)
         }
-        with self._lock:
-            known = self._known | spelled
-            if known == self._known:
-                return
-            # The longest first, or the rest of a longer one would stay.
-            ordered = sorted(known, key=lambda form: (-len(form), form))
-            self._pattern = re.compile("|".join(_as_pattern(form) for form in ordered))
-            self._known = known
+        # The longest first, or the rest of a longer one would stay.
+        ordered = sorted(spelled, key=lambda form: (-len(form), form))
+        pattern = "|".join(map(_as_pattern, ordered))
+        self._pattern = re.compile(pattern) if pattern else None
 
     def redact(self, text: str) -> str:
         """The text without secrets; what is no secret stays as it is."""
-        pattern = self._pattern
-        if pattern is not None:
-            text = pattern.sub(REDACTED, text)
+        if self._pattern is not None:
+            text = self._pattern.sub(REDACTED, text)
         parts: list[str] = []
         at = 0
         for start, end in sorted(_keys(text)):

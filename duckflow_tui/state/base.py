@@ -72,14 +72,15 @@ def brief(text: str, limit: int = MAX_BRIEF) -> str:
     """A value from outside inside a sentence: what is not printable is spelled out, and over
     ``limit`` characters it is cut, with the count of all.
     """
-    shown = text[:limit]
-    if not shown.isprintable():
-        shown = "".join(char if char.isprintable() else _spelled(char) for char in shown)[:limit]
+    shown = printable(text[:limit])[:limit]
     return shown if len(text) <= limit else f"{shown}{ELLIPSIS} ({len(text):,} characters)"
 
 
-def _spelled(char: str) -> str:
-    return char.encode("unicode_escape", "backslashreplace").decode("ascii")
+def printable(text: str) -> str:
+    """The text with what is not printable spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def canonical_json(value: object) -> str:

@@ -137,17 +137,14 @@ class ProcessGroup:
         cwd: str | Path,
         environ: Mapping[str, str],
         watchdog: Watchdog,
-        *,
-        stdin: int = asyncio.subprocess.DEVNULL,
-        stdout: int = asyncio.subprocess.PIPE,
-        stderr: int = asyncio.subprocess.PIPE,
+        **streams: int,
     ) -> ProcessGroup:
-        """Start it under a mark that its children inherit. Raises OSError."""
+        """Start it under a mark that its children inherit; ``streams`` are those of
+        ``Program.start``. Raises OSError.
+        """
         mark = watchdog.expect()
         try:
-            program = await Program.start(
-                argv, cwd, {**environ, MARK: mark}, stdin=stdin, stdout=stdout, stderr=stderr
-            )
+            program = await Program.start(argv, cwd, {**environ, MARK: mark}, **streams)
         except BaseException:
             watchdog.forget(mark)
             raise
