@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, cast
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject, digest
+from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
@@ -245,7 +245,6 @@ def wire_names(operations: Iterable[str]) -> dict[str, str]:
     return found
 
 
-_NULL: Final[JsonObject] = {"type": "null"}
 #: What of a generated schema is sent.
 _SENT: Final = (
     "type", "description", "enum", "minimum", "maximum", "maxItems", "items", "properties",
@@ -283,26 +282,7 @@ def decide_function() -> JsonObject:
 
 @cache
 def _decision() -> JsonObject:
-    generated = TurnDecision.model_json_schema()
-    return _plain({**generated, "description": None}, generated["$defs"])
-
-
-def _plain(node: JsonObject, models: JsonObject) -> JsonObject:
-    """A generated schema without references, titles, defaults and null: servers differ in what
-    they take, and a model leaves out what it does not want to say.
-    """
-    if "anyOf" in node:
-        node = {**next(way for way in node["anyOf"] if way != _NULL), **node}
-    if "$ref" in node:
-        model: JsonObject = models[node["$ref"].rpartition("/")[2]]
-        node = {**model, "description": None, **node}
-    plain: JsonObject = {key: node[key] for key in _SENT if node.get(key) is not None}
-    if "items" in plain:
-        plain["items"] = _plain(plain["items"], models)
-    if "properties" in plain:
-        named: JsonObject = plain["properties"]
-        plain["properties"] = {name: _plain(value, models) for name, value in named.items()}
-    return plain
+    return plain_schema(TurnDecision, _SENT)
 
 
 def extra_names(spec: OperationSpec | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
@@ -86,6 +86,32 @@ def printable(text: str) -> str:
 def canonical_json(value: object) -> str:
     """One spelling for one JSON value: sorted keys, no spaces, text as it is."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def plain_schema(model: type[BaseModel], sent: Sequence[str]) -> JsonObject:
+    """The JSON schema of a model without its docstring, references, titles and null: servers differ
+    in what they take, and a model leaves out what it does not want to say. ``sent`` are the
+    keywords that stay, in their order.
+    """
+    schema = model.model_json_schema()
+    models: JsonObject = schema.get("$defs", {})
+
+    def plain(node: JsonObject) -> JsonObject:
+        if "anyOf" in node:
+            node = {**next(way for way in node["anyOf"] if way != {"type": "null"}), **node}
+        if "$ref" in node:
+            node = {**models[node["$ref"].rpartition("/")[2]], "description": None, **node}
+        kept: JsonObject = {key: node[key] for key in sent if node.get(key) is not None}
+        if "description" in kept:
+            kept["description"] = " ".join(kept["description"].split())
+        if "items" in kept:
+            kept["items"] = plain(kept["items"])
+        if "properties" in kept:
+            fields: JsonObject = kept["properties"]
+            kept["properties"] = {name: plain(field) for name, field in fields.items()}
+        return kept
+
+    return plain({**schema, "description": None})
 
 
 def digest(data: bytes | str) -> str:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import JsonObject, brief, one_line
+from duckflow_tui.state.base import JsonObject, brief, one_line, plain_schema
 from duckflow_tui.state.operations import Effect, FileChange, OperationSpec, Outcome, Weight
 from duckflow_tui.tools.changes import PlannedChange
 
@@ -24,6 +24,13 @@ class Arguments(BaseModel):
 
 
 A = TypeVar("A", bound=Arguments)
+
+
+#: What a schema of arguments says.
+_SCHEMA: Final = (
+    "additionalProperties", "default", "description", "enum", "items", "maxItems", "maxLength",
+    "maximum", "minItems", "minLength", "minimum", "properties", "required", "type",
+)  # fmt: skip
 
 
 RUN: Final = "shell.run"  # the one operation that runs command lines
@@ -147,7 +154,7 @@ class Operation(Generic[A]):
         return OperationSpec(
             name=self.name,
             summary=f"{self.summary} {self.help}".strip(),
-            parameters=model_schema(self.arguments),
+            parameters=plain_schema(self.arguments, _SCHEMA),
             effect=self.effect,
             weight=self.weight,
         )
@@ -168,46 +175,6 @@ _REFERENCE: Final = re.compile(
 )
 
 _MAX_PROBLEMS: Final = 5
-
-
-def model_schema(model: type[BaseModel]) -> JsonObject:
-    """The JSON schema of the arguments: no titles, no references, optional without ``null``."""
-    schema = model.model_json_schema()
-    definitions = cast("dict[str, JsonObject]", schema.pop("$defs", {}))
-    for table in (schema, *definitions.values()):
-        table.pop("description", None)  # the docstring of the class, which is not for models
-    return cast("JsonObject", _clean(schema, definitions))
-
-
-def _clean(node: object, definitions: dict[str, JsonObject]) -> object:
-    if isinstance(node, list):
-        return [_clean(item, definitions) for item in cast("list[object]", node)]
-    if not isinstance(node, dict):
-        return node
-    table = dict(cast("dict[str, Any]", node))
-    reference = table.pop("$ref", None)
-    if isinstance(reference, str):
-        table = {**definitions[reference.rsplit("/", 1)[-1]], **table}
-    choices = table.get("anyOf")
-    if isinstance(choices, list):
-        real = [c for c in cast("list[JsonObject]", choices) if c.get("type") != "null"]
-        if len(real) == 1:
-            del table["anyOf"]
-            table = {**real[0], **table}
-            if table.get("default", 0) is None:
-                del table["default"]
-    cleaned: JsonObject = {}
-    for key, value in table.items():
-        if key == "title" and isinstance(value, str):
-            continue
-        if key == "properties":
-            fields = cast("JsonObject", value)
-            cleaned[key] = {name: _clean(field, definitions) for name, field in fields.items()}
-        else:
-            cleaned[key] = _clean(value, definitions)
-    if model_text := cleaned.get("description"):
-        cleaned["description"] = " ".join(str(model_text).split())
-    return cleaned
 
 
 def argument_problems(error: ValidationError) -> str:

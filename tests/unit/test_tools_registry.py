@@ -19,7 +19,6 @@ from duckflow_tui.tools.operation import (
     Work,
     argument_problems,
     default_registry,
-    model_schema,
     references,
 )
 
@@ -99,7 +98,7 @@ def test_every_argument_is_described_and_no_schema_refers_or_has_titles() -> Non
 
 
 def test_a_schema_is_flat_and_keeps_a_field_called_title() -> None:
-    schema = model_schema(Sample)
+    schema = operation("sample.do").spec.parameters
     assert schema == {
         "type": "object",
         "additionalProperties": False,
