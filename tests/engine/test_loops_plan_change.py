@@ -41,6 +41,22 @@ async def change_card(running: Session) -> None:
     await running.until(lambda s: any(c.kind is CardKind.PLAN_CHANGE for c in s.cards))
 
 
+async def answer_kind(running: Session, kind: CardKind, name: str, text: str = "") -> None:
+    await running.until(lambda s: any(c.kind is kind for c in s.cards))
+    shown = next(c for c in running.state.cards if c.kind is kind)
+    await running.engine.answer_card(
+        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=name, text=text)
+    )
+
+
+async def asked_beside(running: Session, reply: str) -> None:
+    """A question to the waiting work, and its answer."""
+    await running.engine.send("how far are you?", when="now")
+    await running.until(
+        lambda s: any(m.kind == "assistant" and m.aside and m.text == reply for m in s.messages)
+    )
+
+
 async def test_a_change_accepted_after_the_turn_is_carried_out_unasked(tmp_path: Path) -> None:
     """The user wanted all of it run: the yes to the change is enough."""
     replies = Script(
@@ -108,7 +124,7 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
     change = {"op": "change", "step_id": "2", "name": "the long second note"}
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), wish(change), done("All done.")),
+            "main": (PROPOSE, done("Run it."), wish(change), done("It waits."), done("All done.")),
             "plan": (plan_reply("first note", "second note", "last note", chain=False),),
             "task": (
                 writes("a.txt", when=When(pattern="first note")),
@@ -126,7 +142,8 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
         for _ in ("a.txt", "c.txt"):
             await running.answer(GateChoice.ONCE)
         await running.until(lambda s: statuses(s) == [DONE, PENDING, DONE])
-        assert running.state.work is not None  # it waits for the answer
+        await asked_beside(running, "It waits.")
+        assert running.state.work is not None  # for the answer
         assert not (running.workspace / "b.txt").exists()
         assert (running.workspace / "c.txt").exists()
         await answer(running, "accept" if yes else "reject")
@@ -210,11 +227,7 @@ async def test_a_step_whose_change_waits_for_the_user_is_not_begun_by_the_model(
         await running.engine.send("a longer second one", when="now")
         await change_card(running)
         await running.answer(GateChoice.ONCE)
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
-        report = next(c for c in running.state.cards if c.kind is CardKind.REPORT)
-        await running.engine.answer_card(
-            CardAnswer(card_id=report.card_id, subject=report.subject, action="stop")
-        )
+        await answer_kind(running, CardKind.REPORT, "stop")
         await running.ended()
         assert [c.kind for c in running.state.cards] == [CardKind.PLAN_CHANGE]
         await running.turn("begin the second one")
@@ -253,7 +266,12 @@ async def test_a_step_that_is_dropped_while_it_is_held_back_never_begins(tmp_pat
 async def test_a_stop_ends_work_that_waits_for_the_answer_to_a_change(tmp_path: Path) -> None:
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), wish({"op": "drop", "step_id": "2"})),
+            "main": (
+                PROPOSE,
+                done("Run it."),
+                wish({"op": "drop", "step_id": "2"}),
+                done("It waits."),
+            ),
             "plan": (plan_reply("first note", "second note", chain=False),),
             "task": (writes("a.txt"),),
         }
@@ -266,6 +284,7 @@ async def test_a_stop_ends_work_that_waits_for_the_answer_to_a_change(tmp_path: 
         await change_card(running)
         await running.answer(GateChoice.ONCE)
         await running.until(lambda s: statuses(s) == [DONE, PENDING])
+        await asked_beside(running, "It waits.")
         running.engine.stop()
         assert (await running.ended()).outcome == "stopped"
         assert (running.state.work, running.state.cards) == (None, ())
@@ -375,3 +394,140 @@ async def test_another_plan_that_is_rejected_leaves_the_older_one(tmp_path: Path
         await running.ended()
         older, newer = running.state.plans
         assert (older.status, newer.status) == (PlanStatus.APPROVED, PlanStatus.REJECTED)
+
+
+async def test_another_plan_that_is_approved_takes_back_what_the_older_one_asks(
+    tmp_path: Path,
+) -> None:
+    """A change of the older plan waits for its answer when the newer one is approved."""
+    again = decision("Another way.", action("plan_tool.propose", goal="one note"), step="PLANNING")
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), wish(ADD), done("One is done."), again, done("So.")),
+            "plan": (plan_reply("first note", "second note"), plan_reply("the only note")),
+            "task": (writes("a.txt"), writes("b.txt")),
+            "report": (report_reply(),),
+        }
+    )
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(tmp_path, replies, environ=environ) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_steps")
+        await running.gate()
+        await running.engine.send("a third one too", when="now")
+        await change_card(running)
+        await running.answer(GateChoice.ONCE)
+        await answer_kind(running, CardKind.REPORT, "stop")
+        await running.ended()
+        await running.engine.send("another way")
+        await answer_kind(running, CardKind.PLAN, "run_all", "go ahead")
+        await running.answer(GateChoice.ONCE)
+        await running.ended(2)
+        assert running.state.cards == ()
+        by_name = {m.operation: m.result for m in running.results()}
+        assert by_name["plan_tool.revise"].outcome is Outcome.STOPPED
+        assert "They said: go ahead" in by_name["plan_tool.propose"].text
+
+
+async def test_a_draft_is_changed_as_it_is_shown_and_shown_again(tmp_path: Path) -> None:
+    """A step may need one that comes with it; what cannot be is refused."""
+    more = {"op": "add", "step_id": "m", "name": "fourth note", "depends_on": ["n"]}
+    circle = action("plan_tool.revise", changes=[{"op": "drop", "step_id": "1"}])
+    revise = action("plan_tool.revise", changes=[ADD, more])
+    replies = Script(
+        replies={
+            "main": (PROPOSE, decision("", circle, revise), wish(ADD), done("As you like.")),
+            "plan": (plan_reply("first note", "second note"),),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        first = await answer(running, "reject")
+        await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
+        assert running.results()[1].result.outcome is Outcome.INVALID
+        (second,) = running.state.cards
+        assert second.before is not None
+        assert len(second.before.steps) == 2
+        plan = running.state.active_plan
+        assert plan is not None
+        assert plan.steps[3].depends_on == (plan.steps[2].step_id,)
+        await running.engine.send("a third one too", when="now")
+        await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != second.card_id)
+        assert len(plan.steps) + 1 == len(running.state.plans[0].steps)
+        await answer(running, "reject")
+        await running.ended()
+        told = [m.result.text for m in running.results() if m.operation == "plan_tool.revise"]
+        assert "The draft was changed; the user sees it and has to approve it." in told
+
+
+async def test_a_change_of_a_step_that_is_gone_is_not_made(tmp_path: Path) -> None:
+    """The user dropped the step while the card was open, and said yes all the same."""
+    change = action("plan_tool.revise", changes=[{"op": "change", "step_id": "2", "name": "x"}])
+    replies = Script(
+        replies={
+            "main": (PROPOSE, decision("I change it.", change), done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (writes("a.txt"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await change_card(running)
+        plan = running.state.active_plan
+        assert plan is not None
+        dropped = PlanEdit(op="drop", step_id=plan.steps[1].step_id)
+        assert await running.engine.plan.edit((dropped,)) is None
+        await answer(running, "accept")
+        assert (await running.ended()).outcome == "done"
+        assert "no longer fits" in running.results()[1].result.text
+        assert statuses(running.state) == [DONE]
+
+
+async def test_a_step_neither_plans_nor_begins_other_work(tmp_path: Path) -> None:
+    """One piece of work goes on at a time, and it keeps its plan."""
+    calls = {
+        "A plan is being worked on": action("plan_tool.propose", goal="more"),
+        "Work on the plan is going on": action(
+            "plan_tool.update_step", step_id="1", status="completed"
+        ),
+        "other work goes on": action(
+            "task_loop.run", task_list=[{"operation": "file_ops.find_files", "args": {"glob": "*"}}]
+        ),
+    }
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "plan": (plan_reply("first note"),),
+            "task": (decision("", *calls.values()), done("First.")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
+        await running.turn("notes please")
+        for words, told in zip(calls, running.results()[1:], strict=True):
+            assert words in told.result.text
+
+
+async def test_the_model_halts_work_that_the_user_lets_go_on(tmp_path: Path) -> None:
+    halt = decision("I halt it.", action("task_loop.pause"), next_step="done")
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), halt, done("All done.")),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (writes("a.txt"), writes("b.txt")),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        await running.engine.send("wait a moment", when="now")
+        await running.until(
+            lambda s: any(m.operation == "task_loop.pause" for m in running.results())
+        )
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
+        assert statuses(running.state) == [DONE, PENDING]
+        running.engine.resume()
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended()).outcome == "done"
