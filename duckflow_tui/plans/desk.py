@@ -484,8 +484,7 @@ class PlanActions:
             return Told(key="plan.problem.none_ready")
         if plan.status in (PlanStatus.FAILED, PlanStatus.COMPLETED):
             event = PlanStatusChanged(plan_id=plan.plan_id, status=PlanStatus.IN_PROGRESS)
-            if problem := self._tried(event):
-                return problem
+            self._store.dispatch(event)
         if self._store.state.turn is not None or self._go_on():
             return None
         return Told(key="plan.problem.not_asked")
@@ -503,7 +502,7 @@ class PlanActions:
             )
         )
 
-    def _tried(self, event: StepBreakSet | StepChanged | PlanStatusChanged) -> Told | None:
+    def _tried(self, event: StepBreakSet | StepChanged) -> Told | None:
         try:
             self._store.dispatch(event)
         except StateError:

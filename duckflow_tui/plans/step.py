@@ -244,10 +244,7 @@ class StepRun(Thread):
         while True:
             if failure or not _open(self._step):
                 await self._list(failure)
-            tasks = _open(self._step)
-            if not tasks:
-                raise _because("no_tasks", "The list of tasks was empty.")
-            failure = await self._tasks(tasks)
+            failure = await self._tasks(_open(self._step))
             if not failure:
                 return
             if (wish := await self.take_redirect()) is not None:

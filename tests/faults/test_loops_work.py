@@ -14,11 +14,12 @@ from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.plans.tasks import LinkFault, resolved
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import SystemClock, Told
+from duckflow_tui.state.base import StateError, SystemClock, Told
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, WorkStatus
+from duckflow_tui.state.plan_events import ReportAdded, WorkFinished
 from duckflow_tui.state.store import MemoryRecorder, Store
 
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
@@ -535,3 +536,217 @@ async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_w
         assert (await running.ended(2)).outcome == "done"
         assert statuses(running) == [WorkStatus.COMPLETED]
         assert plan_of(running).status is PlanStatus.COMPLETED
+
+
+# --- a model of which nothing usable comes -------------------------------------------------------
+
+BAD = (Reply(text="I cannot write JSON today."),) * 3
+LISTS = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
+READ = ("file_ops.read_file", {"path": "gone.txt"})
+
+
+@pytest.mark.parametrize(
+    ("calls", "replies", "words", "notices"),
+    [
+        ((PROPOSE,), {"plan": BAD}, "No usable plan came", []),
+        ((PROPOSE,), {}, "could not be made: bad_request", ["llm.error.bad_request"]),
+        (
+            (PROPOSE, decision("", action("task_tool.generate_list"))),
+            {"plan": (planned("first"),), "tasks": BAD, "task": (done("First."),)},
+            "No usable list of tasks came",
+            [],
+        ),
+    ],
+)
+async def test_what_could_not_be_made_is_said_with_the_reason(
+    tmp_path: Path,
+    calls: tuple[Reply, ...],
+    replies: dict[str, tuple[Reply, ...]],
+    words: str,
+    notices: list[str],
+) -> None:
+    """C8."""
+    script = Script(replies={"main": (*calls, *TALK), **replies})
+    async with session(tmp_path, script, mode="trusted", headless=True) as running:
+        await running.turn("notes please")
+        told = running.results()[len(calls) - 1].result
+        assert told.outcome is Outcome.ERROR
+        assert words in told.text
+        assert [key for key in running.notices() if key.startswith("llm.error")] == notices
+
+
+@pytest.mark.parametrize(
+    ("calls", "limit"),
+    [((PROPOSE,), 1), ((PROPOSE, decision("", *[action("task_tool.generate_list")] * 4)), 3)],
+)
+async def test_beyond_the_limit_of_calls_nothing_is_made(
+    tmp_path: Path, calls: tuple[Reply, ...], limit: int
+) -> None:
+    """Covers S1-43."""
+    found = listed(("file_ops.find_files", {"glob": "*"})).model_copy(update={"repeat": True})
+    replies = {"main": (*calls, *TALK), "plan": (planned("first"),), "tasks": (found,)}
+    script = Script(replies=replies)
+    environ = {"DUCKFLOW_EXECUTION__MAX_MODEL_CALLS": str(limit)}
+    async with session(tmp_path, script, mode="trusted", headless=True, environ=environ) as running:
+        await running.turn("notes please")
+        told = running.results()[-1].result
+        assert told.outcome is Outcome.STOPPED
+        assert "limit of calls to models was reached" in told.text
+
+
+@pytest.mark.parametrize(
+    ("ids", "needs", "words"),
+    [
+        (("s1", "s1"), "", "Two steps have the same id"),
+        (("s1", "s2"), "s9", "depends_on names 's9', which is no step's id"),
+    ],
+)
+async def test_a_plan_that_cannot_be_is_sent_back_with_the_reason(
+    tmp_path: Path, ids: tuple[str, ...], needs: str, words: str
+) -> None:
+    """Covers S2-16."""
+    wrong = [
+        {"id": i, "name": "note", "description": "", "depends_on": [needs] if needs else []}
+        for i in ids
+    ]
+    first = Reply(data={**(planned("first").data or {}), "steps": wrong})
+    script = Script(replies={"main": (PROPOSE, *TALK), "plan": (first, planned("first"))})
+    async with session(tmp_path, script) as running:
+        await running.engine.send("notes please")
+        await answer(running, CardKind.PLAN, "reject")
+        await running.ended()
+        assert words in running.server.of("plan")[1].text
+
+
+@pytest.mark.parametrize(
+    ("lists", "cause"),
+    [
+        (BAD, "No usable list of tasks"),
+        ((listed(),) * 3, "No usable list of tasks"),
+        ((listed(READ), *BAD), "gone.txt"),  # what went wrong, not that no other list came
+        (
+            (
+                listed(
+                    ("file_ops.find_files", {"glob": "*"}),
+                    ("file_ops.read_file", {"path": {"from_task": "1", "field": "a"}}),
+                ),
+                *BAD,
+            ),
+            "so it has no field 'a'",
+        ),
+    ],
+)
+async def test_a_step_whose_tasks_cannot_be_had_failed_for_that(
+    tmp_path: Path, lists: tuple[Reply, ...], cause: str
+) -> None:
+    """C8, C9."""
+    replies = {"main": (PROPOSE, *TALK), "plan": (planned("first"),), "tasks": lists}
+    async with session(
+        tmp_path, Script(replies=replies), mode="trusted", headless=True, environ=LISTS
+    ) as running:
+        await running.turn("notes please")
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert (report.status, cause in report.cause) == ("failed", True)
+        assert all(
+            task.status in (WorkStatus.COMPLETED, WorkStatus.FAILED)
+            for task in plan_of(running).steps[0].task_list
+        )
+        assert "work.no_report" in running.notices()  # nor were there words for it
+
+
+@pytest.mark.parametrize(
+    ("task", "key"),
+    [
+        ((), "llm.error.bad_request"),
+        ((decision("", next_step="pending_user"),), "work.cause.not_said"),
+    ],
+)
+async def test_why_a_step_could_not_be_done_is_told_in_the_users_words(
+    tmp_path: Path, task: tuple[Reply, ...], key: str
+) -> None:
+    replies = {"main": (PROPOSE, *TALK), "plan": (planned("first"),), "task": task}
+    async with session(tmp_path, Script(replies=replies), mode="trusted", headless=True) as running:
+        await running.turn("notes please")
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert report.told is not None
+        assert report.told.key == key
+        assert (key in running.notices()) is key.startswith("llm.error")
+
+
+async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path) -> None:
+    """And stand in its list as tasks that were skipped."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first"),),
+            "task": (decision("", write("a.txt"), write("b.txt")), done("As you like.")),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await approve(running)
+        await running.answer(GateChoice.REJECT)
+        await running.ended()
+        tasks = plan_of(running).steps[0].task_list
+        assert [task.status for task in tasks] == [WorkStatus.SKIPPED] * 2
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert (report.refused, report.skipped) == (1, 1)
+
+
+async def test_a_step_that_breaks_has_failed_and_its_turn_goes_on(tmp_path: Path) -> None:
+    """A fault of the app leaves no step that looks as if it still ran."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first"),),
+            "task": (decision("", write("a.txt")), done("First.")),
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await approve(running)
+        await running.gate()
+        assert running.state.work is not None
+        running.store.dispatch(WorkFinished(work_id=running.state.work.work_id, outcome="failed"))
+        await running.answer(GateChoice.ONCE)
+        await running.ended()
+        (step,) = plan_of(running).steps
+        assert step.status is WorkStatus.FAILED
+        assert "StateError" in step.note
+        assert "work.ended.broke" in running.notices()
+        assert isinstance(running.spawn.broken, StateError)
+        running.spawn.broken = None
+
+
+async def test_behind_a_task_that_failed_the_rest_of_a_list_does_not_run(tmp_path: Path) -> None:
+    """The second needs a field that the first has not; the third is not begun."""
+    find = {"operation": "file_ops.find_files", "args": {"glob": "*"}}
+    link = {"from_task": "1", "field": "a"}
+    tasks = [find, {"operation": "file_ops.read_file", "args": {"path": link}}, find]
+    run = decision("", action("task_loop.run", task_list=tasks))
+    replies = Script(replies={"main": (run, *TALK), "report": (FAILED,)})
+    async with session(tmp_path, replies, headless=True) as running:
+        await running.turn("look")
+        told = running.results()[-1].result
+        assert (told.outcome, told.summary) == (Outcome.ERROR, "1/3")
+        assert "so it has no field 'a'" in told.text
+        assert "3. file_ops.find_files: not run, because task 2 failed" in told.text
+
+
+async def test_what_a_report_suggests_can_be_taken_before_the_next_step(tmp_path: Path) -> None:
+    words = {"status": "completed", "summary": "x", "cause": "", "next_action": "Run the tests."}
+    tasks = listed(("file_ops.find_files", {"glob": "*"}))
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first", "second"),),
+            "tasks": (tasks, tasks),
+            "report": (Reply(data=words, repeat=True),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, CardKind.PLAN, "run_steps")
+        await answer(running, CardKind.REPORT, "suggested")
+        assert (await running.ended()).outcome == "done"
+        wish = "The user wants instead: Run the tests."
+        assert [wish in r.text for r in running.server.of("main")] == [False, False, True, True]
+        assert statuses(running) == [WorkStatus.COMPLETED] * 2
