@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pinned import ManualClock
+from pydantic import ValidationError
 
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError
+from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.decision import StateDelta
-from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged, problems, updated
-from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.memory import WorkingMemory, updated
 
 texts = st.text(max_size=400)
 lists = st.none() | st.lists(texts, max_size=8).map(tuple)
@@ -33,7 +31,7 @@ def test_no_delta_breaks_a_limit(many: list[StateDelta], last: str) -> None:
     memory = WorkingMemory()
     for delta in many:
         memory = updated(memory, delta, last_delta=last).memory
-        assert problems(memory) == ()
+        assert WorkingMemory.model_validate(memory.model_dump()) == memory
         assert len(memory.goal) <= 200
         assert "\n" not in memory.goal
         assert len(memory.constraints) <= 2
@@ -83,9 +81,17 @@ def test_references_have_one_of_three_forms(ref: str, kept: bool) -> None:
     assert memory.context_refs == ((ref,) if kept else ())
 
 
-def test_the_state_refuses_a_memory_that_breaks_its_limits() -> None:
-    """Covers S4-44."""
-    store = Store(AgentState(), ManualClock(), MemoryRecorder())
-    with pytest.raises(StateError, match="goal"):
-        store.dispatch(WorkingMemoryChanged(memory=WorkingMemory(goal="x" * 201)))
-    assert store.state.memory == WorkingMemory()
+def test_a_memory_that_breaks_a_limit_is_none() -> None:
+    """Covers S4-44: not of our own making, and not out of a journal."""
+    for name, value in {
+        "goal": "x" * 201,
+        "why_now": "two\nlines",
+        "constraints": ("a", "b", "c"),
+        "plan_brief": ("x" * 101,),
+        "context_refs": ("http://x",),
+        "decision_log": ("x",) * 51,
+    }.items():
+        with pytest.raises(ValidationError, match=name):
+            WorkingMemory.model_validate({name: value})
+        with pytest.raises(ValidationError, match=name):
+            event_from_json({"kind": "working_memory", "memory": {name: value}})
