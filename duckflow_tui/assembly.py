@@ -22,7 +22,6 @@ from duckflow_tui.prompting.questions import QuestionPrompts
 from duckflow_tui.safety.command_risk import NamedRules
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import Fact, PolicyRules
-from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
@@ -104,13 +103,12 @@ def build(
         PolicyRules(max_write=settings.files.max_write_bytes),
         facts,
     )
-    redact = Redactor(secrets_of(choice.settings)).redact
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,
         _memory_words(choice.language, workspace.root.name),
         store.clock,
-        redact,
+        choice.redact,
         already=counted(recording.state),
     )
     memory.load()
@@ -132,7 +130,7 @@ def build(
             pacemaker=_pacemaker(settings.pacemaker, settings.roles),
         ),
     )
-    past = RecordedPast(recording, choice.places.state, redact)
+    past = RecordedPast(recording, choice.places.state, choice.redact)
     engine = Engine(parts, shell, servers, memory, past, spawn)
     if not choice.headless:  # which prints them before it begins
         say = Catalogue(choice.language)
@@ -170,7 +168,7 @@ def _models(
         ),
         QuestionPrompts(asset_folder("prompts"), choice.language),
         CallBudget(store, random_id, desk, notices, limits),
-        RequestLog(store, service, Redactor(secrets_of(choice.settings)).redact),
+        RequestLog(store, service, choice.redact),
         servers.ready,
     )
 

@@ -107,35 +107,28 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="duckflow-tui", description=say("cli.description"), add_help=False, allow_abbrev=False
     )
-    made.add_argument("-h", "--help", action="help", help=say("cli.help.help"))
-    made.add_argument(
-        "--version",
-        action="version",
-        version=f"duckflow-tui {__version__}",
-        help=say("cli.help.version"),
-    )
-    made.add_argument("--dir", metavar="D", default=".", help=say("cli.help.dir"))
-    made.add_argument("--demo", action="store_true", help=say("cli.help.demo"))
-    made.add_argument("--resume", nargs="?", const="", metavar="ID", help=say("cli.help.resume"))
-    made.add_argument("--mode", choices=MODES, help=say("cli.help.mode"))
-    made.add_argument("--base-url", metavar="U", help=say("cli.help.base_url"))
-    made.add_argument("--model", metavar="N", help=say("cli.help.model"))
-    made.add_argument("--api-key-env", metavar="V", help=say("cli.help.api_key_env"))
-    made.add_argument("--protocol", choices=PROTOCOLS, help=say("cli.help.protocol"))
-    made.add_argument("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
-    made.add_argument("--theme", choices=THEMES, help=say("cli.help.theme"))
-    made.add_argument("--no-animation", action="store_true", help=say("cli.help.no_animation"))
-    headless = made.add_argument_group(say("cli.help.headless"))
-    headless.add_argument(
-        "-p", dest="prompt", nargs="?", const=NO_TEXT, metavar="TEXT", help=say("cli.help.prompt")
-    )
-    headless.add_argument("--json", action="store_true", help=say("cli.help.json"))
-    headless.add_argument("--stream", action="store_true", help=say("cli.help.stream"))
-    headless.add_argument(
-        "--allow", action="append", default=[], metavar="ARGV", help=say("cli.help.allow")
-    )
-    headless.add_argument("--no-session", action="store_true", help=say("cli.help.no_session"))
-    headless.add_argument("--max-calls", metavar="N", help=say("cli.help.max_calls"))
+    add = made.add_argument
+    add("-h", "--help", action="help", help=say("cli.help.help"))
+    version = f"duckflow-tui {__version__}"
+    add("--version", action="version", version=version, help=say("cli.help.version"))
+    add("--dir", metavar="D", default=".", help=say("cli.help.dir"))
+    add("--demo", action="store_true", help=say("cli.help.demo"))
+    add("--resume", nargs="?", const="", metavar="ID", help=say("cli.help.resume"))
+    add("--mode", choices=MODES, help=say("cli.help.mode"))
+    add("--base-url", metavar="U", help=say("cli.help.base_url"))
+    add("--model", metavar="N", help=say("cli.help.model"))
+    add("--api-key-env", metavar="V", help=say("cli.help.api_key_env"))
+    add("--protocol", choices=PROTOCOLS, help=say("cli.help.protocol"))
+    add("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
+    add("--theme", choices=THEMES, help=say("cli.help.theme"))
+    add("--no-animation", action="store_true", help=say("cli.help.no_animation"))
+    add = made.add_argument_group(say("cli.help.headless")).add_argument
+    add("-p", dest="prompt", nargs="?", const=NO_TEXT, metavar="TEXT", help=say("cli.help.prompt"))
+    add("--json", action="store_true", help=say("cli.help.json"))
+    add("--stream", action="store_true", help=say("cli.help.stream"))
+    add("--allow", action="append", default=[], metavar="ARGV", help=say("cli.help.allow"))
+    add("--no-session", action="store_true", help=say("cli.help.no_session"))
+    add("--max-calls", metavar="N", help=say("cli.help.max_calls"))
     return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -92,6 +92,13 @@ class SessionChoice:
     approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
     resume: str = ""  # the session to take up, empty for a new one
     no_session: bool = False  # it is not recorded
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Takes keys and passwords out of a text: those of the settings and what looks like one."""
+        from duckflow_tui.safety.secrets import Redactor
+
+        return Redactor(secrets_of(self.settings)).redact
 
 
 def choose(
@@ -246,7 +253,6 @@ async def open_session(
     """
     await asyncio.to_thread(_import_rooms, demo=choice.demo)
     from duckflow_tui.assembly import build, first_event
-    from duckflow_tui.safety.secrets import Redactor
     from duckflow_tui.session.recording import record
     from duckflow_tui.session.resume import resume
     from duckflow_tui.state.store import Record, Store
@@ -271,7 +277,7 @@ async def open_session(
             record,
             choice.places.state,
             choice.workspace,
-            Redactor(secrets_of(choice.settings)).redact,
+            choice.redact,
             resume=choice.resume,
             keep=not choice.no_session,
         )
@@ -355,11 +361,9 @@ class Sessions:
     def catalog(self) -> Catalog:
         """All sessions of this user; the demo's are not among them."""
         if self._catalog is None:
-            from duckflow_tui.safety.secrets import Redactor
             from duckflow_tui.session.catalog import Catalog
 
-            redact = Redactor(secrets_of(self.choice.settings)).redact
-            self._catalog = Catalog(self.choice.places.state, redact=redact)
+            self._catalog = Catalog(self.choice.places.state, redact=self.choice.redact)
         return self._catalog
 
     @property
@@ -378,10 +382,8 @@ class Sessions:
         self.choice = replace(self.choice, confirm_origin="")
 
     def redact(self, text: str) -> str:
-        """The text without keys and passwords, those of the settings and what looks like one."""
-        from duckflow_tui.safety.secrets import Redactor
-
-        return Redactor(secrets_of(self.choice.settings)).redact(text)
+        """The text without keys and passwords."""
+        return self.choice.redact(text)
 
     async def close(self) -> None:
         """Take down what was opened."""

@@ -189,9 +189,7 @@ class Changer:
             except FileExistsError as error:
                 raise ContentChanged(target, _hash_at(new_dir, new_name)) from error
             try:
-                if _identity_at(new_dir, new_name) != _identity(file):
-                    raise ContentChanged(source, _hash_at(new_dir, new_name))
-                _verify(file, expect, source)
+                _verify_at(new_dir, new_name, file, expect, source)
                 self._disk.sync_directory(new_dir)
                 self._disk.sync_directory(old_dir)
             except BaseException:
@@ -289,9 +287,7 @@ class Changer:
         """Let the new file take the name. What it took the name from is looked at once more,
         where the file system can give it back: nobody can have written to it unseen.
         """
-        if _identity_at(directory, name) != _identity(file):
-            raise ContentChanged(place, _hash_at(directory, name))
-        _verify(file, expect, place)
+        _verify_at(directory, name, file, expect, place)
         if not self._disk.exchange(directory, temp, name):
             self._disk.rename(directory, temp, directory, name)
             try:
@@ -300,9 +296,7 @@ class Changer:
                 log.warning("%s is written, its directory not synced: %s", place.shown, error)
             return
         try:
-            if _identity_at(directory, temp) != _identity(file):
-                raise ContentChanged(place, _hash_at(directory, temp))
-            _verify(file, expect, place)
+            _verify_at(directory, temp, file, expect, place)
             self._disk.sync_directory(directory)
         except BaseException:
             self._disk.exchange(directory, temp, name)
@@ -320,9 +314,7 @@ class Changer:
         except FileNotFoundError as error:
             raise ContentChanged(place, "") from error
         try:
-            if _identity_at(directory, temp) != _identity(file):
-                raise ContentChanged(place, _hash_at(directory, temp))
-            _verify(file, expect, place)
+            _verify_at(directory, temp, file, expect, place)
             yield
         except BaseException:
             self._disk.rename_new(directory, temp, directory, name)
@@ -354,8 +346,12 @@ def _failing(doing: str, place: Place) -> Generator[None]:
 
 def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
     """Looks before it opens: opening a device or a FIFO may already do something."""
-    if not stat.S_ISREG(os.lstat(name, dir_fd=directory).st_mode):
-        raise _not_regular(directory, name, place)
+    mode = os.lstat(name, dir_fd=directory).st_mode
+    if stat.S_ISLNK(mode):
+        raise PathRefused("moved", place.shown)
+    if not stat.S_ISREG(mode):
+        code = "is_directory" if stat.S_ISDIR(mode) else "special_file"
+        raise PathRefused(code, place.shown)
     file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     if stat.S_ISREG(os.fstat(file).st_mode):
         return file
@@ -363,17 +359,18 @@ def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
     raise PathRefused("moved", place.shown)
 
 
-def _not_regular(directory: int, name: str, place: Place) -> PathRefused:
-    mode = os.lstat(name, dir_fd=directory).st_mode
-    if stat.S_ISLNK(mode):
-        return PathRefused("moved", place.shown)
-    return PathRefused("is_directory" if stat.S_ISDIR(mode) else "special_file", place.shown)
-
-
 def _verify(file: int, expect: str, place: Place) -> None:
+    """Raise ContentChanged where the open file holds something else."""
     now = _hash(file)
     if now != expect:
         raise ContentChanged(place, now)
+
+
+def _verify_at(directory: int, name: str, file: int, expect: str, place: Place) -> None:
+    """The same, and where the name is another file's by now."""
+    if _identity_at(directory, name) != _identity(file):
+        raise ContentChanged(place, _hash_at(directory, name))
+    _verify(file, expect, place)
 
 
 def _hash(file: int) -> str:

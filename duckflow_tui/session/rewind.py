@@ -488,22 +488,30 @@ class RewindActions:
         told += [_COMMANDS] if running else []
         for_model = " ".join([_BACK, *told]) if told else ""
         said = one_line(point.text, _PREVIEW)
-        found = [self._notice("rewind.back", for_model, said=said, count=str(point.messages))]
+        found = [
+            self._parts.notices.message(
+                "rewind.back", for_model, said=said, count=str(point.messages)
+            )
+        ]
         if files:
             count = str(point.files)
             found.append(
-                self._notice("rewind.files", level=Level.WARNING, files=files, count=count)
+                self._parts.notices.message(
+                    "rewind.files", level=Level.WARNING, files=files, count=count
+                )
             )
         then = {plan.plan_id for plan in past.plans}
         plans = [one_line(p.name, _PREVIEW) for p in state.plans if p.plan_id not in then]
         if plans:
-            found.append(self._notice("rewind.plans", names=", ".join(plans)))
+            found.append(self._parts.notices.message("rewind.plans", names=", ".join(plans)))
         if dropped := counted_requirements(state) - counted_requirements(past):
-            found.append(self._notice("rewind.requirements", count=str(len(dropped))))
+            found.append(
+                self._parts.notices.message("rewind.requirements", count=str(len(dropped)))
+            )
         if running:
-            found.append(self._notice("rewind.commands", count=str(running)))
+            found.append(self._parts.notices.message("rewind.commands", count=str(running)))
         if state.queue:
-            found.append(self._notice("rewind.queue", count=str(len(state.queue))))
+            found.append(self._parts.notices.message("rewind.queue", count=str(len(state.queue))))
         return tuple(found)
 
     def _forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
@@ -528,20 +536,8 @@ class RewindActions:
             stopped=past.turn.stopped(past, now) if past.turn is not None else None,
             carried=carried(past, state.messages),
             draft=point.text if point is not None else draft,
-            notices=(self._notice(key, _FORKED, Level.INFO, **params),),
+            notices=(self._parts.notices.message(key, _FORKED, Level.INFO, **params),),
             at=now,
-        )
-
-    def _notice(
-        self, key: str, for_model: str = "", level: Level = Level.INFO, **params: str
-    ) -> NoticeMessage:
-        return NoticeMessage(
-            message_id=self._parts.ids("msg"),
-            level=level,
-            key=key,
-            params=params,
-            for_model=for_model,
-            at=self._store.clock.now(),
         )
 
 

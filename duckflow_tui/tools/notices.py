@@ -27,19 +27,21 @@ class Notices:
         """Show a notice; ``for_model`` is also told to the model, in English: in the
         conversation, in the thread of a step, or to the one who answers beside the work.
         """
-        self._store.dispatch(
-            NoticeAdded(
-                message=NoticeMessage(
-                    message_id=self._ids("msg"),
-                    level=level,
-                    key=key,
-                    params=params,
-                    for_model=for_model,
-                    step_id=step_id,
-                    aside=aside,
-                    at=self._store.clock.now(),
-                )
-            )
+        message = self.message(key, for_model, level, **params)
+        where = {"step_id": step_id, "aside": aside}
+        self._store.dispatch(NoticeAdded(message=message.model_copy(update=where)))
+
+    def message(
+        self, key: str, for_model: str = "", level: Level = Level.INFO, **params: str
+    ) -> NoticeMessage:
+        """A notice that is shown by another event."""
+        return NoticeMessage(
+            message_id=self._ids("msg"),
+            level=level,
+            key=key,
+            params=params,
+            for_model=for_model,
+            at=self._store.clock.now(),
         )
 
     def warn(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
