@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import textual.css.stylesheet as sheets
-from hypothesis import HealthCheck, settings
 from support.pictures import ScreenText, text_of
 from textual.app import App
 from textual.css.model import RuleSet
@@ -24,16 +23,26 @@ from textual.css.parse import parse
 from textual.css.tokenizer import Token
 from textual.css.types import CSSLocation
 
-settings.register_profile("duckflow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("duckflow")
-
-# Compiled modules are kept, so that each program a test starts need not compile all of them anew.
+# Compiled modules are kept, so that no worker and no program that a test starts need compile all of
+# them anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
 _OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
+
+
+def pytest_configure() -> None:
+    """Property tests have no clock. Their library is compiled when it is imported, a second of
+    work, and kept only from here on.
+    """
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "duckflow", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("duckflow")
 
 
 def pytest_xdist_auto_num_workers() -> int:
