@@ -53,7 +53,7 @@ _EFFECTS: Final = frozenset(
 )
 
 #: How notices begin that tell of a file changed by someone else, or of a change taken back.
-_CHANGED: Final = ("files.", "undo.")
+_CHANGED: Final = ("files.", "operations.undo.")
 
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # of a requirement in the mean, by its priority

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.attempts import digest_of, execution, failure_analysis
+from duckflow_tui.goals.attempts import digest_of, execution, failure_analysis, in_hand
 from duckflow_tui.goals.requirements import (
     change_objective,
     named_requirement,
@@ -247,8 +247,8 @@ class Consultation:
                 self._put_first(text)
                 self._tell(*_TOLD[action])
             case "simplify":
-                if (objective := self._store.state.objective) is not None:
-                    self._put(new_requirement(objective, text), 1)
+                _, objective = in_hand(self._store.state)
+                self._put(new_requirement(objective, text), 1)
                 self._tell(*_TOLD[action])
             case _:
                 self._tell(*_TOLD[action])
@@ -258,9 +258,7 @@ class Consultation:
 
     def _accept_result(self) -> bool:
         """The user takes what there is; returns whether every requirement is met."""
-        objective = self._store.state.objective
-        if objective is None:
-            return False
+        _, objective = in_hand(self._store.state)
         if not self._step_id:
             change_objective(self._store, closed=True)
         met, counted = objective.met
@@ -268,10 +266,10 @@ class Consultation:
 
     async def _analyse(self) -> None:
         """Show why it does not get further, and what would mend it."""
-        objective = self._store.state.objective
+        _, objective = in_hand(self._store.state)
         missing = [
             item.requirement
-            for item in (objective.extracted_requirements if objective else ())
+            for item in objective.extracted_requirements
             if item.counts and item.satisfaction_level < 1.0
         ]
         found = await failure_analysis(
@@ -290,11 +288,11 @@ class Consultation:
 
     def _other_approach(self) -> None:
         """What was tried is a strategy that failed; the model is told to leave it."""
-        objective = self._store.state.objective
+        _, objective = in_hand(self._store.state)
         # What the model has been doing, in its own words.
         brief = "; ".join(self._store.state.memory.plan_brief)
         strategy = one_line(self._keeper.said or brief, _LINE)
-        if objective is not None and strategy:
+        if strategy:
             ways = tuple(dict.fromkeys((*objective.attempted_strategies, strategy)))
             change_objective(self._store, attempted_strategies=ways)
         lines = [f"- {entry.text}" for entry in tried(self._log())[-MOST_TRIED:]]
@@ -319,9 +317,7 @@ class Consultation:
 
     def _put_first(self, text: str) -> None:
         """One requirement goes before all others; by its id or its words, or as a new one."""
-        objective = self._store.state.objective
-        if objective is None:
-            return
+        _, objective = in_hand(self._store.state)
         top = named_requirement(objective, text) or new_requirement(objective, text)
         self._put(top, 1)
         for item in objective.extracted_requirements:
@@ -357,8 +353,8 @@ class Consultation:
                     "consulting.no_digest", step_id=self._step_id, reason=reason
                 )
         text = text[:_DIGEST]
-        objective = self._store.state.objective
-        if objective is not None and text:
+        _, objective = in_hand(self._store.state)
+        if text:
             kept = (*objective.accumulated_results, text)
             change_objective(self._store, accumulated_results=kept)
         self._tell(

@@ -152,11 +152,7 @@ class Reviewer:
 
     def _is_judged(self, objective: TaskObjective, log: Sequence[OperationMessage]) -> bool:
         """Whether this answer is reviewed at all."""
-        changed = False
-        for message in log:
-            if message.result.outcome is Outcome.DENIED:
-                return False
-            changed = changed or bool(message.result.changes)
+        changed = any(message.result.changes for message in log)
         counted = [item for item in objective.extracted_requirements if item.counts]
         if any(item.by_user for item in counted):
             return True

@@ -284,6 +284,28 @@ async def test_tidied_results_are_shown_and_kept(tmp_path: Path) -> None:
         assert "the content of f00.py" in s.server.of("digest")[0].text
 
 
+@pytest.mark.parametrize("replies", [(Reply(data={"digest": " "}), DIGEST), ()])
+async def test_results_are_tidied_by_whoever_can_or_shown_as_they_are(
+    tmp_path: Path, replies: tuple[Reply, ...]
+) -> None:
+    """An empty digest is sent back; without any, the plain results are kept. C8."""
+    files(tmp_path / "work", 6)
+    main, environ = stuck(Pattern.CONFUSION)
+    scripted = Script(replies={"main": (*main, done("Then so.")), "digest": replies})
+    async with session(tmp_path, scripted, environ=environ) as s:
+        await stuck_session(s, Pattern.CONFUSION)
+        await answer(s, "tidy_results")
+        await s.ended()
+        assert s.state.objective is not None
+        (kept,) = s.state.objective.accumulated_results
+        assert ("consulting.no_digest" in s.notices()) is not replies
+        if replies:
+            assert "digest is empty" in s.server.of("digest")[1].text
+            assert kept == "f00 holds a comment, the rest is unknown"
+        else:
+            assert kept.startswith("- read file f00.py: ")
+
+
 async def test_a_simpler_request_is_a_requirement_of_the_user(tmp_path: Path) -> None:
     files(tmp_path / "work", 6)
     replies, environ = stuck(Pattern.TOO_MANY_TRIES)

@@ -27,7 +27,7 @@ from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, VitalsChanged
+from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, ProfileChosen, VitalsChanged
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.turn import LoopStarted, TurnFinished
 
@@ -277,7 +277,9 @@ async def test_the_users_choice_of_the_profile_goes_before_all_others(tmp_path: 
         s.server.release("a")
         await s.ended()
         assert s.state.pace.limit.profile is TaskProfile.SIMPLE_QUESTION
-        s.engine.pace.choose_profile(None)
+        for _ in range(2):  # the same again is no news
+            s.engine.pace.choose_profile(None)
+        assert [e.profile for e in s.events(ProfileChosen)] == [TaskProfile.SIMPLE_QUESTION, None]
         await s.turn("well")
         assert s.state.pace.limit.chosen_by == "rules"
 

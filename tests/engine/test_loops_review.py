@@ -25,6 +25,8 @@ from support.reviews import (
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply
+from duckflow_tui.goals.checks import MAX_FILE
+from duckflow_tui.goals.requirements import MAX_NEW
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Check, TaskProfile
@@ -395,7 +397,58 @@ async def test_a_file_check_looks_only_at_plain_files_inside(
         assert "KEY=1" not in s.server.of("satisfaction")[0].text
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "outcome", "words"),
+    [
+        ("file_contains", "src: x", "refuted", "src is a folder"),
+        ("file_contains", "large.txt: x", "unchecked", "large.txt is too large to be searched"),
+        ("file_contains", "notes.txt: gone", "refuted", "notes.txt does not hold gone"),
+        ("file_exists", "gone.txt", "refuted", "there is no gone.txt"),
+    ],
+)
+async def test_what_a_check_found_is_told_to_the_judge_of_the_rest(
+    tmp_path: Path, kind: str, value: str, outcome: str, words: str
+) -> None:
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    with (tmp_path / "work" / "large.txt").open("wb") as file:
+        file.truncate(MAX_FILE + 1)
+    asked = works(claim("x", 1, kind, value), WORDS)
+    scores = judged(0.9, {"r1": 0.9, "r2": 0.9})
+    script = story(asked, done("So."), satisfaction=(scores,))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.until(lambda state: state.last_review is not None)
+        assert f"{outcome}: {words}" in s.server.of("satisfaction")[0].text
+        assert (reviews(s)[0].unchecked == ("r1",)) is (outcome == "unchecked")
+
+
+async def test_a_check_is_run_again_once_what_it_saw_was_taken_back(tmp_path: Path) -> None:
+    look = action("file_ops.find_files", glob="*")
+    asked = decision("", look, task_profile="FILE_OPERATION", requirements=[NOTES], continues=False)
+    script = story(
+        works(NOTES, content="done\n"),
+        done("Done."),
+        asked,
+        done("It is there."),
+    )
+    async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
+        assert (await s.turn("write the notes")).outcome == "done"
+        await s.engine.undo()
+        await s.engine.send("do the notes say done?")
+        await s.until(lambda state: len(reviews(s)) == 2)
+        assert [m.result.exit_code for m in s.results() if m.for_requirement] == [0, 2]
+
+
 # --- what is not reviewed ------------------------------------------------------------------------
+
+
+async def test_a_question_whose_answer_was_looked_up_costs_no_review(tmp_path: Path) -> None:
+    asked = [{"requirement": "say what it holds", "priority": 1}]
+    look = action("file_ops.find_files", glob="*")
+    first = decision("", look, task_profile="SIMPLE_QUESTION", requirements=asked)
+    async with session(tmp_path, story(first, done("Nothing."))) as s:
+        assert (await s.turn("what is there?")).llm_calls == 2
+        assert reviews(s) == []
 
 
 @pytest.mark.parametrize("profile", ["SIMPLE_QUESTION", "GENERAL_CHAT"])
@@ -428,6 +481,48 @@ async def test_after_the_users_no_there_is_no_loop_of_attempts(tmp_path: Path) -
         assert attempts(s) == []
 
 
+@pytest.mark.parametrize(
+    "look", [action("file_ops.find_files", glob="*"), action("shell.run", command="ls")]
+)
+async def test_where_the_user_refused_nothing_it_is_tried_again(
+    tmp_path: Path, look: dict[str, Any]
+) -> None:
+    """Nothing was to be changed, or nothing was. S1-30."""
+    script = story(
+        decision("", look, task_profile="RESEARCH", requirements=[WORDS]),
+        done("One."),
+        done("Two."),
+        satisfaction=(judged(0.4), judged(0.9)),
+        missing=(lacks(" "), lacks(" ", "the reason")),
+        continuation=(next_plan(),),
+    )
+    async with session(tmp_path, script, mode="trusted", allow=("ls",)) as s:
+        assert (await s.turn("why is it so?")).outcome == "done"
+        assert [r.done for r in reviews(s)] == [False, True]
+        assert "missing is empty" in s.server.of("missing")[1].text
+        assert [m.what for m in reviews(s)[0].missing] == ["the reason"]
+
+
+async def test_what_the_user_rewrites_while_it_is_judged_is_open(tmp_path: Path) -> None:
+    """The judge has seen other words; the phase is that of a review, whatever the model said."""
+    held = judged(0.9, {"r1": 0.9, "r2": 0.9}).model_copy(update={"hold": "judge"})
+    script = story(
+        works(WORDS, claim("clear")), done("So.", step="EXECUTION"), satisfaction=(held,)
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("judge")
+        assert s.state.phase is Phase.REVIEW
+        assert s.engine.ledger.edit("r2", text="very clear") is None
+        s.server.release("judge")
+        await s.until(lambda state: state.last_review is not None)
+        assert [i.state for i in reviews(s)[0].items] == [
+            RequirementState.MET,
+            RequirementState.OPEN,
+        ]
+        assert not reviews(s)[0].done
+
+
 # --- requirements --------------------------------------------------------------------------------
 
 
@@ -449,6 +544,22 @@ async def test_a_task_whose_first_decision_named_none_has_its_requirements_extra
         assert "write the notes: done" in s.server.of("requirements")[0].text
         assert end.outcome == "done"
         assert s.events(RequirementsFound)[0].items[0].state is RequirementState.OPEN
+
+
+async def test_a_request_asks_for_one_thing_at_least_and_for_thirty_at_most(
+    tmp_path: Path,
+) -> None:
+    many = found(*(claim(f"thing {n}") for n in range(MAX_NEW + 2)))
+    script = story(
+        decision("", write("done\n"), task_profile="FILE_OPERATION"),
+        done("Done."),
+        requirements=(found(claim(" ")), many),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        assert "requirements is empty" in s.server.of("requirements")[1].text
+        assert "judging.many" in s.notices()
+        assert len(objective(s).extracted_requirements) == MAX_NEW
 
 
 async def test_requirements_that_could_not_be_had_are_said_and_the_request_is_judged(
@@ -570,7 +681,7 @@ async def test_a_requirement_that_the_user_adds_has_to_be_met(tmp_path: Path) ->
     )
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         ledger = s.engine.ledger
-        assert ledger.add("too early") == problem("no_request")
+        assert ledger.add("too early") == ledger.waive("r1") == problem("no_request")
         await s.engine.send("write the notes")
         await s.server.reached("wait")
         log = Check(kind="file_exists", value="log.txt")
@@ -593,6 +704,7 @@ async def test_a_waived_requirement_can_be_taken_back(tmp_path: Path) -> None:
         await s.turn("write the notes")
         ledger = s.engine.ledger
         assert ledger.restore("r1") == problem("not_waived", id="r1")
+        assert ledger.restore("r9") == problem("not_there", id="r9")
         assert ledger.waive("r1") is None
         assert ledger.restore("r1") is None
         assert item(s).state is RequirementState.OPEN
@@ -710,6 +822,21 @@ async def test_help_analyses_the_failure_and_asks_again(tmp_path: Path) -> None:
         assert "assistance" not in [o.action for o in again.options]  # it was given
         await answer(s, again, "cancel")
         assert (await s.ended()).outcome == "stopped"
+
+
+async def test_help_that_no_model_can_give_is_said_and_the_user_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    """C8."""
+    async with session(tmp_path, thrice(), mode="trusted") as s:
+        await s.engine.send("write the notes")
+        card = await escalation(s)
+        await answer(s, card, "assistance")
+        again = await escalation(s, after=card.card_id)
+        assert "judging.no_analysis" in s.notices()
+        assert "assistance" in [o.action for o in again.options]
+        await answer(s, again, "cancel")
+        await s.ended()
 
 
 async def test_the_user_can_give_it_up(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ async def test_instructions_after_the_last_attempt_begin_a_new_round(tmp_path: P
         told = s.server.of("continuation")[0].text
         assert "name the script" in told
         assert "the reason" in told
+        assert "the file is read by a script" in told  # which the last attempt taught
         tries = [m.attempt for m in s.state.messages if isinstance(m, AttemptMessage)]
         assert tries == [2, 3, 4]
 

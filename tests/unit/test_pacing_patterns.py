@@ -9,7 +9,7 @@ import pytest
 from duckflow_tui.goals.progress import same_action
 from duckflow_tui.goals.situations import Signals, due, grows, hypothesis
 from duckflow_tui.goals.vitals import VitalCause
-from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.pace import Pattern, Reason
 
 CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=(0.75, 0.85, 0.95, 1.0, 1.0))
 STUCK = same_action("file_ops.read_file", "a.py", 4)
@@ -96,6 +96,9 @@ def test_the_limit_always_asks_and_before_all_others() -> None:
 def test_the_hypothesis_comes_from_the_signals() -> None:
     """Covers S0-38."""
     assert hypothesis(STUCK, CALM).code == "repeats_call"
+    same = Reason(code="same_result", params={"operation": "shell.run", "times": "3"})
+    found = hypothesis(same, CALM)
+    assert (found.code, found.params) == ("no_new_information", {"operation": "shell.run"})
     out = due(replace(CALM, stamina=0.05))
     assert out is not None
     assert hypothesis(out[1], replace(CALM, failed=6)).params == {"count": "6"}
@@ -134,7 +137,7 @@ def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None
         return found[1].params["signs"]
 
     assert signs(stamina=0.2, failed=3) == "failed"
-    assert signs(stamina=0.2, attempt=3) == "attempts"
+    assert signs(stamina=0.2, attempt=2) == "attempts"
     assert signs(stamina=0.2) == "loops"
     low = {"mood": 0.4, "low_moods": 2}
     assert signs(**low, confidence=0.2, share=1.0) == "unsure"

@@ -9,15 +9,21 @@ from duckflow_tui.state.base import Event, StateError
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.goal import (
     AttemptMessage,
+    AttemptResult,
     AttemptStarted,
     ExecutionPlan,
+    ObjectiveChanged,
+    ObjectiveReviewed,
     RequirementEdited,
     RequirementItem,
     RequirementsFound,
     RequirementState,
     RequirementWaived,
+    Review,
+    ReviewMessage,
     TaskObjective,
 )
+from duckflow_tui.state.pace import LimitExtended, VitalChange, VitalsChanged
 
 MET = RequirementItem(
     requirement_id="r1",
@@ -68,6 +74,54 @@ def test_what_does_not_belong_is_refused_and_changes_nothing(event: Event, why: 
     with pytest.raises(StateError, match=why):
         event.apply(state)
     assert (state.objective, state.messages) == (before, [])
+
+
+def test_no_requirement_is_lost_with_a_change_of_the_request() -> None:
+    """Nor with one that is taken up again, in the place of another."""
+    state = with_objective(MET)
+    assert state.objective is not None
+    without = state.objective.model_copy(update={"extracted_requirements": ()})
+    with pytest.raises(StateError, match="r1 would be dropped"):
+        ObjectiveChanged(objective=without).apply(state)
+    again = without.model_copy(update={"objective_id": "o2"})
+    state.earlier = (again,)
+    with pytest.raises(StateError, match="r1 would be dropped"):
+        ObjectiveChanged(objective=again).apply(state)
+
+
+def test_a_review_leaves_what_the_user_changed_meanwhile() -> None:
+    """What is waived, gone or asked in other words was not what was judged."""
+    state = with_objective(
+        new("r1"), new("r2").model_copy(update={"state": RequirementState.WAIVED}), new("r3")
+    )
+    before = state.objective
+    assert before is not None
+    met = {"state": RequirementState.MET, "satisfaction_level": 1.0}
+    judged = [new(key).model_copy(update=met) for key in ("r1", "r2", "r9")]
+    judged.append(new("r3", "in other words").model_copy(update=met))
+    review = Review(
+        review_id="v", attempt=1, max_attempts=3, score=0.5, done=False, items=tuple(judged)
+    )
+    message = ReviewMessage(message_id="m", review=review, at=1.0)
+    result = AttemptResult(
+        attempt_number=1, strategy="look", lessons_learned=("read-only",), results=("x",)
+    )
+    ObjectiveReviewed(message=message, result=result).apply(state)
+    now = state.objective
+    assert now is not None
+    assert now.extracted_requirements == (judged[0], *before.extracted_requirements[1:])
+    assert (now.iteration_count, now.current_satisfaction) == (1, 0.5)
+    assert (now.learned_constraints, now.attempted_strategies) == (("read-only",), ("look",))
+    assert (now.accumulated_results, now.attempts) == (("x",), (result,))
+    assert (state.last_review, state.messages) == (review, [message])
+
+
+def test_a_limit_is_extended_and_a_vital_moved_only_where_they_are() -> None:
+    with pytest.raises(StateError, match="no limit was set"):
+        LimitExtended(by=5).apply(AgentState())
+    moved = VitalChange(vital="mood", old=0.1, new=0.2, cause="decision", at=1.0)
+    with pytest.raises(StateError, match=r"mood is not 0\.1"):
+        VitalsChanged(change=moved).apply(AgentState())
 
 
 def test_without_a_request_there_is_no_ledger() -> None:
