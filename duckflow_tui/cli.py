@@ -87,14 +87,14 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         return _refuse(_words(language)("resume.alone")), False
     if args.prompt is not None:
         return _headless(args, places, workspace, language), False
-    if args.allow:
-        return _refuse(_words(language)("cli.allow_needs_prompt")), False
-    if args.json or args.stream:
-        return _refuse(_words(language)("cli.json_needs_prompt")), False
-    if args.no_session:
-        return _refuse(_words(language)("cli.no_session_needs_prompt")), False
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return _refuse(_words(language)("cli.no_terminal")), False
+    for wrong, key in (
+        (args.allow, "cli.allow_needs_prompt"),
+        (args.json or args.stream, "cli.json_needs_prompt"),
+        (args.no_session, "cli.no_session_needs_prompt"),
+        (not (sys.stdin.isatty() and sys.stdout.isatty()), "cli.no_terminal"),
+    ):
+        if wrong:
+            return _refuse(_words(language)(key)), False
     return _interactive(args, places, workspace, language, frame), True
 
 
@@ -174,10 +174,6 @@ def _leave(status: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
-
-
-def _title(workspace: Path, demo: bool) -> str:
-    return "little-shop" if demo else workspace.absolute().name or str(workspace.absolute())
 
 
 def _refuse(message: str) -> int:
@@ -286,13 +282,14 @@ def _interactive(
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.session_host import AppOptions
 
+    folder = workspace.absolute()
     options = AppOptions(
         language=language,
         theme=choice.settings.ui.theme,
         vitals=choice.settings.ui.vitals,
         animation=choice.settings.ui.animation,
         notifications=choice.settings.ui.notifications,
-        title=_title(workspace, args.demo),
+        title="little-shop" if args.demo else folder.name or str(folder),
         settings_path=str(places.settings_file),
         demo=args.demo,
         problems=choice.problems,

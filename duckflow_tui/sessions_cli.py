@@ -138,7 +138,7 @@ class _Sessions:
 
     def _counted(self, key: str, found: Sequence[SessionFacts]) -> str:
         """How many these are, and how much room they take."""
-        size = size_text(self._catalog.disk_use(found))
+        size = size_text(sum(facts.size for facts in found))
         key = f"{key}_one" if len(found) == 1 else key
         return self._say(f"sessions.cli.{key}", count=len(found), size=size)
 

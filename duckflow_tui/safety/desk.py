@@ -120,12 +120,11 @@ class Desk:
 
     def _hear(self, state: AgentState, record: Record) -> None:
         match record.event:
-            case GateAnswered(answer=answer):
-                waiting = self._waiting.get(answer.gate_id)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(answer)
-            case CardAnswered(answer=answer):
-                waiting = self._waiting.get(answer.card_id)
+            case (
+                GateAnswered(answer=GateAnswer(gate_id=key) as answer)
+                | CardAnswered(answer=CardAnswer(card_id=key) as answer)
+            ):
+                waiting = self._waiting.get(key)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
             case (

@@ -6,7 +6,7 @@ Every method may wait for the disk, so that a screen calls them in a thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -131,10 +131,6 @@ class Catalog:
         if place.key in self._broken:
             return self._now(place, self._broken[place.key][1])
         return self._now(place, self._index.all()[place.key])
-
-    def disk_use(self, facts: Iterable[SessionFacts]) -> int:
-        """Bytes that these take."""
-        return sum(one.size for one in facts)
 
     # --- what is done to them -----------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from duckflow_tui import __version__
 from duckflow_tui.agent.rest import rest_of
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import WorkspaceError
@@ -33,7 +34,7 @@ from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
 from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, read_session
-from duckflow_tui.session.records import JournalHeader, Redact
+from duckflow_tui.session.records import SCHEMA, JournalHeader, Redact
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError, event_from_json
@@ -143,16 +144,14 @@ def resume_journal(
     except BaseException:
         folder.close()
         raise
-    old = restored.read.header
     session = restored.state.session
-    header = JournalHeader(
-        session_id=old.session_id if old else session.session_id or path.name,
-        workspace=old.workspace if old else session.workspace,
-        device=old.device if old else 0,
-        inode=old.inode if old else 0,
-        created_at=old.created_at if old else session.started_at,
+    old = restored.read.header or JournalHeader(
+        session_id=session.session_id or path.name,
+        workspace=session.workspace,
+        created_at=session.started_at,
         opened_at=now,
     )
+    header = old.model_copy(update={"schema_version": SCHEMA, "app": __version__, "opened_at": now})
     journal = Journal(
         JournalDisk(path, header, disk=disk, redact=redact, folder=folder),
         on_health=on_health,

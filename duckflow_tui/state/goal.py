@@ -191,18 +191,16 @@ class TaskObjective(Frozen):
 
     def requirement(self, requirement_id: str) -> RequirementItem | None:
         """The requirement of exactly that id."""
-        for item in self.extracted_requirements:
-            if item.requirement_id == requirement_id:
-                return item
-        return None
+        items = self.extracted_requirements
+        return next((item for item in items if item.requirement_id == requirement_id), None)
 
     def with_requirement(self, item: RequirementItem) -> TaskObjective:
         """The objective with one requirement replaced by id."""
-        items = list(self.extracted_requirements)
-        for at, old in enumerate(items):
-            if old.requirement_id == item.requirement_id:
-                items[at] = item
-        return self.model_copy(update={"extracted_requirements": tuple(items)})
+        items = tuple(
+            item if old.requirement_id == item.requirement_id else old
+            for old in self.extracted_requirements
+        )
+        return self.model_copy(update={"extracted_requirements": items})
 
     @property
     def met(self) -> tuple[int, int]:

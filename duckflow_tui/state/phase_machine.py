@@ -153,15 +153,11 @@ class PhaseMachine:
         if trigger is Trigger.DECISION:
             moved_at = self._decision_moved_at.get(decision_id)
             limits = self.table.limits
+            moves = [t for t in state.transitions if t.trigger is Trigger.DECISION]
+            made = sum(move.decision_id == decision_id for move in moves)
             if moved_at is not None and (
                 self._store.clock.monotonic() - moved_at < limits.reset_s
-                and self._moves_of(decision_id) >= limits.decision_moves
+                and made >= limits.decision_moves
             ):
                 return f"one decision may move {limits.decision_moves} time(s)"
         return ""
-
-    def _moves_of(self, decision_id: str) -> int:
-        return sum(
-            t.decision_id == decision_id and t.trigger is Trigger.DECISION
-            for t in self._store.state.transitions
-        )

@@ -307,7 +307,13 @@ def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
     steps = list(plan.steps)
     for edit in edits:
         if edit.op == "add":
-            _add(steps, edit)
+            added = Step(
+                step_id=edit.step_id,
+                name=edit.name or "",
+                description=edit.description or "",
+                depends_on=edit.depends_on or (),
+            )
+            steps.insert(_place(steps, edit.after), added)
             continue
         at = _index(steps, edit.step_id)
         old = steps[at]
@@ -334,26 +340,11 @@ def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
                     by=", ".join(users),
                 )
         else:
-            steps[at] = _changed(old, edit)
+            words = {"name", "description", "depends_on"}
+            said = edit.model_dump(include=words, exclude_none=True)
+            steps[at] = old.model_copy(update=said)
     check_steps(steps)
     return plan.model_copy(update={"steps": tuple(steps), "version": plan.version + 1})
-
-
-def _add(steps: list[Step], edit: PlanEdit) -> None:
-    steps.insert(
-        _place(steps, edit.after),
-        Step(
-            step_id=edit.step_id,
-            name=edit.name or "",
-            description=edit.description or "",
-            depends_on=edit.depends_on or (),
-        ),
-    )
-
-
-def _changed(old: Step, edit: PlanEdit) -> Step:
-    said = edit.model_dump(include={"name", "description", "depends_on"}, exclude_none=True)
-    return old.model_copy(update=said)
 
 
 def _index(steps: Sequence[Step], step_id: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
@@ -66,6 +66,12 @@ class Call:
 
     def __post_init__(self) -> None:
         self.args = cast("JsonObject", json.loads(canonical_json(self.action.args)))
+
+    def asked(self) -> dict[str, Any]:
+        """The fields of ``AskedCall``."""
+        action = self.action
+        asked = action.model_dump(include={"call_id", "operation", "reasoning", "intent"})
+        return {**asked, "args": self.args, "step_id": self.step_id, "by_user": self.by_user}
 
 
 def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:

@@ -25,15 +25,11 @@ _IN_A_THREAD: Final = 50_000  # characters; the nearest match in more may take a
 
 
 class WriteFile(Arguments):
-    """Arguments of file_ops.write_file."""
-
     path: str = Field(description="The file, relative to the workspace.")
     content: str = Field(description="The whole new content of the file.")
 
 
 class Edit(Arguments):
-    """One replacement of file_ops.edit_file."""
-
     old: str = Field(
         description="The exact text to replace, with its indentation and enough lines around it "
         "to occur once. No line numbers."
@@ -45,8 +41,6 @@ class Edit(Arguments):
 
 
 class EditFile(Arguments):
-    """Arguments of file_ops.edit_file."""
-
     path: str = Field(description="The file, relative to the workspace.")
     edits: list[Edit] = Field(
         description="Replacements, applied one after the other.",
@@ -56,15 +50,11 @@ class EditFile(Arguments):
 
 
 class MoveFile(Arguments):
-    """Arguments of file_ops.move_file."""
-
     source: str = Field(description="The file to move or rename.")
     target: str = Field(description="Its new path; nothing may lie there.")
 
 
 class DeleteFile(Arguments):
-    """Arguments of file_ops.delete_file."""
-
     path: str = Field(description="The file to delete. Directories are not deleted.")
 
 

@@ -36,15 +36,11 @@ _RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before i
 
 
 class ListDir(Arguments):
-    """Arguments of file_ops.list_dir."""
-
     path: str = Field(default=".", description="The directory, relative to the workspace.")
     depth: int = Field(default=1, ge=1, le=10, description="How many levels down.")
 
 
 class FindFiles(Arguments):
-    """Arguments of file_ops.find_files."""
-
     glob: str = Field(
         min_length=1,
         max_length=1_000,

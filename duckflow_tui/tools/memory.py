@@ -62,8 +62,6 @@ class MemoryFault(ToolFault):
 
 
 class Remember(Arguments):
-    """Arguments of memory.remember."""
-
     text: str = Field(description=f"One sentence, at most {LONGEST} characters.")
     kind: MemoryKind = Field(
         description="worked: a way that proved itself here; failed: one that did not, and why; "
@@ -72,8 +70,6 @@ class Remember(Arguments):
 
 
 class Recall(Arguments):
-    """Arguments of memory.recall."""
-
     query: str = Field(default="", description="Words to look for; left out: the newest lines.")
 
 

@@ -29,14 +29,10 @@ MAX_TASKS: Final = 50  # tasks of one list
 
 
 class Propose(Arguments):
-    """Arguments of plan_tool.propose."""
-
     goal: str = Field(description="What the user will have in the end, in one or two sentences.")
 
 
 class StepEdit(Arguments):
-    """One change of plan_tool.revise."""
-
     op: Literal["add", "change", "drop", "move"] = Field(description="What to do.")
     step_id: str = Field(
         default="",
@@ -58,8 +54,6 @@ class StepEdit(Arguments):
 
 
 class Revise(Arguments):
-    """Arguments of plan_tool.revise."""
-
     plan_id: str = Field(default="", description="Left out: the plan in hand.")
     changes: list[StepEdit] = Field(
         description="Changes, applied in this order.", min_length=1, max_length=MAX_STEPS
@@ -67,8 +61,6 @@ class Revise(Arguments):
 
 
 class UpdateStep(Arguments):
-    """Arguments of plan_tool.update_step."""
-
     step_id: str = Field(description="The step: its id or its number.")
     status: Literal["pending", "in_progress", "completed", "failed", "blocked"] = Field(
         description="Its status from now on."
@@ -77,22 +69,16 @@ class UpdateStep(Arguments):
 
 
 class GetPlan(Arguments):
-    """Arguments of plan_tool.get."""
-
     plan_id: str = Field(default="", description="Left out: the plan in hand.")
 
 
 class GenerateList(Arguments):
-    """Arguments of task_tool.generate_list."""
-
     step_id: str = Field(
         default="", description="The step: its id or its number; left out: the next to begin."
     )
 
 
 class ListedTask(Arguments):
-    """One task of task_loop.run."""
-
     operation: str = Field(description="A name from the operations, exactly.")
     args: JsonObject = Field(
         default_factory=dict,
@@ -107,8 +93,6 @@ class ListedTask(Arguments):
 
 
 class RunWork(Arguments):
-    """Arguments of task_loop.run."""
-
     step_id: str = Field(
         default="",
         description="The step to run: its id or its number; left out: every step that can begin.",

@@ -27,8 +27,6 @@ _SNIFFED: Final = 4_096
 
 
 class ReadFile(Arguments):
-    """Arguments of file_ops.read_file."""
-
     path: str = Field(
         description="The file, relative to the workspace; or result:… as a cut result names it."
     )

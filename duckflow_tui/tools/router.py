@@ -315,19 +315,7 @@ class ToolRouter:
 
     async def _request(self, call: Call) -> None:
         """The intent, on disk before anything is touched."""
-        action = call.action
-        await self.store.commit(
-            OperationRequested(
-                call_id=action.call_id,
-                operation=action.operation,
-                args=call.args,
-                reasoning=action.reasoning,
-                intent=action.intent,
-                step_id=call.step_id,
-                by_user=call.by_user,
-                at=self.store.clock.now(),
-            )
-        )
+        await self.store.commit(OperationRequested(**call.asked(), at=self.store.clock.now()))
 
     async def _start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
         """Record that it runs now. The wait for another effect may have been long: raises
@@ -386,11 +374,7 @@ class ToolRouter:
         clock = self.store.clock
         duration = 0.0 if call.started is None else clock.monotonic() - call.started
         message = OperationMessage(
-            call_id=call.action.call_id,
-            operation=call.action.operation,
-            args=call.args,
-            reasoning=call.action.reasoning,
-            intent=call.action.intent,
+            **call.asked(),
             gate=call.gate,
             answer=call.answer,
             previews=() if call.gate is not None else call.previews,
@@ -405,8 +389,6 @@ class ToolRouter:
                 duration_s=duration,
                 exit_code=output.exit_code,
             ),
-            step_id=call.step_id,
-            by_user=call.by_user,
             for_requirement=call.for_requirement,
             at=clock.now(),
         )

@@ -32,8 +32,6 @@ _WORKER: Final = Path(__file__).with_name("search_worker.py")
 
 
 class SearchText(Arguments):
-    """Arguments of file_ops.search_text."""
-
     pattern: str = Field(
         min_length=1, max_length=2_000, description="Text to find; a regular expression if regex."
     )

@@ -45,8 +45,6 @@ _REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the 
 
 
 class Run(Arguments):
-    """Arguments of shell.run."""
-
     command: str = Field(
         min_length=1,
         max_length=MAX_COMMAND,
@@ -64,15 +62,11 @@ class Run(Arguments):
 
 
 class ReadOutput(Arguments):
-    """Arguments of shell.output."""
-
     process_id: str = Field(description="From the result of shell.run.")
     lines: int = Field(default=_DEFAULT_LINES, ge=1, le=2_000, description="The newest so many.")
 
 
 class EndProcess(Arguments):
-    """Arguments of shell.end."""
-
     process_id: str = Field(description="From the result of shell.run.")
 
 

@@ -364,7 +364,7 @@ class SessionScreen(Board[SessionFacts | None]):
         if self._trash:
             where = f"{words('sessions.trash')} · {where}"
         listed = [one.facts for one in self._listed.values()]
-        size = size_text(self._catalog.disk_use(listed))
+        size = size_text(sum(facts.size for facts in listed))
         parts = [words("sessions.title"), where]
         parts.append(words("sessions.figures", count=len(listed), size=size))
         if self._reading:
