@@ -84,6 +84,7 @@ AREAS: Final = (
             "tests/engine/test_session*.py",
             "tests/engine/test_tools_memory.py",
             "tests/faults/test_session_[djs]*.py",  # not those that kill a process at each place
+            "tests/ui/test_ui_replay.py",
         ),
     ),
     Area(
@@ -101,6 +102,8 @@ AREAS: Final = (
             "tests/unit/test_ui_*.py",
             "tests/engine/test_headless_commands.py",
             "tests/engine/test_inbox.py",
+            "tests/engine/test_loops_turn.py",
+            "tests/engine/test_session_resume.py",
             "tests/engine/test_session_switch.py",
             "tests/engine/test_tools_memory.py",
             "tests/engine/test_tools_undo.py",
@@ -116,6 +119,9 @@ AREAS: Final = (
             "tests/ui/test_ui_sessions.py",
             "tests/ui/test_ui_shell_interrupt.py",
             "tests/ui/test_ui_shell_panes.py",
+            "tests/ui/test_ui_shell_start.py",
+            "tests/ui/test_ui_shell_terminal.py",
+            "tests/ui/test_ui_transcript.py",
             "tests/ui/test_ui_vitals.py",
         ),
     ),
