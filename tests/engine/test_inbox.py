@@ -15,6 +15,8 @@ from support.session import action, decision, done, script, session
 from duckflow_tui.demo.replies import Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.session import SessionPinned
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnStarted
 
@@ -134,3 +136,31 @@ async def test_a_call_that_was_never_sent_holds_nothing_back(tmp_path: Path) -> 
         assert s.state.live == {}
         asked = next(m for m in s.state.messages if isinstance(m, UserMessage))
         assert await s.engine.rewind.back(asked.message_id) == ""
+
+
+async def test_a_screen_is_given_the_files_the_text_behind_a_gate_and_the_pin(
+    tmp_path: Path,
+) -> None:
+    write = decision("", action("file_ops.write_file", path="a.txt", content="new\n"))
+    async with session(tmp_path, script(write, done())) as s:
+        (s.workspace / "b.txt").write_text("b")
+        found = [path async for batch in s.engine.workspace_files() for path in batch]
+        assert found == ["b.txt"]
+        await s.engine.send("write")
+        gate = await s.gate()
+        assert s.engine.proposed_text(gate.gate_id) == "new\n"
+        await s.answer(GateChoice.ONCE)
+        await s.ended()
+        for pinned in (True, True, False):  # the same again is no news
+            s.engine.title.pin(pinned)
+            assert s.state.session.pinned is pinned
+        assert [e.pinned for e in s.events(SessionPinned)] == [True, False]
+
+
+async def test_a_command_of_the_user_is_ended_by_its_id(tmp_path: Path) -> None:
+    async with session(tmp_path, script()) as s:
+        await s.engine.run_command("sleep 60")
+        await s.until(lambda state: bool(state.running))
+        (call,) = s.state.running
+        assert await s.engine.end_process(call.call_id)
+        await s.until(lambda state: not state.running)

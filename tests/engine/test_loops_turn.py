@@ -369,7 +369,13 @@ async def test_a_waiting_message_can_be_taken_back(tmp_path: Path) -> None:
         await s.engine.send("first")
         await s.server.reached("a")
         await s.engine.send("second")
-        assert s.engine.take_back(s.state.queue[0].message_id) == "second"
+        waits = s.state.queue[0].message_id
+        assert s.engine.change_queued(waits, "the second")
+        assert s.state.queue[0].text == "the second"
+        assert s.engine.take_back(waits) == "the second"
+        assert not s.engine.change_queued(waits, "gone")
+        await s.engine.undo()
+        assert s.notices() == ["undo.busy"]
         s.server.release("a")
         await s.ended()
         assert s.state.queue == ()

@@ -11,6 +11,7 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.demo.replies import Script
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.tools.memory import MemoryFault
 
 WISH = "write answers in short sentences"
 
@@ -157,3 +158,16 @@ async def test_the_model_cannot_write_the_file_by_other_ways(tmp_path: Path) -> 
         await s.turn("overwrite it")
         assert s.results()[0].result.outcome is Outcome.DENIED
         assert notes(s).read_bytes() == before
+
+
+async def test_the_users_own_lines_are_noted_and_taken_out_without_a_gate(tmp_path: Path) -> None:
+    """The fault of a line that cannot be noted, or was changed meanwhile, is told to the caller."""
+    async with session(tmp_path, script()) as s:
+        memory = s.engine.memory
+        assert await memory.remember(WISH) is None
+        assert isinstance(await memory.remember("y" * 301), MemoryFault)
+        (line,) = await memory.lines()
+        assert WISH in await memory.text()
+        assert await memory.forget(line) is None
+        assert WISH not in await memory.text()
+        assert isinstance(await memory.forget(line), MemoryFault)

@@ -128,3 +128,16 @@ def _waiting(descriptor: int) -> bool:
     import select
 
     return bool(select.select([descriptor], [], [], 0)[0])
+
+
+def test_a_terminal_that_hangs_up_ends_the_reading() -> None:
+    """The end of the file, or an error: what came before is kept."""
+    for hang_up in ("end", "error"):
+        shown = Shown()
+        reading, writing = os.pipe() if hang_up == "end" else reversed(os.openpty())
+        keys = EarlyKeys(reading, shown)
+        os.write(writing, b"a\n" if hang_up == "error" else b"a")
+        shown.wait("a")
+        os.close(writing)
+        assert keys.take().startswith(b"a")
+        os.close(reading)

@@ -140,6 +140,19 @@ async def test_n_asks_for_a_reason_and_enter_sends_it() -> None:
         assert app.focused is app.composer
 
 
+async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "n", "o", "l", "d", "shift+home")
+        field = app.query_one("#gate-reason", Input)
+        field.post_message(events.Paste("not\n now"))
+        await drawn(pilot)
+        assert field.value == "not now"
+        await press(pilot, "shift+home", "x", "enter")
+        assert app.answers[0].reason == "x"
+
+
 async def test_reason_may_be_empty() -> None:
     app = GateApp(gate())
     async with app.run_test(size=WIDE) as pilot:

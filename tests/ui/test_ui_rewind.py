@@ -122,6 +122,24 @@ async def test_what_is_in_the_way_is_said_on_the_list() -> None:
         assert "stands here already" in page(app)
 
 
+async def test_a_way_back_is_taken_back_with_the_text_it_brought() -> None:
+    """Unless something is in the way, or the text was changed."""
+    engine = asked()
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.bench.composer.draft == LAST, "the text")
+        engine.rewind.problem = "busy"
+        app.action_undo_rewind("undo")
+        await settled(pilot, lambda: app.bench.status.said == app.words("rewind.not.busy"))
+        assert app.bench.composer.draft == LAST
+        engine.rewind.problem = ""
+        app.action_undo_rewind("undo")
+        await settled(pilot, lambda: app.bench.status.said == app.words("rewind.undone"))
+        assert app.bench.composer.draft == ""
+
+
 def forking(tmp_path: Path) -> tuple[DuckflowApp, FakeEngine, FakeSessions]:
     engine = asked()
     own = session_path(tmp_path, "/work/little-shop", "session_00000001")

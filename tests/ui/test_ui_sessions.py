@@ -457,6 +457,10 @@ async def test_rename_names_the_session_or_asks(tmp_path: Path) -> None:
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert state.session.name == "My shop"
+        await pilot.press(*"/rename ", "enter")
+        await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
+        await pilot.press("s", "enter")
+        await settled(pilot, lambda: state.session.name == "My shops", "the name")
 
 
 @pytest.mark.parametrize("name", ["out.md", "out.json"])

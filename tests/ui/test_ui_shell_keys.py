@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING, cast
+
 import pytest
-from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.app_states import (
+    FakeEngine,
+    FakeSessions,
+    app_with,
+    commanded,
+    settled,
+    standing,
+    store_with,
+    turn_started,
+)
 from support.gates import gate
 from support.pinned import ManualClock
 from textual import events
@@ -14,8 +26,12 @@ from duckflow_tui.state.conversation import MessageQueued, QueuedMessage
 from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.turn import TurnPaused
+from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.panes.key_guard import SETTLE
+
+if TYPE_CHECKING:
+    from duckflow_tui.compose import Sessions
 
 
 def clock_of(fake: FakeEngine) -> ManualClock:
@@ -280,3 +296,48 @@ def test_every_key_and_command_has_an_action_and_words() -> None:
         assert command.act or command.action, command
         for action in filter(None, (command.action, command.with_choice)):
             assert can(action), command
+
+
+async def test_the_theme_switches_and_a_page_that_has_nothing_says_so() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await commanded(pilot, "/theme duck-light")
+        await settled(pilot, lambda: app.theme == "duck-light")
+        await commanded(pilot, "/queue")
+        await settled(pilot, lambda: app.bench.status.said == app.words("shell.queue_empty"))
+        assert app.screen is app.bench
+
+
+async def test_before_the_session_is_open_a_command_that_needs_it_does_nothing() -> None:
+    """The line for the notes waits where it was typed."""
+    app = app_with(FakeEngine(store_with()), held=asyncio.Event())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot, lambda: app.focused is app.bench.composer)
+        app.action_page("processes")
+        app.action_acting_page("memory")
+        app.action_rename()
+        app.action_mode("plan")
+        await pilot.pause()
+        assert app.screen is app.bench
+        app.action_page("queue")
+        assert app.bench.status.said == app.words("shell.queue_empty")
+        app.action_remember("short answers")
+        assert app.bench.composer.draft == "/remember short answers"
+
+
+async def test_quit_ends_with_status_zero() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await commanded(pilot, "/quit")
+        await pilot.pause()
+    assert (app.return_value, app.return_code) == (0, 0)
+
+
+@pytest.mark.parametrize(("came", "status"), [(None, 0), (143, 143)])
+def test_the_exit_status_is_that_of_a_signal_where_one_came(came: int | None, status: int) -> None:
+    class Brief(DuckflowApp):
+        def run(self, *args: object, **kwargs: object) -> None:
+            self.guard.exit_status = came
+
+    app = Brief(cast("Sessions", FakeSessions(None)), None)
+    assert app.run_to_end() == status
