@@ -6,10 +6,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.prepared import run_program
 from support.serving import served
 from support.session import action, decision, done, script
 
@@ -23,20 +23,12 @@ def run(tmp_path: Path, base_url: str, *more: str) -> subprocess.CompletedProces
 def ran(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     work = tmp_path / "work"
     work.mkdir()
-    return subprocess.run(
-        [sys.executable, "-m", "duckflow_tui", *arguments],
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        env={
-            "DUCKFLOW_HOME": str(tmp_path / "home"),
-            "LANG": "C.UTF-8",
-            "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environ = {
+        "DUCKFLOW_HOME": str(tmp_path / "home"),
+        "LANG": "C.UTF-8",
+        "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
+    }
+    return run_program(arguments, cwd=work, environ=environ)
 
 
 def test_the_outcome_of_an_operation_is_said_in_words(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.prepared import run_program
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
 
 from duckflow_tui.session.folders import session_path
@@ -35,10 +36,7 @@ class Shop:
             "SHOP_KEY": SECRET,
             "TZ": "UTC",
         }
-        program = [sys.executable, "-m", "duckflow_tui", "sessions", *arguments]
-        return subprocess.run(
-            program, capture_output=True, text=True, timeout=60, env=environ, cwd=self.home
-        )
+        return run_program(["sessions", *arguments], cwd=self.home, environ=environ)
 
     def path(self, number: int) -> Path:
         return session_path(self.state, WORKSPACE, f"session_0000000{number}")
@@ -191,10 +189,7 @@ def test_lists_of_what_could_be_meant_have_titles(shop: Shop, tmp_path: Path) ->
     shop_dir.mkdir()
 
     def said(*arguments: str) -> str:
-        program = [sys.executable, "-m", "duckflow_tui", *arguments]
-        done = subprocess.run(
-            program, capture_output=True, text=True, timeout=60, env=environ, cwd=shop_dir
-        )
+        done = run_program(arguments, cwd=shop_dir, environ=environ)
         assert done.returncode == 2
         return done.stderr
 

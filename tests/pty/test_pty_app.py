@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.pty import Terminal
+from support.pty import Terminal, process_state
 
 ENTERED = b"\x1b[?1049h"
 LEFT = b"\x1b[?1049l"
@@ -25,14 +25,19 @@ def program(
     height: int = 30,
     workspace: str = "shop",
     start: tuple[str, str] = ("-m", "duckflow_tui"),
+    prepared: bool = True,
 ) -> Generator[Terminal]:
-    """``duckflow-tui`` in a workspace of its own, with no settings: the first screen."""
+    """``duckflow-tui`` in a workspace of its own, with no settings: the first screen. ``prepared``
+    off: as an interpreter starts it.
+    """
     folder = tmp_path / workspace
     folder.mkdir()
     root = str(Path(__file__).parents[2])
     environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PYTHONPATH": root}
     command = [sys.executable, *start, "--dir", str(folder), *arguments]
-    with Terminal(command, cwd=tmp_path, environ=environ, width=width, height=height) as terminal:
+    with Terminal(
+        command, cwd=tmp_path, environ=environ, width=width, height=height, prepared=prepared
+    ) as terminal:
         yield terminal
 
 
@@ -48,7 +53,7 @@ def left_as_found(terminal: Terminal) -> None:
 
 def test_type_ahead_arrives_once_and_in_order(tmp_path: Path) -> None:
     text = "the quick brown fox 0123456789"
-    with program(tmp_path) as terminal:
+    with program(tmp_path, prepared=False) as terminal:
         terminal.writes(b"duckflow")
         for character in text:
             terminal.type(character)
@@ -61,7 +66,7 @@ def test_type_ahead_arrives_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_what_is_typed_at_the_start_is_seen_at_once_and_never_disappears(tmp_path: Path) -> None:
-    with program(tmp_path) as terminal:
+    with program(tmp_path, prepared=False) as terminal:
         terminal.writes(b"duckflow")
         terminal.type("early")
         terminal.sees("early")
@@ -75,7 +80,7 @@ def test_what_is_typed_at_the_start_is_seen_at_once_and_never_disappears(tmp_pat
 
 
 def test_the_first_frame_is_not_cleared_before_the_app_draws(tmp_path: Path) -> None:
-    with program(tmp_path) as terminal:
+    with program(tmp_path, prepared=False) as terminal:
         terminal.sees("--base-url")
         assert bytes(terminal.output).count(b"\x1b[?1049h") == 1
         assert b"\x1b[2J" not in terminal.output
@@ -90,7 +95,7 @@ def test_the_first_frame_is_not_cleared_before_the_app_draws(tmp_path: Path) -> 
 def test_a_signal_gives_the_terminal_back(
     tmp_path: Path, number: signal.Signals, status: int, when: str
 ) -> None:
-    with program(tmp_path) as terminal:
+    with program(tmp_path, prepared=when == "app") as terminal:
         if when == "app":
             terminal.sees("--base-url")
         else:
@@ -146,7 +151,7 @@ def test_suspended_the_terminal_is_the_shells_and_resumed_the_screen_comes_back(
         terminal.sees("draft")
         terminal.signal(signal.SIGTSTP)
         terminal.writes(LEFT)
-        terminal.until(lambda: _state(terminal.pid) == "T", "the stop")
+        terminal.until(lambda: process_state(terminal.pid) == "T", "the stop")
         assert terminal.modes == terminal.modes_before
         start = len(terminal.output)
         terminal.signal(signal.SIGCONT)
@@ -165,7 +170,7 @@ def test_continued_the_whole_screen_is_drawn_again_without_a_key(
         terminal.sees("draft")
         for _ in range(2):
             terminal.signal(stop)
-            terminal.until(lambda: _state(terminal.pid) == "T", "the stop")
+            terminal.until(lambda: process_state(terminal.pid) == "T", "the stop")
             terminal.drain()
             terminal.screen.reset()  # what another program wrote there, or nothing
             terminal.signal(signal.SIGCONT)
@@ -325,7 +330,3 @@ def test_ctrl_c_in_the_editor_is_the_editors(
 
 def _pairs(lines: list[str]) -> list[tuple[str, str]]:
     return list(pairwise(lines))
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.kept_app import halted, kept, killed, sessions, start
+from support.prepared import run_program
 from support.reviews import judged, story
 from support.serving import served
 from support.session import action, decision, done, script
@@ -190,16 +190,9 @@ def test_headless_goes_on_with_a_session_and_keeps_none_where_it_is_told_so(
     def run(base_url: str, *flags: str) -> subprocess.CompletedProcess[str]:
         work = tmp_path / "work"
         work.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "duckflow_tui", "--base-url", base_url, "--model", "m"]
-        return subprocess.run(
-            [*command, *flags],
-            cwd=work,
-            env={"PATH": "/usr/bin:/bin", "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
+        environ = {"PATH": "/usr/bin:/bin", "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C"}
+        return run_program(
+            ["--base-url", base_url, "--model", "m", *flags], cwd=work, environ=environ
         )
 
     with served(script(done("One."), done("Two."), done("Three."))) as server:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from support.pty import DEADLINE, NotSeen, Terminal
+from support.pty import DEADLINE, NotSeen, Terminal, process_state
 
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
@@ -71,7 +71,8 @@ def halted(terminal: Terminal, holds: Callable[[], bool]) -> None:
     while time.monotonic() < end:
         terminal.read(0.002)
         terminal.signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, terminal.pid, os.WSTOPPED)
+        while process_state(terminal.pid) != "T":
+            os.sched_yield()
         if holds():
             return
         terminal.signal(signal.SIGCONT)

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Final
 
 import pyte
+from support.prepared import PreparedProcess, is_prepared
 
 DEADLINE: Final = 40.0  # seconds until a wait has failed
 TERM: Final = "xterm-256color"
@@ -37,7 +38,8 @@ class Terminal:
     ``width`` and ``height`` in cells. The environment is the caller's with ``environ`` laid over
     it; an empty value removes a variable. ``parse`` off keeps only the bytes, for measurements
     that a terminal parser would disturb. ``echo`` off sets the terminal raw from the start, so that
-    what comes back was written by the program and not by the line discipline.
+    what comes back was written by the program and not by the line discipline. ``prepared`` off
+    starts an interpreter, for tests of the start itself.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Terminal:
         parse: bool = True,
         echo: bool = True,
         pass_fds: Sequence[int] = (),
+        prepared: bool = True,
     ) -> None:
         self.width, self.height = width, height
         self.output = bytearray()  # everything the program wrote
@@ -62,9 +65,10 @@ class Terminal:
         self._environ = _environment(environ or {})
         self._echo = echo
         self._pass_fds = tuple(pass_fds)
+        self._prepared = prepared and not pass_fds and is_prepared(command)
         self._master = -1
         self._slave = -1
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | PreparedProcess | None = None
         self.modes_before: list[object] = []
         self.started_at = 0.0  # time.monotonic() just before exec
 
@@ -78,8 +82,19 @@ class Terminal:
         self.modes_before = list(termios.tcgetattr(self._slave))
         os.set_blocking(self._master, False)
         self.started_at = time.monotonic()
-        slave = self._slave
-        self._process = subprocess.Popen(
+        self._process = self._started(self._slave)
+        return self
+
+    def _started(self, slave: int) -> subprocess.Popen[bytes] | PreparedProcess:
+        if self._prepared:
+            return PreparedProcess(
+                self._command,
+                streams=(slave, slave, slave),
+                cwd=self._cwd,
+                environ=self._environ,
+                terminal=True,
+            )
+        return subprocess.Popen(
             self._command,
             stdin=slave,
             stdout=slave,
@@ -90,7 +105,6 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             pass_fds=self._pass_fds,
         )
-        return self
 
     def __exit__(
         self,
@@ -207,12 +221,12 @@ class Terminal:
         """The exit status, negative for a signal; what was written last has been taken in."""
         assert self._process is not None
         end = time.monotonic() + deadline
-        while not self.ended:
+        while (status := self._process.poll()) is None:
             self.read(0.01)
             if time.monotonic() > end:
                 raise NotSeen(f"the end did not come\n{self._picture()}")
         self.drain()
-        return self._process.returncode
+        return status
 
     def signal(self, number: int) -> None:
         """Send a signal to the program alone."""
@@ -222,6 +236,11 @@ class Terminal:
         if self._stream is None:
             return repr(bytes(self.output[-400:]))
         return "\n".join(f"│{line}" for line in self.lines)
+
+
+def process_state(pid: int) -> str:
+    """What the system says of a process: ``T`` for stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _environment(changes: Mapping[str, str]) -> dict[str, str]:

@@ -94,7 +94,10 @@ def approves_an_edit_with_keys(program: Program) -> None:
     """Type the request, see the gate, approve: the file holds what the diff showed."""
     known = program.projects()
     with Terminal(
-        [*program.command, "--demo"], cwd=program.workspace, environ=program.environ
+        [*program.command, "--demo"],
+        cwd=program.workspace,
+        environ=program.environ,
+        prepared=False,
     ) as terminal:
         terminal.sees("Message")
         terminal.type(REQUEST)  # at the first frame: what is typed from then on is not lost
