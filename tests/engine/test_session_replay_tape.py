@@ -10,6 +10,7 @@ import pytest
 from support.journal_disks import content, drive, put
 from support.journal_events import answered, begun, finished, opened, requested, started, turn
 from support.pinned import ManualClock
+from support.plans import failed_report, report
 
 from duckflow_tui.session.export import json_lines, write_file
 from duckflow_tui.session.faults import SessionFault
@@ -21,7 +22,17 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+from duckflow_tui.state.goal import (
+    AttemptResult,
+    ObjectiveChanged,
+    ObjectiveReviewed,
+    Review,
+    ReviewMessage,
+    TaskObjective,
+)
 from duckflow_tui.state.operations import OperationResult, Outcome
+from duckflow_tui.state.plan import ReportMessage
+from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.store import MemoryRecorder, Store
 
 EVENTS: list[Event] = [started(), *turn(1), *turn(2), requested("c"), opened("c"), answered("c")]
@@ -67,6 +78,12 @@ def test_what_is_done_to_a_state_of_the_tape_does_not_reach_the_next_one() -> No
     assert image(tape.state_at(16)) == before
 
 
+def reviewed(*, done: bool) -> ObjectiveReviewed:
+    review = Review(review_id="v", attempt=1, max_attempts=3, score=0.5, done=done)
+    message = ReviewMessage(message_id="m", review=review, at=1.0)
+    return ObjectiveReviewed(message=message, result=AttemptResult(attempt_number=1))
+
+
 def test_turning_points_are_where_they_are_first_seen() -> None:
     error = NoticeMessage(message_id="n", level=Level.ERROR, key="llm.error.connect", at=1.0)
     bad = OperationMessage(
@@ -76,6 +93,7 @@ def test_turning_points_are_where_they_are_first_seen() -> None:
         result=OperationResult(outcome=Outcome.ERROR, text="", summary="exit 1"),
         at=3.0,
     )
+    asked = TaskObjective(objective_id="o", original_query="x", created_at=1.0)
     events: list[Event] = [
         started(),
         requested("c"),
@@ -87,12 +105,19 @@ def test_turning_points_are_where_they_are_first_seen() -> None:
         requested("d"),
         begun("d"),
         finished("d"),
+        ReportAdded(message=ReportMessage(message_id="r", report=failed_report(), at=1.0)),
+        ReportAdded(message=ReportMessage(message_id="s", report=report(), at=1.0)),
+        ObjectiveChanged(objective=asked),
+        *(reviewed(done=is_done) for is_done in (False, True)),
     ]
     tape = Tape(entries(events))
     assert [(m.position, m.kind) for m in tape.marks] == [
         (3, "gate"),
         (6, "failure"),
         (7, "failure"),
+        (11, "failure"),
+        (14, "unmet"),
+        (15, "review"),
     ]
     assert len(tape.state_at(3).gates) == 1
     after, before = tape.mark_after(3), tape.mark_before(6)
@@ -100,7 +125,7 @@ def test_turning_points_are_where_they_are_first_seen() -> None:
     assert after.position == 6
     assert before is not None
     assert before.position == 3
-    assert (tape.mark_after(7), tape.mark_before(3)) == (None, None)
+    assert (tape.mark_after(15), tape.mark_before(3)) == (None, None)
 
 
 def test_a_step_passes_over_what_is_not_seen() -> None:
@@ -124,7 +149,8 @@ async def test_an_id_an_export_and_the_lines_of_json_give_the_same_tape(tmp_path
     store = Store(AgentState(), ManualClock(), recorder)
     for event in EVENTS:
         store.dispatch(event)
-    text = "".join(json.dumps(record.as_json()) + "\n" for record in recorder.records)
+    shown_once = json.dumps({"seq": None, "at": 1.0, "kind": "text_streamed"}) + "\n"
+    text = shown_once.join(json.dumps(record.as_json()) + "\n" for record in recorder.records)
     lines.write_text(text, encoding="utf-8")
     tapes = [load_tape(source) for source in (path, exported, lines)]
     assert [len(tape) for tape in tapes] == [len(EVENTS)] * 3

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 from pathlib import Path
 
+import pytest
+from support.pinned import CountingIds
 from support.session import Session, action, decision, done, script, session
 
+from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.session.faults import FaultCode, JournalHealth
 from duckflow_tui.session.reader import RecordedEvent
-from duckflow_tui.state.conversation import AssistantMessage, UserMessage
+from duckflow_tui.session.recording import Recording
+from duckflow_tui.session.resume import end_calls
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import SystemClock, digest
+from duckflow_tui.state.calls import RunningOperation
+from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.state.operations import ApprovalMode, FileChange, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.session import SessionResumed
+from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.tools.notices import Notices
 
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 READ = action("file_ops.list_dir", path=".")
@@ -199,3 +213,115 @@ async def test_headless_the_interrupted_turn_ends_and_the_new_one_runs(tmp_path:
         end = await made.turn("hello")
         assert (end.outcome, end.reply) == ("done", "Hello.")
         assert any(isinstance(r.event, SessionResumed) for r in made.engine.begun)
+
+
+# --- what a call had done to files ---------------------------------------------------------------
+
+OLD, NEW = "old\n", "new\n"
+
+
+def change(path: str, kind: str = "modify", target: str = "") -> FileChange:
+    before, after = digest(OLD.encode()), digest(NEW.encode())
+    return FileChange(path=path, kind=kind, target=target, before=before, after=after)
+
+
+@pytest.mark.parametrize(
+    ("made", "says", "done"),
+    [
+        (change("new.txt"), "This was done", True),
+        (change("old.txt"), "old.txt was not changed", False),
+        (change("other.txt"), "other.txt is neither as it was before", False),
+        (change("../out.txt"), "../out.txt is neither as it was before", False),
+        (change("gone.txt", kind="move", target="new.txt"), "This was done", True),
+        (change("old.txt", kind="move", target="gone.txt"), "was not changed", False),
+        (change("old.txt", kind="move", target="new.txt"), "is neither as it was", False),
+    ],
+)
+async def test_a_call_that_ended_with_the_app_is_told_by_what_became_of_its_files(
+    tmp_path: Path, made: FileChange, says: str, done: bool
+) -> None:
+    """Covers S4-80."""
+    for name, text in {"new.txt": NEW, "old.txt": OLD, "other.txt": "x"}.items():
+        (tmp_path / name).write_text(text)
+    state = AgentState()
+    call = RunningOperation(
+        call_id="c", operation="file_ops.edit_file", args={}, started=True, at=1.0, expects=(made,)
+    )
+    state.running = (call,)
+    with contextlib.closing(Workspace(tmp_path)) as workspace:
+        found = await end_calls(state, workspace, lambda _: None, 2.0, ends_turn=True)
+    (ended,) = found.ended
+    assert (ended.result.outcome, ended.result.unknown) == (Outcome.STOPPED, False)
+    assert says in ended.result.text
+    assert ended.result.changes == ((made,) if done else ())
+    assert (found.files_read == {}) is (not done and "neither" not in says)
+
+
+async def test_what_a_change_had_not_finished_writing_is_taken_away(tmp_path: Path) -> None:
+    """Of the time in which the call ran, and by its name; nothing else."""
+    names = {"mine": 10.0, "before": 1.0, "after": 99.0}
+    for name, at in names.items():
+        path = tmp_path / f"{TEMP_PREFIX}{name}{TEMP_SUFFIX}"
+        path.write_text("x")
+        os.utime(path, (at, at))
+    (tmp_path / "mine.txt").write_text("x")
+    os.utime(tmp_path / "mine.txt", (10.0, 10.0))
+    state = AgentState()
+    call = RunningOperation(
+        call_id="c",
+        operation="file_ops.edit_file",
+        args={},
+        started=True,
+        at=9.0,
+        expects=(change("a.txt"),),
+    )
+    state.running = (call,)
+    with contextlib.closing(Workspace(tmp_path)) as workspace:
+        await end_calls(state, workspace, lambda _: None, 11.0, ends_turn=True)
+    left = set(os.listdir(tmp_path))
+    kept = {f"{TEMP_PREFIX}{name}{TEMP_SUFFIX}" for name in ("before", "after")}
+    assert left == {*kept, "mine.txt"}
+
+
+async def test_damage_and_commands_that_ended_are_said_once(tmp_path: Path) -> None:
+    start = action("shell.run", command="sleep 60", background=True)
+    replies = script(decision("I start it.", start), done("It runs."))
+    async with session(tmp_path, replies, mode="trusted", allow=("sleep 60",)) as made:
+        await made.turn("start it")
+        folder = made.ending.folder
+        assert folder is not None
+        made.cut()
+    journal = folder / "journal-1.d1"
+    data = bytearray(journal.read_bytes())
+    at = data.index(b"start it")
+    data[at] ^= 1
+    journal.write_bytes(data)
+    async with session(tmp_path, script(), resume=made.session_id) as made:
+        assert {"resume.commands_ended", "resume.damaged"} <= set(made.notices())
+
+
+# --- a session that the disk does not take -------------------------------------------------------
+
+
+def test_the_user_is_told_once_that_a_session_cannot_be_kept_and_that_it_can_again() -> None:
+    store = Store(AgentState(), SystemClock(), MemoryRecorder())
+    recording = Recording("s", MemoryRecorder())
+    recording.follow(store, Notices(store, CountingIds()))
+    store.state.unkept = ""
+    codes: tuple[FaultCode, ...] = ("no_space", "io_error")
+    for code in codes:
+        for _ in range(2):
+            recording.tell(JournalHealth(mode="memory", reason=code, detail="why", path=Path("p")))
+    assert store.state.unkept == "io_error"
+    recording.tell(JournalHealth())
+    assert store.state.unkept == ""
+    recording.tell(JournalHealth(mode="memory", reason="newer"))
+    told = [(m.key, m.params) for m in store.state.messages if isinstance(m, NoticeMessage)]
+    assert told == [
+        ("resume.memory.no_space", {"path": "p", "detail": "why"}),
+        ("resume.kept_again", {}),
+        ("resume.memory.other", {"path": "", "detail": ""}),
+    ]
+    recording.freeze()
+    recording.tell(JournalHealth())
+    assert store.state.unkept == "newer"

@@ -4,8 +4,10 @@ finds, and what becomes of plans, requirements and files.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import Session, action, decision, done, script, session
 
@@ -184,13 +186,64 @@ async def test_while_work_runs_it_is_refused_and_nothing_changes(tmp_path: Path)
         await s.server.reached("rest")
         before = list(s.state.messages)
         assert await s.engine.rewind.back(id_of(s, "first words")) == "busy"
+        assert await s.engine.rewind.undo() == "none"
         assert s.state.messages == before
         s.engine.stop()
         await s.ended(2)
         await s.until(lambda _: not s.state.live)
         assert await s.engine.rewind.back(id_of(s, "first words")) == ""
         assert await s.engine.rewind.back("msg_nowhere") == "unknown"
+        assert (await s.engine.rewind.fork("msg_nowhere")).problem == "unknown"
         s.server.release("rest")
+
+
+async def test_what_still_runs_or_waits_is_said_with_the_way_back(tmp_path: Path) -> None:
+    """A command in the background goes on, and a message that waits is still sent."""
+    start = action("shell.run", command="sleep 60", background=True)
+    held = done("Later.").model_copy(update={"hold": "rest"})
+    replies = script(done("Hello."), decision("I start it.", start), done("It runs."), held)
+    async with session(tmp_path, replies, mode="trusted", allow=("sleep 60",)) as s:
+        await s.turn("first words")
+        await s.turn("second words")
+        assert [p.runs for p in s.state.processes] == [True]
+        await s.engine.send("third words")
+        await s.server.reached("rest")
+        await s.engine.send("later")
+        s.engine.stop()
+        await s.ended(3)
+        await s.until(lambda _: not s.state.live)
+        assert await s.engine.rewind.back(id_of(s, "second words")) == ""
+        assert {"rewind.commands", "rewind.queue"} <= set(s.notices())
+        s.server.release("rest")
+
+
+async def test_what_went_on_since_is_in_the_way_of_taking_it_back(tmp_path: Path) -> None:
+    held = done("Later.").model_copy(update={"hold": "rest"})
+    async with session(tmp_path, script(done("Hello."), held)) as s:
+        await s.turn("first words")
+        assert await s.engine.rewind.back(id_of(s, "first words")) == ""
+        await s.engine.send("what is it?", "now")
+        await s.server.reached("rest")
+        assert await s.engine.rewind.undo() in ("busy", "none")
+        s.engine.stop()
+        s.server.release("rest")
+
+
+@pytest.mark.parametrize("way", ["back", "fork", "fork from here"])
+async def test_a_session_whose_files_are_gone_has_no_way_back(tmp_path: Path, way: str) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await s.turn("first words")
+        first = id_of(s, "first words")
+        shutil.rmtree(path_of(s))
+        if way == "back":
+            assert await s.engine.rewind.back(first) == "lost"
+        elif way == "fork":
+            assert (await s.engine.rewind.fork(first)).problem == "lost"
+        else:
+            made = await s.engine.rewind.fork()
+            assert (made.session_id, made.problem) == ("", "not_written")
+            assert made.detail
+        assert said(s.state) == ["first words", "Hello."]
 
 
 async def test_while_a_call_of_the_model_runs_or_a_message_begins_a_turn_it_is_refused(

@@ -22,7 +22,7 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionInUse, SessionUnreadable
 from duckflow_tui.session.folders import find, is_written, places
-from duckflow_tui.session.index import FILE_NAME, SessionIndex
+from duckflow_tui.session.index import FILE_NAME, SessionIndex, trashed_at
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
@@ -463,6 +463,23 @@ def test_fetching_back_overwrites_nothing(catalog: Catalog) -> None:
         catalog.restore(gone)
     assert by_id(catalog.list())["4"].title == "another"
     assert catalog.path_of(gone).is_dir()
+    other = by_id(catalog.list())["1"]
+    gone = catalog.delete(other)
+    catalog.path_of(other).mkdir(parents=True)  # empty, and yet somebody's
+    with pytest.raises(SessionUnreadable):
+        catalog.restore(gone)
+
+
+def test_what_is_no_folder_is_removed_from_the_trash_and_nothing_behind_it(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    gone = catalog.delete(by_id(catalog.list())["1"])
+    path = catalog.path_of(gone)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    catalog.prune(gone)
+    assert not path.is_symlink()
+    assert any((tmp_path / "elsewhere").iterdir())
 
 
 def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None:
@@ -470,8 +487,13 @@ def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None
     with pytest.raises(ValueError, match="not in the trash"):
         catalog.prune(facts)
     gone = catalog.delete(facts)
+    place = find(catalog.state_dir, gone.session_id, trash=True)[0]
+    assert abs(trashed_at(place) - time.time()) < 60
     catalog.prune(gone)
     assert not catalog.path_of(gone).exists()
+    with pytest.raises(SessionUnreadable):
+        catalog.prune(gone)
+    assert abs(trashed_at(place) - time.time()) < 60  # where that cannot be read any more
     assert "1" not in by_id(catalog.list(trash_too=True))
 
 
