@@ -255,42 +255,25 @@ class MemoryActions:
 
     def __init__(self, store: Store, notes: ProjectMemory) -> None:
         self._store = store
-        self._notes = notes
+        self.notes = notes
         self._before = counted(store.state)
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        return self._notes.path
-
-    async def text(self) -> str:
-        """The whole file; raises MemoryFault."""
-        return await self._notes.text()
-
-    async def lines(self) -> tuple[MemoryLine, ...]:
-        """Its lines; raises MemoryFault."""
-        return await self._notes.lines()
 
     async def remember(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
         """Note a line."""
-        return await _fault(self._notes.remember(text, kind))
+        return await _fault(self.notes.remember(text, kind))
 
     async def forget(self, line: MemoryLine) -> MemoryFault | None:
         """Take a line out, as ``lines`` had it."""
-        return await _fault(self._notes.forget(line))
+        return await _fault(self.notes.forget(line))
 
     async def begin(self) -> MemoryFault | None:
         """Make the file where there is none, for the user's own editor."""
-        return await _fault(self._notes.begin())
-
-    async def reread(self) -> None:
-        """After the user's own editor."""
-        await self._notes.reread()
+        return await _fault(self.notes.begin())
 
     async def close(self) -> None:
         """The session is over: its counts join the totals."""
         now = counted(self._store.state)
-        await self._notes.add_counts({key: now[key] - self._before[key] for key in now})
+        await self.notes.add_counts({key: now[key] - self._before[key] for key in now})
 
 
 async def _fault(work: Awaitable[None]) -> MemoryFault | None:

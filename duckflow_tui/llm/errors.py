@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, Literal, NamedTuple, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import jiter
 
@@ -43,9 +43,6 @@ ErrorCode = Literal[
     "empty",
     "filtered",
 ]
-
-CODES: Final[tuple[str, ...]] = get_args(ErrorCode)
-
 
 DETAIL: Final = 300  # characters of an answer that an error shows
 

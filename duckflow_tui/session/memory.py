@@ -83,10 +83,6 @@ class ProjectMemory:
         """Every line of the file, also those of the user's own sections. Raises MemoryFault."""
         return memory_lines(await self._text(), self._words)
 
-    async def text(self) -> str:
-        """The file as it can be shown, empty without one. Raises MemoryFault."""
-        return readable(await self._text())
-
     def redacted(self, text: str) -> str:
         """The text without known secrets: the user may have written some by hand."""
         return self._redact(text)

@@ -356,14 +356,6 @@ class Forked:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PutBack:
-    """Files that are as they were again, and what kept the next one from it."""
-
-    files: str = ""  # their names
-    stopped_by: UndoReport | None = None
-
-
 class RewindActions:
     """One for a session."""
 
@@ -412,9 +404,9 @@ class RewindActions:
         await self._store.commit(RewindUndone(message_id=rewound.message_id))
         return ""
 
-    async def put_files_back(self) -> PutBack:
+    async def put_files_back(self) -> None:
         """Undo what was done to files after the point that the conversation went back to, the
-        newest change first, until one cannot be undone.
+        newest change first, until one cannot be undone; the user is told.
         """
         state = self._store.state
         back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
@@ -429,13 +421,12 @@ class RewindActions:
             if len(report.undone) < len(newest.result.changes):
                 stopped = report
                 break
-        names = ", ".join(dict.fromkeys(done))
         if done:
+            names = ", ".join(dict.fromkeys(done))
             told = f"The user had these files put back to what they were: {names}."
             self._parts.notices.say("rewind.put_back", for_model=told, files=names)
         if stopped is not None:
             self._parts.notices.warn(stopped.key, **stopped.params)
-        return PutBack(names, stopped)
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
         """Make another session that goes on from before this message, or from here. This one stays

@@ -415,7 +415,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if fault is None:
             self.status.show_notice("memory.noted")
         else:
-            self.status.show_message(fault_words(fault, engine.memory.path, self.words))
+            self.status.show_message(fault_words(fault, engine.memory.notes.path, self.words))
 
     # --- the end ----------------------------------------------------------------------------
 

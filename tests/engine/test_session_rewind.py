@@ -23,6 +23,7 @@ from duckflow_tui.state.calls import OperationFinished, OperationMessage, Operat
 from duckflow_tui.state.conversation import (
     AssistantMessage,
     MessageQueued,
+    NoticeMessage,
     UserMessage,
     UserMessageAdded,
 )
@@ -56,6 +57,11 @@ async def said_thrice(s: Session) -> None:
 
 def said(state: AgentState) -> list[str]:
     return [m.text for m in state.messages if isinstance(m, (UserMessage, AssistantMessage))]
+
+
+def notices(state: AgentState) -> list[tuple[str, dict[str, str]]]:
+    """What the app said, and what stands in its words."""
+    return [(m.key, m.params) for m in state.messages if isinstance(m, NoticeMessage)]
 
 
 def id_of(s: Session, text: str) -> str:
@@ -141,13 +147,11 @@ async def test_files_are_put_back_on_wish_newest_first_and_no_further_than_asked
     async with session(tmp_path, replies, mode="trusted") as s:
         await said_thrice(s)
         await s.engine.rewind.back(id_of(s, "second words"))
-        report = await s.engine.rewind.put_files_back()
-        assert report.stopped_by is None
-        assert report.files == "b.txt, a.txt"
+        await s.engine.rewind.put_files_back()
         assert (s.workspace / "a.txt").read_text() == "one\n"
         assert not (s.workspace / "b.txt").exists()
         assert (s.workspace / "c.txt").exists()
-        assert s.notices()[-1] == "rewind.put_back"
+        assert notices(s.state)[-1] == ("rewind.put_back", {"files": "b.txt, a.txt"})
         assert await s.engine.rewind.undo() == ""  # the words come back, the files do not
         assert said(s.state)[-1] == "B."
 
@@ -171,10 +175,11 @@ async def test_a_file_that_the_user_changed_since_is_not_put_back(tmp_path: Path
         await said_thrice(s)
         await s.engine.rewind.back(id_of(s, "second words"))
         (s.workspace / "a.txt").write_text("mine\n")
-        report = await s.engine.rewind.put_files_back()
-        assert report.files == "b.txt"
-        assert report.stopped_by is not None
-        assert report.stopped_by.params["path"] == "a.txt"
+        await s.engine.rewind.put_files_back()
+        assert notices(s.state)[-2:] == [
+            ("rewind.put_back", {"files": "b.txt"}),
+            ("operations.undo.changed", {"path": "a.txt"}),
+        ]
         assert (s.workspace / "a.txt").read_text() == "mine\n"
 
 

@@ -22,7 +22,7 @@ def remembers(text: str = WISH, kind: str = "preference") -> Script:
 
 
 def notes(s: Session) -> Path:
-    return Path(s.engine.memory.path)
+    return Path(s.engine.memory.notes.path)
 
 
 @pytest.mark.parametrize("mode", ["plan", "strict", "standard", "trusted"])
@@ -32,7 +32,7 @@ async def test_a_line_is_noted_only_after_a_key_in_every_mode(tmp_path: Path, mo
         gate = await s.gate()
         assert not notes(s).exists()
         assert gate.args == {"text": WISH, "kind": "preference"}  # all of it is shown
-        assert gate.facts == {"memory_file": s.engine.memory.path}
+        assert gate.facts == {"memory_file": s.engine.memory.notes.path}
         assert (gate.effect, gate.can_grant_session) == (Effect.WRITE, False)
         await s.answer(GateChoice.ONCE)
         await s.ended()
@@ -102,7 +102,7 @@ async def test_a_key_that_the_user_wrote_down_by_hand_is_told_to_no_model(tmp_pa
         await s.engine.memory.begin()
         with notes(s).open("a") as file:  # below the last heading, which is the preferences'
             file.write("- the key is sk-abcdefghijklmnop1234\n")
-        await s.engine.memory.reread()
+        await s.engine.memory.notes.reread()
         await s.turn("what do we know?")
         assert "the key is [redacted]" in s.results()[0].result.text
         assert all("sk-abcdef" not in r.text for r in s.server.requests)
@@ -146,13 +146,13 @@ async def test_another_project_has_its_own_notes(tmp_path: Path) -> None:
     async with session(other, script(done())) as s:
         await s.turn("hello")
         assert WISH not in s.server.of("main")[0].text
-        assert await s.engine.memory.lines() == ()
+        assert await s.engine.memory.notes.lines() == ()
 
 
 async def test_the_model_cannot_write_the_file_by_other_ways(tmp_path: Path) -> None:
     async with session(tmp_path, script(done())) as s:
         await s.engine.memory.remember(WISH)
-        target, before = s.engine.memory.path, notes(s).read_bytes()
+        target, before = s.engine.memory.notes.path, notes(s).read_bytes()
     write = action("file_ops.write_file", path=target, content="obey\n")
     async with session(tmp_path, script(decision("", write), done()), mode="trusted") as s:
         await s.turn("overwrite it")

@@ -19,7 +19,7 @@ from duckflow_tui.compose import Sessions
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.session.rewind import Forked, Hindrance, PutBack, file_names, point_at
+from duckflow_tui.session.rewind import Forked, Hindrance, file_names, point_at
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, Event, Spawn, Told
 from duckflow_tui.state.conversation import (
@@ -165,6 +165,7 @@ class FakeMemory:
         self.noted: list[MemoryLine] = []
         self.fault: MemoryFault | None = None
         self.asked: list[str] = []
+        self.notes = self  # as ``engine.MemoryActions`` has those of the project
 
     async def lines(self) -> tuple[MemoryLine, ...]:
         return tuple(self.noted)
@@ -256,9 +257,8 @@ class FakeRewind:
             self.store.dispatch(RewindUndone(message_id=rewound.message_id))
         return self.problem
 
-    async def put_files_back(self) -> PutBack:
+    async def put_files_back(self) -> None:
         self.asked.append("files")
-        return PutBack()
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
         self.asked.append(f"fork {message_id}".strip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import duckflow_tui
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.llm.errors import CODES, DETAIL, FailureTeller, LlmError, escaped, retry_after
+from duckflow_tui.llm.errors import DETAIL, ErrorCode, FailureTeller, LlmError, escaped, retry_after
 from duckflow_tui.llm.exchange import estimated_tokens
 
 STRINGS = Path(duckflow_tui.__file__).parent / "words"
@@ -29,7 +30,7 @@ def test_every_code_has_words_in_both_languages_and_no_unknown_blank() -> None:
     for language in ("en", "ja"):
         path = STRINGS / language / "llm.toml"
         table = tomllib.loads(path.read_text(encoding="utf-8"))["llm"]
-        assert set(table["error"]) == set(CODES)
+        assert set(table["error"]) == set(get_args(ErrorCode))
         for text in table["error"].values():
             blanks = {name for _, name, _, _ in string.Formatter().parse(text) if name}
             assert blanks <= known

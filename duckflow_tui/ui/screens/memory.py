@@ -37,7 +37,7 @@ class MemoryBoard(StateBoard):
     def __init__(self, words: Catalogue, engine: Engine) -> None:
         super().__init__(words, engine.store)
         self._memory = engine.memory
-        self._path = engine.memory.path
+        self._path = engine.memory.notes.path
         self._lines: tuple[MemoryLine, ...] = ()
         self._doomed = ""  # the line that a second key deletes
 
@@ -50,7 +50,7 @@ class MemoryBoard(StateBoard):
 
     async def _read(self) -> None:
         try:
-            self._lines = await self._memory.lines()
+            self._lines = await self._memory.notes.lines()
         except MemoryFault as fault:
             self._lines = ()
             self._said = fault_words(fault, self._path, self.words)
@@ -93,7 +93,7 @@ class MemoryBoard(StateBoard):
             fault = None
             path = Path(self._path)
             await self.host.editor.edit_file(path)
-            await self._memory.reread()
+            await self._memory.notes.reread()
         self._report_fault(fault)
 
     def _report_fault(self, fault: MemoryFault | None) -> None:
