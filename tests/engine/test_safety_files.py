@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -159,6 +160,21 @@ async def test_replacing_with_a_mode(workspace: Workspace, root: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+async def test_attributes_stay_but_for_what_lets_a_program_do_more(
+    workspace: Workspace, root: Path
+) -> None:
+    path = root / "src" / "a.py"
+    capability = struct.pack("<5I", 0x02000000, 1, 0, 0, 0)
+    try:
+        os.setxattr(path, "user.note", b"kept")
+        os.setxattr(path, "security.capability", capability)
+    except OSError:
+        pytest.skip("no such attributes here")
+    await workspace.replace(workspace.locate("src/a.py"), b"x", A)
+    assert os.listxattr(path) == ["user.note"]
+    assert os.getxattr(path, "user.note") == b"kept"
+
+
 async def test_the_owner_stays(workspace: Workspace, root: Path) -> None:
     os.chown(root / "src" / "a.py", 1234, 4321)
     await workspace.replace(workspace.locate("src/a.py"), b"x", digest(b"a = 1\r\n"))
@@ -306,6 +322,32 @@ async def test_a_changed_file_is_not_moved(workspace: Workspace, root: Path) -> 
     with pytest.raises(ContentChanged):
         await workspace.move(source, workspace.locate("x/y/z.py"), digest(b"a = 1\r\n"))
     assert names(root) == ["src", "src/a.py"]
+
+
+async def test_only_an_empty_folder_of_the_users_own_is_deleted(
+    workspace: Workspace, root: Path
+) -> None:
+    (root / ".git").mkdir()
+    (root / "empty").mkdir()
+    (root / "link").symlink_to("empty")
+    codes = {
+        ".git": "protected", "link": "is_link", "src/a.py": "not_directory", ".": "not_directory"
+    }  # fmt: skip
+    for given, code in codes.items():
+        with pytest.raises(PathRefused) as refused:
+            await workspace.remove_directory(workspace.locate(given))
+        assert refused.value.code == code
+    with pytest.raises(FileFailed):
+        await workspace.remove_directory(workspace.locate("src"))
+    await workspace.remove_directory(workspace.locate("empty"))
+    assert names(root) == [".git", "link", "src", "src/a.py"]
+
+
+async def test_a_file_is_not_moved_to_where_it_is(workspace: Workspace) -> None:
+    place = workspace.locate("src/a.py")
+    with pytest.raises(PathRefused) as refused:
+        await workspace.move(place, workspace.locate("src/../src/a.py"), A)
+    assert refused.value.code == "same_file"
 
 
 async def test_links_are_neither_moved_nor_deleted(workspace: Workspace, root: Path) -> None:
@@ -563,6 +605,15 @@ def test_listing_a_file_is_refused(workspace: Workspace) -> None:
     with pytest.raises(PathRefused) as refused:
         workspace.scan(workspace.locate("src/a.py"))
     assert refused.value.code == "not_directory"
+
+
+def test_a_folder_that_is_gone_is_not_listed(workspace: Workspace, root: Path) -> None:
+    (root / "empty").mkdir()
+    place = workspace.locate("empty")
+    (root / "empty").rmdir()
+    with pytest.raises(FileFailed) as failed:
+        list(workspace.scan(place))
+    assert failed.value.code == "not_found"
 
 
 def test_a_listing_given_up_closes_its_descriptors(workspace: Workspace, root: Path) -> None:

@@ -280,6 +280,15 @@ def test_the_same_name_in_other_unicode(workspace: Workspace, root: Path) -> Non
     assert place.shown == nfd
 
 
+def test_a_name_that_means_two_files_is_refused(workspace: Workspace, root: Path) -> None:
+    """The sign for Å is neither of the two ways to write the letter, and means both."""
+    for name in ("\u00c5", "A\u030a"):
+        (root / name).write_text("x")
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate("\u212b")
+    assert refused.value.code == "ambiguous"
+
+
 def test_special_files_are_refused(workspace: Workspace, root: Path) -> None:
     """safety.md, faults: FIFO, socket, device refused, and looking at them does not hang."""
     os.mkfifo(root / "pipe")
@@ -326,7 +335,7 @@ def test_leaving_by_descriptor_is_impossible(opener: Opener, root: Path, tmp_pat
     (root / "loop").symlink_to("src")
     (tmp_path / "secret").write_text("x")
     fd = os.open(root, os.O_RDONLY)
-    for path in ("up/secret", "../secret", "src/../../secret", "loop/a.py", "loop"):
+    for path in ("up/secret", "../secret", "src/../../secret", "loop/a.py", "loop", ".."):
         with pytest.raises(OSError) as refused:  # noqa: PT011 - which of three is the kernel's own
             os.close(opener(fd, path, os.O_RDONLY, 0))
         assert refused.value.errno in (errno.ELOOP, errno.EXDEV, errno.ENOTDIR)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from duckflow_tui.safety import changing
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import FileFailed
 from duckflow_tui.safety.workspace import Workspace
@@ -185,6 +186,38 @@ async def test_a_real_limit_in_the_middle_of_a_write(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert failed.value.code == "no_space"
     assert picture(tmp_path) == {"a.txt": OLD}
+
+
+async def test_a_system_without_a_call_for_it_never_overwrites_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It links the new name and takes the old one away."""
+
+    def none() -> None:
+        return None
+
+    monkeypatch.setattr(changing, "_renamer", none)
+    workspace = Workspace(tmp_path)
+    await workspace.replace(workspace.locate("a.txt"), OLD, "")
+    await workspace.replace(workspace.locate("a.txt"), b"new", digest(OLD))
+    await workspace.move(workspace.locate("a.txt"), workspace.locate("b.txt"), digest(b"new"))
+    assert picture(tmp_path) == {"b.txt": b"new"}
+    (tmp_path / "a.txt").write_bytes(OLD)
+    directory = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(FileExistsError):
+            Disk().rename_new(directory, "a.txt", directory, "b.txt")
+    finally:
+        os.close(directory)
+    assert picture(tmp_path) == {"a.txt": OLD, "b.txt": b"new"}
+    workspace.close()
+
+
+def test_a_system_that_cannot_sync_names_need_not() -> None:
+    reading, writing = os.pipe()
+    Disk().sync_directory(reading)
+    os.close(reading)
+    os.close(writing)
 
 
 @pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="no call for it elsewhere")

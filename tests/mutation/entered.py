@@ -35,11 +35,23 @@ class _Entered:
     def __init__(self) -> None:
         self.tests: dict[str, dict[str, Any]] = {}
         self.now: set[str] = set()  # ``path::Class.function``
+        self._loaded: dict[str, list[str]] = {}
+
+    def of(self, test: str) -> dict[str, Any]:
+        """What is told of a test; ``loaded`` is what was entered while its file was loaded."""
+        loaded = self._loaded.get(test.partition("::")[0], [])
+        new = {"seconds": 0.0, "passed": True, "entered": [], "loaded": loaded}
+        return self.tests.setdefault(test, new)
 
     def end(self, test: str) -> None:
         """What was entered since the last end belongs to this test."""
-        told = self.tests.setdefault(test, {"seconds": 0.0, "passed": True, "entered": []})
+        told = self.of(test)
         told["entered"] = sorted(self.now.union(told["entered"]))
+        self.now.clear()
+
+    def end_loading(self, file: str) -> None:
+        """What was entered since the last end was so while this file was loaded."""
+        self._loaded[file] = sorted(self.now)
         self.now.clear()
 
 
@@ -109,6 +121,11 @@ def _id(test: str) -> str:
     return test.partition("[")[0]
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.nodeid.endswith(".py"):
+        _entered.end_loading(report.nodeid)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     try:
@@ -118,9 +135,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    told = _entered.tests.setdefault(
-        _id(report.nodeid), {"seconds": 0.0, "passed": True, "entered": []}
-    )
+    told = _entered.of(_id(report.nodeid))
     told["seconds"] += report.duration
     told["passed"] = told["passed"] and not report.failed
 

@@ -22,7 +22,7 @@ from mutation.tree import ROOT, Copy, copied
 
 CAUGHT_FROM: Final = 0.95  # of all mutations
 
-_CACHE: Final = ROOT / ".pytest_cache" / "mutation.json"  # what the tests of a file enter
+_CACHE: Final = ROOT / ".pytest_cache" / "mutation-2.json"  # what the tests of a file enter
 _AS_THEY_ARE: Final = 3600.0  # seconds for all tests of an area
 _FIRST: Final = 12  # tests that are tried alone, since most mutations fail the first ones
 _ENOUGH: Final = 300.0  # seconds of tests for one mutation, the quickest first
@@ -119,7 +119,9 @@ def _near(mutant: Mutant, tests: Tests) -> dict[str, float]:
     if mutant.function:
         place = module + mutant.function
         found = [test for test, told in good.items() if place in told["entered"]]
-        if mutant.kept:  # its result is: of one process only the first test comes by
+        loaded = [test for test, told in good.items() if place in told["loaded"]]
+        found += loaded
+        if mutant.kept or loaded:  # its result is: of one process only the first test comes by
             found += [test for test, told in good.items() if _enters(told, module)]
     else:
         found = [test for test in good if test.startswith("tests/unit/")]
@@ -156,7 +158,8 @@ def _tests(area: Area, copy: Copy) -> Tests:
         found = copy.entered_by(new, _AS_THEY_ARE)
         everything = [path.as_posix() for other in AREAS for path in sources_of(other, root)]
         for told in found.values():
-            told["entered"] = [n for n in told["entered"] if n.partition("::")[0] in everything]
+            for way in ("entered", "loaded"):
+                told[way] = [name for name in told[way] if name.partition("::")[0] in everything]
         for path in new:
             prefix = f"{path.as_posix()}::"
             tests = {test: told for test, told in found.items() if test.startswith(prefix)}

@@ -81,6 +81,8 @@ def test_what_joins_the_parts_is_known() -> None:
         ("echo ~root/x", "expansion"),
         ("echo a=~/x", "expansion"),
         ("echo a''~", "expansion"),
+        ('echo "a"~b', "expansion"),
+        ("echo 'a'~", "expansion"),
         ("ls *.py", "expansion"),
         ("ls ?", "expansion"),
         ("ls [ab]", "expansion"),
