@@ -56,7 +56,7 @@ def build(
     """
     settings = choice.settings
     notices = Notices(store, random_id)
-    workspace = Workspace.open(choice.workspace, own_dirs=choice.places.own_dirs)
+    workspace = Workspace(choice.workspace, own_dirs=choice.places.own_dirs)
     if recording.restored is None:
         event = first_event(choice, recording.session_id, workspace.root, store.clock.now())
         store.dispatch(event)

@@ -54,7 +54,10 @@ class Workspace:
         opener: Opener | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """See ``open``; ``opener`` and ``disk`` are how files are reached and changed."""
+        """Pin ``path``; ``own_dirs`` (config, data, state of the app) are protected, also while
+        absent. ``home`` is what ``~`` means; ``opener`` and ``disk`` are how files are reached and
+        changed. Raises ``WorkspaceGone`` when it is no directory.
+        """
         spelled = Path(os.path.abspath(path))
         self.root = Path(os.path.realpath(path))
         try:
@@ -70,15 +73,6 @@ class Workspace:
         self._home = home
         self._opener = opener or best_opener()
         self._changer = Changer(self._opener, disk or Disk())
-
-    @classmethod
-    def open(
-        cls, path: str | Path, *, own_dirs: Iterable[Path] = (), home: Path | None = None
-    ) -> Workspace:
-        """Pin ``path``; ``own_dirs`` (config, data, state of the app) are protected, also while
-        absent. ``home`` is what ``~`` means. Raises ``WorkspaceGone`` when it is no directory.
-        """
-        return cls(path, own_dirs=own_dirs, home=home)
 
     def close(self) -> None:
         """Let go of the directory; the object is of no use afterwards."""

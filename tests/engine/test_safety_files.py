@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workspace(root: Path) -> Iterator[Workspace]:
-    opened = Workspace.open(root)
+    opened = Workspace(root)
     yield opened
     opened.close()
 
@@ -593,7 +593,7 @@ def test_listing_outside(workspace: Workspace, tmp_path: Path) -> None:
 def test_the_apps_own_directories_are_closed(root: Path) -> None:
     """Promise 1: config, data and state of the app, also where they lie in the workspace."""
     (root / "state" / "journal").mkdir(parents=True)
-    workspace = Workspace.open(root, own_dirs=[root / "state"])
+    workspace = Workspace(root, own_dirs=[root / "state"])
     found = {e.path: e.zone for e in workspace.scan(workspace.locate("."), depth=None)}
     assert found == {"src": Zone.INSIDE, "src/a.py": Zone.INSIDE, "state": Zone.PROTECTED}
     assert workspace.locate("State/journal/new").zone is Zone.PROTECTED

@@ -88,7 +88,7 @@ def test_home_is_not_a_directory_of_that_name(workspace: Workspace, tmp_path: Pa
 def test_a_root_that_is_reached_through_a_link(root: Path, tmp_path: Path) -> None:
     """The way the user spells the workspace is not a link that leads out of it."""
     (tmp_path / "short").symlink_to(root)
-    workspace = Workspace.open(tmp_path / "short")
+    workspace = Workspace(tmp_path / "short")
     place = workspace.locate(str(tmp_path / "short" / "src" / "a.py"))
     assert (place.zone, place.shown) == (Zone.INSIDE, "src/a.py")
 
@@ -320,11 +320,11 @@ def test_no_workspace_there(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("nothing", "file"):
         with pytest.raises(WorkspaceGone):
-            Workspace.open(tmp_path / name)
+            Workspace(tmp_path / name)
 
 
 def test_the_file_system_root_as_workspace() -> None:
-    workspace = Workspace.open("/")
+    workspace = Workspace("/")
     assert workspace.locate("etc").zone is Zone.INSIDE
     assert workspace.locate("/etc/passwd").shown == "etc/passwd"
 

@@ -173,7 +173,7 @@ async def test_the_fault_is_named(tmp_path: Path, number: int, code: str) -> Non
 async def test_a_real_limit_in_the_middle_of_a_write(tmp_path: Path) -> None:
     """safety.md, faults: the system itself stops the write half-way."""
     (tmp_path / "a.txt").write_bytes(OLD)
-    workspace = Workspace.open(tmp_path)
+    workspace = Workspace(tmp_path)
     place, new = workspace.locate("a.txt"), workspace.locate("d/new.txt")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))

@@ -223,7 +223,7 @@ async def test_a_link_that_comes_and_goes(root: Path, tmp_path: Path, opener: Op
 
 async def test_two_creators_one_winner(root: Path) -> None:
     """R15: of many that create the same file at once, exactly one does."""
-    workspace = Workspace.open(root)
+    workspace = Workspace(root)
     place = workspace.locate("shared/new.txt")
     results = await asyncio.gather(
         *(workspace.replace(place, f"{n}".encode(), "") for n in range(8)), return_exceptions=True
