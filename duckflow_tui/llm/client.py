@@ -101,7 +101,7 @@ class ChatClient:
         teller = FailureTeller(self._endpoint, str(body.get("model", "")), self._secrets)
         life = Life(observer, self._clock, self._endpoint, self._patience.silent_s)
         try:
-            async with life:
+            async with life.held():
                 answer = await self._sdk.post(
                     "/chat/completions",
                     cast_to=object,

@@ -9,8 +9,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from types import TracebackType
+from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 import httpx2
@@ -214,23 +213,18 @@ class Life:
         """Seconds of silence that ended the stream; None while it was not ended by silence."""
         return self._span if self._limit.expired() else None
 
-    async def __aenter__(self) -> Life:
-        await self._limit.__aenter__()
-        self._last = self._loop.time()
-        self._timer = self._loop.call_later(self._silent_s, self._look)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._shown:
-            self._observer.waiting(None)
-        return await self._limit.__aexit__(kind, error, trace)
+    @asynccontextmanager
+    async def held(self) -> AsyncGenerator[None]:
+        """Holds the block to the limit; raises TimeoutError once that has passed."""
+        async with self._limit:
+            self._last = self._loop.time()
+            self._timer = self._loop.call_later(self._silent_s, self._look)
+            try:
+                yield
+            finally:
+                self._timer.cancel()
+                if self._shown:
+                    self._observer.waiting(None)
 
     def byte(self) -> None:
         """Something arrived."""

@@ -287,12 +287,7 @@ class Fact(StrEnum):
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
 
 
-_MODES: Final = (
-    ApprovalMode.PLAN,
-    ApprovalMode.STRICT,
-    ApprovalMode.STANDARD,
-    ApprovalMode.TRUSTED,
-)
+_MODES: Final = tuple(ApprovalMode)  # plan, strict, standard, trusted
 
 
 @dataclass(frozen=True)
@@ -327,7 +322,6 @@ _MCP = ("mcp.*",)
 _OWN = ("plan_tool.*", "task_tool.*", "task_loop.*")
 
 _READ = frozenset({Effect.READ})
-_CHANGE = frozenset({Effect.WRITE, Effect.MOVE})
 _DELETE = frozenset({Effect.DELETE})
 _RUN = frozenset({Effect.EXECUTE})
 _STATE = frozenset({Effect.STATE})
@@ -358,10 +352,10 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("read results", _FILES, _READ, _NOWHERE, (_A, _A, _A, _A), facts=_RESULT),
     Row("read secret", _FILES, _READ, _SECRET, (_G, _G, _G, _G), grantable=_EVERY),
     Row("read outside", _FILES, _READ, _OUTSIDE, (_G, _G, _G, _G), grantable=_EVERY),
-    Row("write inside", _FILES, _CHANGE, _INSIDE, (_D, _G, _G, _A), grantable=_EVERY, in_step=True),
-    Row("write secret", _FILES, _CHANGE, _SECRET, (_D, _G, _G, _G)),
+    Row("write inside", _FILES, _WRITES, _INSIDE, (_D, _G, _G, _A), grantable=_EVERY, in_step=True),
+    Row("write secret", _FILES, _WRITES, _SECRET, (_D, _G, _G, _G)),
     Row("delete inside", _FILES, _DELETE, _INSIDE | _SECRET, (_D, _G, _G, _G)),
-    Row("write outside", _FILES, _CHANGE | _DELETE, _OUTSIDE, (_D, _G, _G, _G)),
+    Row("write outside", _FILES, _WRITES | _DELETE, _OUTSIDE, (_D, _G, _G, _G)),
     Row("shell named", _SHELL, _RUN, _INSIDE, (_D, _G, _A, _A), facts=_NAMED),
     Row("shell", _SHELL, _RUN, _NOT_PROTECTED, (_D, _G, _G, _G)),
     Row("shell output", ("shell.output",), _READ, _NOWHERE, (_A, _A, _A, _A)),
@@ -371,7 +365,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("mcp approved read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_APPROVED),
     Row("mcp read", _MCP, _READ, _NOT_PROTECTED, (_G, _G, _G, _G), grantable=_LOOSE),
     Row("mcp", _MCP, _EFFECTS, _NOT_PROTECTED, (_D, _G, _G, _G)),
-    Row("remember", ("memory.remember",), _CHANGE, _NOWHERE, (_G, _G, _G, _G)),
+    Row("remember", ("memory.remember",), _WRITES, _NOWHERE, (_G, _G, _G, _G)),
     Row("recall", ("memory.recall",), _READ, _NOWHERE, (_A, _A, _A, _A)),
     Row("own state", _OWN, _STATE, _NOWHERE, (_A, _A, _A, _A)),
 )

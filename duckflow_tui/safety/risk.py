@@ -36,15 +36,7 @@ WIDE_FILES: Final = 10  # files in one call from which on the impact counts as w
 BULK_LINES: Final = 500  # lines that go away in one call: bulk data (S4-63)
 
 
-_OF_EFFECT: Final = {
-    Effect.READ: Risk.LOW,
-    Effect.STATE: Risk.LOW,
-    Effect.WRITE: Risk.LOW,
-    Effect.MOVE: Risk.LOW,
-    Effect.DELETE: Risk.MEDIUM,
-    Effect.EXECUTE: Risk.MEDIUM,
-    Effect.REMOTE: Risk.MEDIUM,
-}
+_RISKY: Final = frozenset({Effect.DELETE, Effect.EXECUTE, Effect.REMOTE})
 
 
 _CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
@@ -79,7 +71,7 @@ def assess(
     """Risk and reasons of a call; ``places`` of a move are source, then target, of a command
     ``line`` the folder it runs in. ``root`` is the workspace.
     """
-    found = Assessment(_OF_EFFECT[effect])
+    found = Assessment(Risk.MEDIUM if effect in _RISKY else Risk.LOW)
     if line is not None and root is not None:
         cwd = places[0].real if places else root
         found = assess_command(line, cwd, root)

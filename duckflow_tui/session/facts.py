@@ -15,21 +15,10 @@ from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessa
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import RequirementState, ReviewMessage
 from duckflow_tui.state.plan import ReportMessage
+from duckflow_tui.state.turn import TurnOutcome
 
-LastState = Literal[
-    "new",  # nothing was asked yet
-    "gate",
-    "card",
-    "paused",
-    "interrupted",  # it ended in the middle of a turn
-    "done",
-    "partial",
-    "denied",
-    "failed",
-    "limit",
-    "stopped",
-    "unreadable",
-]
+#: ``new``: nothing was asked yet; ``interrupted``: it ended in the middle of a turn.
+LastState = Literal["new", "gate", "card", "paused", "interrupted", "unreadable"] | TurnOutcome
 Who = Literal["title", "user", "ai", "tool", "report"]
 
 FORK: Final = "↳"  # before the title of a session that goes on from another

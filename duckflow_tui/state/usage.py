@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -20,16 +20,7 @@ KEPT_REQUESTS: Final = 100  # newest requests whose figures are kept
 PartName = Literal["base", "operations", "project", "pinned", "files", "results", "chat", "tail"]
 
 #: The parts of a request, in the order in which the meter shows them.
-PARTS: Final[tuple[PartName, ...]] = (
-    "base",
-    "operations",
-    "project",
-    "pinned",
-    "files",
-    "results",
-    "chat",
-    "tail",
-)
+PARTS: Final[tuple[PartName, ...]] = get_args(PartName)
 
 
 CompactedBy = Literal["user", "auto", "overflow"]
