@@ -141,7 +141,11 @@ async def test_a_call_that_was_never_sent_holds_nothing_back(tmp_path: Path) -> 
 async def test_a_screen_is_given_the_files_the_text_behind_a_gate_and_the_pin(
     tmp_path: Path,
 ) -> None:
-    write = decision("", action("file_ops.write_file", path="a.txt", content="new\n"))
+    write = decision(
+        "",
+        action("file_ops.read_file", path="gone.txt"),
+        action("file_ops.write_file", path="a.txt", content="new\n"),
+    )
     async with session(tmp_path, script(write, done())) as s:
         (s.workspace / "b.txt").write_text("b")
         found = [path async for batch in s.engine.workspace_files() for path in batch]
@@ -151,6 +155,7 @@ async def test_a_screen_is_given_the_files_the_text_behind_a_gate_and_the_pin(
         assert s.engine.proposed_text(gate.gate_id) == "new\n"
         await s.answer(GateChoice.ONCE)
         await s.ended()
+        assert s.notices() == []  # a call that failed says nothing of the folder
         for pinned in (True, True, False):  # the same again is no news
             s.engine.title.pin(pinned)
             assert s.state.session.pinned is pinned

@@ -23,7 +23,7 @@ from support.session import Session, decision, done, script, session
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem
-from duckflow_tui.state.pace import Pattern, Situation
+from duckflow_tui.state.pace import LimitExtended, Pattern, Situation
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.turn import LoopStarted
 
@@ -156,6 +156,8 @@ async def test_free_words_are_always_possible(tmp_path: Path, pattern: Pattern) 
         await answer(s, "tell", "look at f05.py only")
         assert (await s.ended()).outcome == "done"
         assert "look at f05.py only" in next_request(s)
+        extended = [e.by for e in s.events(LimitExtended) if e.who == "user"]
+        assert extended == ([5] if pattern is Pattern.LIMIT else [])  # a yes to going on
 
 
 @pytest.mark.parametrize("way", ["more_info", "tell"])

@@ -141,6 +141,7 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
             else []
         )
         assert [task.status for task in tasks] == [WorkStatus.COMPLETED] * 2
+        assert all(task.duration_s > 0 for task in tasks)
         calls = running.state.active_plan.steps[0].calls if running.state.active_plan else 0
         assert calls == 2
 

@@ -88,6 +88,13 @@ def test_the_mean_counts_must_three_should_two_nice_one(
         # no word on the whole stands over what was said of its parts
         (said(1.0, r1=0.8, r2=0.7), {}, (0.8, 0.7), Satisfaction(0.75, False, (), True)),
         (said(1.0, r1=0.8, r2=0.8), {}, (0.8, 0.8), Satisfaction(0.8, True)),
+        # a green check raises nothing while another is red
+        (
+            said(0.2, r1=0.1, r2=0.1),
+            {"r1": RED, "r2": MET},
+            (0.0, 1.0),
+            Satisfaction(0.2, False, ("r2",)),
+        ),
         (REJECTED, {}, (1.0, 1.0), Satisfaction(1.0, False)),
         (REJECTED, {"r1": RED}, (0.0, 1.0), Satisfaction(0.5, False, ("r1",))),
         # what nobody saw counts half, and is told apart from what is not done

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.conversations import operation
 from support.pinned import ManualClock
 
 from duckflow_tui.goals.pacemaker import (
@@ -19,6 +20,7 @@ from duckflow_tui.goals.pacemaker import (
 )
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import TaskProfile
+from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, Vitals
 from duckflow_tui.state.store import MemoryRecorder, Store
 
@@ -273,6 +275,12 @@ def test_starting_an_attempt_writes_the_limit_to_the_state_and_returns_it() -> N
     store = new_store()
     store.state.files_read = {f"f{n}.py": "sha" for n in range(8)}
     assert of_state(store.state).files == 1.0
+    ran = operation("shell.run", {"command": "ls"})
+    failed = operation("shell.run", {"command": "ls"}, Outcome.ERROR)
+    unread = new_store().state
+    unread.messages += [ran, ran, failed]
+    unread.messages += [ran.model_copy(update={"by_user": True})]  # not the model's
+    assert of_state(unread) == analyse(0, 0, 1, 3)
     found = Pacemaker().start_session(store, TaskProfile.CODE_ANALYSIS, "model", fresh=True)
     # one third of complexity: 12 × 1.0 × 1.1333
     assert found.max_loops == 13

@@ -363,3 +363,22 @@ def test_a_search_that_finds_nothing_went_neither_well_nor_badly() -> None:
     assert work.loop(call("file_ops.search_text", "[0 matches in 0 files]")).outcomes == ()
     found = call("file_ops.search_text", "[1 match in 1 file]\na.py\n  1: tax")
     assert work.loop(found).outcomes == (True,)
+
+
+def test_the_same_check_of_the_same_files_is_a_repeat() -> None:
+    work = Work()
+    work.loop(read("a.py", "x"))
+    assert work.loop(run("pytest -q", 1)).repeat is None
+    again = work.loop(run("pytest -q", 1)).repeat
+    assert again is not None
+    assert (again.operation, again.times) == ("shell.run", 2)
+    assert work.loop(edit("a.py", "A", "B")).repeat is None
+    assert work.loop(run("pytest -q", 1)).repeat is None
+
+
+def test_a_file_is_the_same_however_it_is_spelled() -> None:
+    work = Work()
+    work.loop(read("a.py", "x"))
+    again = work.loop(read("./src/../a.py", "x")).repeat
+    assert again is not None
+    assert again.what.endswith("a.py")
