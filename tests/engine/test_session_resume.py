@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.faults import FaultCode, JournalHealth
 from duckflow_tui.session.reader import RecordedEvent
-from duckflow_tui.session.recording import Recording
+from duckflow_tui.session.recording import Recording, record
 from duckflow_tui.session.resume import end_calls
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import SystemClock, digest
@@ -24,8 +25,8 @@ from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, Use
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, FileChange, Outcome
 from duckflow_tui.state.phase import Phase
-from duckflow_tui.state.session import SessionResumed
-from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.session import DraftSaved, SessionResumed
+from duckflow_tui.state.store import MemoryRecorder, Record, Store
 from duckflow_tui.tools.notices import Notices
 
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
@@ -325,3 +326,18 @@ def test_the_user_is_told_once_that_a_session_cannot_be_kept_and_that_it_can_aga
     recording.freeze()
     recording.tell(JournalHealth())
     assert store.state.unkept == "newer"
+
+
+@pytest.mark.parametrize("way", ["freeze", "close_now"])
+def test_a_recording_that_ends_lets_go_of_its_files(tmp_path: Path, way: str) -> None:
+    """Also one that has none. What comes behind the end is not recorded."""
+    (tmp_path / "work").mkdir()
+    for keep in (True, False):
+        recording = record(tmp_path / "state", tmp_path / "work", str, keep=keep)
+        assert recording.is_closed is not keep
+        getattr(recording, way)()
+        end = time.monotonic() + 10
+        while not recording.is_closed:
+            assert time.monotonic() < end
+        recording.append(Record(seq=1, at=1.0, event=DraftSaved(text="x")))
+        assert (recording.frozen, recording.newest) == (True, 0)

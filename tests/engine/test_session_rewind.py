@@ -16,7 +16,7 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.recording import Recording, record
 from duckflow_tui.session.resume import open_to_read
-from duckflow_tui.session.rewind import RecordedPast
+from duckflow_tui.session.rewind import NAMED, RecordedPast, file_names
 from duckflow_tui.session.snapshots import capture
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
@@ -28,7 +28,7 @@ from duckflow_tui.state.conversation import (
     UserMessageAdded,
 )
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.operations import ApprovalMode, OperationResult, Outcome
+from duckflow_tui.state.operations import ApprovalMode, FileChange, OperationResult, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.rewind import SessionForked, Standing
@@ -444,6 +444,12 @@ async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouch
     async with session(tmp_path, script(), resume=original) as s:
         assert said(s.state)[-1] == "A is written."
         assert s.state.session.forked_from == ""
+
+
+def test_the_first_files_are_named_and_the_others_counted() -> None:
+    changes = [FileChange(path=f"{n}.py", kind="modify") for n in range(NAMED + 1)]
+    assert file_names(changes[:NAMED]) == ", ".join(change.path for change in changes[:NAMED])
+    assert file_names(changes).endswith("(+1)")
 
 
 async def test_a_fork_of_running_work_is_at_rest_and_the_work_goes_on(tmp_path: Path) -> None:

@@ -166,8 +166,21 @@ async def test_the_users_own_lines_are_noted_and_taken_out_without_a_gate(tmp_pa
         memory = s.engine.memory
         assert await memory.remember(WISH) is None
         assert isinstance(await memory.remember("y" * 301), MemoryFault)
-        (line,) = await memory.lines()
-        assert WISH in await memory.text()
+        (line,) = await memory.notes.lines()
+        assert WISH in notes(s).read_text("utf-8")
         assert await memory.forget(line) is None
-        assert WISH not in await memory.text()
+        assert WISH not in notes(s).read_text("utf-8")
         assert isinstance(await memory.forget(line), MemoryFault)
+
+
+async def test_after_the_users_own_editor_the_model_is_told_what_it_says_now(
+    tmp_path: Path,
+) -> None:
+    async with session(tmp_path, script(done("Hello."))) as s:
+        assert await s.engine.memory.remember(WISH) is None
+        edited = notes(s).read_text("utf-8").replace(WISH, "write in verse")
+        notes(s).write_text(edited, "utf-8")
+        await s.engine.memory.notes.reread()
+        await s.turn("hello")
+        assert "write in verse" in s.server.of("main")[0].text
+        assert WISH not in s.server.of("main")[0].text

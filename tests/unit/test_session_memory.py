@@ -237,6 +237,9 @@ async def test_a_file_that_is_too_large_or_no_text_is_left_alone(tmp_path: Path)
     ):
         path.write_bytes(raw)
         assert await fault_of(made, "one more line") == code
+        if len(raw) > LARGEST or code == "not_text":
+            with pytest.raises(MemoryFault):
+                await made.lines()
         assert path.read_bytes() == raw
         made.load()  # prompts go on without it, or with what there is room for
 
