@@ -327,9 +327,8 @@ class GateAnswered(Event):
             self.answer.alternative is None or self.answer.alternative > len(gate.alternatives)
         ):
             raise StateError("there is no such alternative")
-        if self.answer.choice is GateChoice.SESSION and not gate.can_grant_session:
-            raise StateError("this call can only be allowed once")
-        if self.answer.choice is GateChoice.STEP and not gate.can_grant_step:
+        can = {GateChoice.SESSION: gate.can_grant_session, GateChoice.STEP: gate.can_grant_step}
+        if not can.get(self.answer.choice, True):
             raise StateError("this call can only be allowed once")
         if gate.needs_word and self.answer.approves:
             if self.answer.word.strip() != gate.needs_word:

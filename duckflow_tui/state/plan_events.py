@@ -37,10 +37,7 @@ class PlanState:
     @property
     def active_plan(self) -> Plan | None:
         """The plan being worked on."""
-        for plan in self.plans:
-            if plan.plan_id == self.active_plan_id:
-                return plan
-        return None
+        return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
 
 
 class PlanProposed(Event):

@@ -147,6 +147,7 @@ class Operation(Generic[A]):
     command: Callable[[A], str] | None = None  # the line that a shell would run
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
     help: str = ""  # more for the model, after the summary
+    parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``
 
     @property
     def spec(self) -> OperationSpec:
@@ -154,7 +155,7 @@ class Operation(Generic[A]):
         return OperationSpec(
             name=self.name,
             summary=f"{self.summary} {self.help}".strip(),
-            parameters=plain_schema(self.arguments, _SCHEMA),
+            parameters=self.parameters or plain_schema(self.arguments, _SCHEMA),
             effect=self.effect,
             weight=self.weight,
         )

@@ -15,10 +15,10 @@ from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from duckflow_tui.state.base import JsonObject, canonical_json
-from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.processes import McpTool
 from duckflow_tui.tools.mcp.config import MAX_DESCRIPTION, operation_name, said
-from duckflow_tui.tools.operation import Arguments, Operation
+from duckflow_tui.tools.operation import Arguments
 
 if TYPE_CHECKING:
     from mcp import types
@@ -311,23 +311,6 @@ class ToolList:
 
     offered: tuple[OfferedTool, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOperation(Operation[ToolArguments]):
-    """A server's tool as an operation; its entry is not written from a model of ours."""
-
-    told: JsonObject
-
-    @property
-    def spec(self) -> OperationSpec:
-        return OperationSpec(
-            name=self.name,
-            summary=self.summary,
-            parameters=self.told,
-            effect=self.effect,
-            weight=self.weight,
-        )
 
 
 def tool_list(server: str, tools: Sequence[types.Tool]) -> ToolList:

@@ -15,14 +15,13 @@ from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, res
 from duckflow_tui.tools.mcp.schemas import (
     LeftOut,
     OfferedTool,
-    ServerOperation,
     ToolArguments,
     Why,
     within_limits,
 )
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
-from duckflow_tui.tools.operation import Output, Registry, ToolContext, ToolFault, Work
+from duckflow_tui.tools.operation import Operation, Output, Registry, ToolContext, ToolFault, Work
 
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # the subject of a grant for a tool: all of its calls
@@ -175,19 +174,19 @@ class McpServers:
                     names=one_line(", ".join(names), 200),
                 )
 
-    def _operation(self, server: Server, offered: OfferedTool) -> ServerOperation:
+    def _operation(self, server: Server, offered: OfferedTool) -> Operation[ToolArguments]:
         async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
             self._check_schema_was_read(server, offered)
             return Work(run=lambda: self._run(server, offered, args, context))
 
-        return ServerOperation(
+        return Operation(
             name=offered.tool.operation,
             summary=offered.summary,
             effect=offered.effect,
             arguments=offered.arguments,
             paths=lambda _: (),
             prepare=prepare,
-            told=offered.parameters,
+            parameters=offered.parameters,
         )
 
     def _check_schema_was_read(self, server: Server, offered: OfferedTool) -> None:
