@@ -43,13 +43,9 @@ EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
 }
 
 USAGE: Final = 2  # the exit status of a command that does not run here
-
 MOMENT: Final = 0.05  # seconds that who writes waits for the text to be written
-
 MOST_WAITING: Final = 64_000_000  # characters for a reader that does not read
-
 READ_WITHIN: Final = 0.5  # seconds that a reader has after a signal
-
 LEAVE_WITHIN: Final = 2.5  # seconds from a signal to the end of the process
 
 

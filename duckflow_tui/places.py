@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from duckflow_tui.glance import MAX_SETTINGS
 
 APP: Final = "duckflow"
-
 FILE_NAME: Final = "settings.toml"
 
 

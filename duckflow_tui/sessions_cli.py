@@ -39,12 +39,10 @@ ACTIONS: Final = ("list", "show", "export", "delete", "restore", "prune")
 
 
 FAILED: Final = 1
-
 USAGE_ERROR: Final = 2
 
 
 _WIDE: Final = 120  # columns where the output is no terminal
-
 _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 
 
@@ -271,7 +269,6 @@ def refuse(message: str, status: int = USAGE_ERROR) -> int:
 
 
 LISTED: Final = 10  # sessions named where none, or more than one, was meant
-
 _SMALL: Final = 200_000  # bytes; in a larger journal something was said
 
 _SAID: Final = tuple(

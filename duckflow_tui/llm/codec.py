@@ -24,7 +24,6 @@ from duckflow_tui.state.prompt import Prompt
 Show = Callable[[str], None]
 
 CUT_OFF: Final = " [cut off]"
-
 NO_TEXT: Final = "(no text)"
 
 CUT_BY_LIMIT: Final = (
@@ -215,7 +214,6 @@ def said_to_model(history: Sequence[Message]) -> list[Message]:
 
 
 LONGEST: Final = 64  # characters that providers take for a function's name
-
 _KEPT: Final = 55  # of a longer name, then "_" and 8 hex digits of its SHA-256
 
 

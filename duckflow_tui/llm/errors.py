@@ -45,7 +45,6 @@ ErrorCode = Literal[
 ]
 
 DETAIL: Final = 300  # characters of an answer that an error shows
-
 MASK: Final = "•••"
 
 

@@ -27,9 +27,7 @@ from duckflow_tui.state.base import Clock
 from duckflow_tui.state.usage import Waiting
 
 MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of one answer (R18)
-
 MAX_ERROR_BODY: Final = 64 * 1024  # of an answer that is an error; the rest is not read
-
 PURPOSE_HEADER: Final = "X-Duckflow-Purpose"
 
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
-
 _MOST_TOKENS: Final = 100_000_000  # of one request; the largest windows take a tenth of it
 
 #: A half of a surrogate pair, escaped or as the bytes that UTF-8 forbids.

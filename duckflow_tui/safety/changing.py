@@ -33,7 +33,6 @@ log = logging.getLogger("duckflow.safety")
 
 
 _BLOCK = 1024 * 1024
-
 T = TypeVar("T")
 
 

@@ -117,7 +117,6 @@ _FUNCTION: Final = re.compile(r"\(\s*\)\s*[{(]|\bfunction\s")
 _NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
 
 _MAX_DEPTH: Final = 3  # shells within shells
-
 _MAX_COMMANDS: Final = 200
 
 

@@ -20,7 +20,6 @@ from duckflow_tui.state.base import brief
 from duckflow_tui.state.operations import Zone
 
 MAX_LINKS = 40  # as Linux counts them
-
 MAX_PATH = 4096  # bytes
 
 
@@ -318,13 +317,9 @@ WALK: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLO
 
 
 _OPENAT2: Final = 437  # the same number on every architecture that Python has wheels for
-
 _NO_MAGICLINKS: Final = 0x02
-
 _NO_SYMLINKS: Final = 0x04
-
 _BENEATH: Final = 0x08
-
 _TRIES: Final = 16  # EAGAIN: a rename elsewhere raced with the walk; the kernel asks to retry
 
 

@@ -28,7 +28,6 @@ ALWAYS_ASK: Final = frozenset(
 
 
 _ZONE: Final = attrgetter("zone")
-
 _LEADS_OUT: Final = attrgetter("leads_out")
 
 

@@ -32,7 +32,6 @@ from duckflow_tui.safety.secrets import holds_secret
 from duckflow_tui.state.operations import Effect, Risk, Zone
 
 WIDE_FILES: Final = 10  # files in one call from which on the impact counts as wide (S4-63)
-
 BULK_LINES: Final = 500  # lines that go away in one call: bulk data (S4-63)
 
 
@@ -248,7 +247,6 @@ def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
 
 #: Our own unfinished files; never listed.
 TEMP_PREFIX = ".duckflow-"
-
 TEMP_SUFFIX = ".tmp"
 
 

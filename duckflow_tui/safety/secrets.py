@@ -16,7 +16,6 @@ REDACTED: Final = "[redacted]"
 
 
 _SHORTEST: Final = 4  # characters of a secret
-
 _UNMISTAKABLE: Final = 8  # from here on it is replaced inside of words too
 
 

@@ -51,9 +51,7 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 
 _HEAD: Final = 30  # lines of a result that are written, and of its end
-
 _TAIL: Final = 10
-
 _WIDEST: Final = 400  # characters of such a line
 
 _STEP: Final = {
@@ -292,11 +290,8 @@ def _time(at: float) -> str:
 
 
 MARK: Final = "duckflow_session"  # the first key of such a file
-
 VERSION: Final = 1
-
 _LONG_NUMBER: Final = 20  # digits
-
 LARGEST: Final = 1_000_000_000  # bytes of a file that is read
 
 

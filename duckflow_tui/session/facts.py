@@ -22,7 +22,6 @@ LastState = Literal["new", "gate", "card", "paused", "interrupted", "unreadable"
 Who = Literal["title", "user", "ai", "tool", "report"]
 
 FORK: Final = "↳"  # before the title of a session that goes on from another
-
 _TITLE: Final = 200  # characters of a heading and of a last message
 _SAID: Final = 20_000  # characters of a message that are searched
 _RESULT: Final = 4_000  # of a result

@@ -142,7 +142,6 @@ class JournalHealth:
 
 
 NAME: Final = "duckflow.log"
-
 MAX_BYTES: Final = 1_000_000  # of one file; one older file is kept
 
 

@@ -197,7 +197,6 @@ def snapshot_name(seq: int) -> str:
 
 
 _LOCK: Final = "lock"
-
 _LONGEST: Final = 20  # bytes of a process id
 
 

@@ -37,11 +37,8 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 
 SYNC_FROM: Final = 4_000_000  # bytes written that are synced though nobody waits
-
 MOST: Final = 64_000_000  # bytes kept for a disk that cannot be written
-
 FIRST_WAIT: Final = 5.0  # seconds until the disk is tried again, doubled each time
-
 LONGEST_WAIT: Final = 300.0
 
 
@@ -229,11 +226,8 @@ class JournalDisk:
 
 
 LAZY: Final = 1.0  # seconds until what nobody waits for is synced
-
 CLOSE_WITHIN: Final = 2.0  # seconds that the last sync may take
-
 SNAPSHOT_EVERY: Final = 1_000_000  # bytes of records, or a quarter of what the last one took
-
 BATCH: Final = 100  # records written between two looks at who waits
 
 AT_ONCE: Final = (0.005, 0.02)  # seconds, least and most, of work on a snapshot between batches

@@ -26,9 +26,7 @@ LARGEST: Final = 64 * 1024  # bytes of the notes
 _COUNTS: Final = ("total_files", "successful_operations", "total_conversations")
 
 _MOST: Final = 10**12  # of a count
-
 _NAME: Final = 40  # characters of the folder's name
-
 _IN_PROMPT: Final = 5  # lines of a kind
 
 

@@ -31,7 +31,6 @@ from duckflow_tui.session.snapshots import SnapshotPlace
 from duckflow_tui.state.base import moment
 
 MAX_SEQ: Final = 10**12  # of a record: above any session, far below the longest of a line
-
 _TAG: Final = b"D1 "
 _BEGINNING: Final = 64  # bytes that tell what a file is
 

@@ -33,7 +33,6 @@ INLINE: Final = 64 * 1024  # bytes of JSON in a record; more goes to a blob firs
 Redact = Callable[[str], str]
 
 _FILL: Final = "•"
-
 _SEPARATOR: Final = "\x1f"  # no part of a word, of a key or of a number
 
 

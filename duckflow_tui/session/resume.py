@@ -65,7 +65,6 @@ NOT_BEGUN: Final = "The app ended before this ran; nothing was executed."
 
 
 _WORK: Final = "work"  # on a plan
-
 _CLOCKS: Final = 2.0  # seconds that a file's time may be off
 
 

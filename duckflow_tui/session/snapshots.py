@@ -33,7 +33,6 @@ from duckflow_tui.session.records import (
 from duckflow_tui.state.agent import AgentState, InFlight
 
 KEPT: Final = 2  # an older one stays until the next but one is there
-
 MAX_PIECE: Final = 256_000_000  # bytes of one line
 
 

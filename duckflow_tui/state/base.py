@@ -25,7 +25,6 @@ JsonObject = dict[str, Any]
 
 
 ELLIPSIS = "…"
-
 MAX_BRIEF = 300  # characters of a value from outside that a sentence repeats
 
 

@@ -195,25 +195,15 @@ class CardAnswer(Frozen):
 
 #: Options by card. Digits and letters keep their meaning over all cards.
 RUN_ALL = CardOption(key="y", action="run_all")
-
 RUN_STEPS = CardOption(key="o", action="run_steps")
-
 EDIT_PLAN = CardOption(key="e", action="edit")
-
 REJECT = CardOption(key="n", action="reject", takes_text=True)
-
 ACCEPT = CardOption(key="y", action="accept")
-
 GO_ON = CardOption(key="y", action="go_on")
-
 RETRY = CardOption(key="r", action="retry", takes_text=True)
-
 SKIP = CardOption(key="k", action="skip")
-
 STOP = CardOption(key="n", action="stop")
-
 SUGGESTED = CardOption(key="1", action="suggested")  # what the model would do next
-
 TELL = CardOption(key="m", action="tell", takes_text=True)  # the user's own words
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
 
 DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
-
 VETO_BELOW: Final = 0.5  # a priority-1 requirement under it blocks that (C14)
 
 

@@ -16,17 +16,11 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
 
 LINE = 200  # characters of goal, why_now, last_delta (S4-35, 36, 43)
-
 ITEM = 100  # characters of a list item (S4-37…39, 41)
-
 MAX_CONSTRAINTS = 2
-
 MAX_PLAN_BRIEF = 3
-
 MAX_OPEN_QUESTIONS = 2
-
 MAX_CONTEXT_REFS = 20
-
 MAX_DECISIONS = 50
 
 

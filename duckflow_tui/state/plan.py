@@ -193,9 +193,7 @@ class WorkInfo(Frozen):
 
 
 SOFT_STEPS: Final = 7  # more than this gets a word (C24)
-
 MAX_STEPS: Final = 300  # steps of a plan; what the screen is measured for
-
 _DIGITS: Final = 9  # of a number that may mean a step
 
 

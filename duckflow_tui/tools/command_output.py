@@ -23,7 +23,6 @@ from duckflow_tui.tools.results import MAX_RESULT
 HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a few lines between
 
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
-
 _LONG_LINE: Final = 64 * 1024  # characters from which on a line is no longer printed over
 
 
@@ -211,9 +210,7 @@ class Capture:
 
 
 _EVERY: Final = 0.05  # seconds between two tellings
-
 _PIECE: Final = 64 * 1024  # bytes of one read
-
 _REST: Final = 16  # pieces that are taken out of a pipe nobody waits for any more
 
 

@@ -26,7 +26,6 @@ from duckflow_tui.tools.results import read_on
 from duckflow_tui.tools.watchdog import Watchdog
 
 _REDACTED: Final = "[redacted]"
-
 _WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
 
 

@@ -20,7 +20,6 @@ from duckflow_tui.tools.diffs import NotText, TextFile, decode, size_words
 from duckflow_tui.tools.operation import Arguments, Edits, Operation, ToolContext, ToolFault
 
 MAX_EDITS: Final = 50
-
 _IN_A_THREAD: Final = 50_000  # characters; the nearest match in more may take a while
 
 
@@ -236,11 +235,8 @@ DELETE_FILE: Final = Operation(
 
 
 _SHOWN_LINES: Final = 20
-
 _SHOWN_PLACES: Final = 5
-
 _LONG_LINE: Final = 200
-
 _SEARCHED_LINES: Final = 20_000  # a nearest match is looked for in no more; it is a courtesy
 
 

@@ -23,15 +23,10 @@ from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 
 MAX_LISTED: Final = 1_000
-
 MAX_FOUND: Final = 500
-
 MAX_WALKED: Final = 200_000  # names looked at for one answer
-
 MAX_PICKED: Final = 100_000
-
 _PART: Final = 1_000  # names handed over at once
-
 _RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before it does without
 
 

@@ -65,7 +65,6 @@ from duckflow_tui.tools.undo import UndoReport, undo_last
 from duckflow_tui.tools.watch import OwnWrites
 
 _CALL_ID: Final = attrgetter("call_id")
-
 _REMOVED: Final = attrgetter("removed")
 
 #: What changes something: what let it happen unasked is recorded.

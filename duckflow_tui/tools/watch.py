@@ -22,7 +22,6 @@ from duckflow_tui.state.store import Record, Store
 _STEP_MS: Final = 200
 #: The same where the system has no watches left and folders must be looked through.
 _POLL_MS: Final = 5_000
-
 _PATH: Final = attrgetter("path")
 
 log = logging.getLogger("duckflow.watch")

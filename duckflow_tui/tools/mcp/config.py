@@ -101,7 +101,6 @@ def _is_private(host: str) -> bool:
 
 
 LONGEST: Final = 48  # characters of a tool's part, so that the whole fits a line of the prompt
-
 _KEPT: Final = 39  # of a longer one, then "_" and 8 hex digits of its SHA-256
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -116,7 +115,6 @@ def operation_name(server: str, tool: str) -> str:
 
 
 MAX_SAID: Final = 300  # characters of an error that is repeated
-
 MAX_DESCRIPTION: Final = 1_000  # characters of a tool's description
 
 

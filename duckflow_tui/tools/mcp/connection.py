@@ -99,7 +99,6 @@ def _size(base64: str) -> str:
 
 
 MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer that is no stream of events (R18)
-
 MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
 
 
@@ -147,11 +146,8 @@ def http_client(url: str) -> httpx2.AsyncClient:
 
 
 MAX_PAGES: Final = 20  # of a list of tools
-
 _SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at most so often
-
 _CLOSED: Final = "Connection closed"  # what the SDK says of a connection that has gone
-
 _REASON_S: Final = 1.0  # to learn why a connection ended under a call
 
 

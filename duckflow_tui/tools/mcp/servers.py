@@ -25,7 +25,6 @@ from duckflow_tui.tools.operation import Operation, Output, Registry, ToolContex
 
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # the subject of a grant for a tool: all of its calls
-
 _WHYS: Final[tuple[Why, ...]] = get_args(Why)
 
 

@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES: Final = 512 * 1024  # of one file; one older file is kept
-
 SHOWN: Final = 32 * 1024  # bytes of the end that is shown
-
 _LINE: Final = 8 * 1024  # characters of a line that is kept whole before it is written
-
 _TAIL: Final = 2_000  # characters kept at hand, for what is said of a server that ended
 
 
@@ -99,17 +96,11 @@ def log_end(path: Path) -> str:
 
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one message (R18)
-
 MAX_GARBAGE: Final = 1_000  # lines in a row that are no messages
-
 GRACE_S: Final = 0.15  # to end after its input was closed, and again after SIGTERM
-
 _WAITING: Final = 64  # messages on their way to a server that reads slowly
-
 _PIECE: Final = 64 * 1024
-
 _STDERR_PAUSE_S: Final = 0.01  # after a full piece: a server that floods its log waits, not we
-
 _LAST_WORDS_S: Final = 0.2  # for what it wrote before it ended
 
 
