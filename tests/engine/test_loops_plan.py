@@ -716,6 +716,8 @@ async def test_a_list_without_a_plan_passes_values_by_typed_links(tmp_path: Path
         assert len(reads) == 1
         assert reads[0].args == {"path": messages[0].result.text}
         assert end.llm_calls == 3  # the request, the report, the answer
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert report.step_name == "what does the note say?"
 
 
 async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: Path) -> None:
