@@ -279,6 +279,7 @@ async def test_a_withdrawn_gate_tells_who_asked(store: Store, desk: Desk) -> Non
     with pytest.raises(Unanswered) as closed:
         await asking
     assert closed.value.reason == "renewed"
+    assert str(closed.value) == "The question was withdrawn; nothing ran."
     with pytest.raises(StateError):
         await desk.answer(answer_to(gate))
     desk.withdraw("gate_1", "renewed")

@@ -329,7 +329,7 @@ def _only_words(node: ast.stmt) -> bool:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
             return name in _LOGS
         case ast.Assign(targets=[ast.Name(id=name)]):
-            return name in ("__all__", "__slots__")
+            return name in ("__all__", "__slots__", "TYPE_CHECKING")
         case _:
             return False
 

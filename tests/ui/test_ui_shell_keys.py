@@ -29,6 +29,7 @@ from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.pick_list import PickList
 
 if TYPE_CHECKING:
     from duckflow_tui.compose import Sessions
@@ -303,6 +304,10 @@ async def test_the_theme_switches_and_a_page_that_has_nothing_says_so() -> None:
     async with standing(app) as pilot:
         await commanded(pilot, "/theme duck-light")
         await settled(pilot, lambda: app.theme == "duck-light")
+        await commanded(pilot, "/theme")
+        await settled(pilot, lambda: isinstance(app.screen, PickList), "the list")
+        await pilot.press(*"dark", "enter")
+        await settled(pilot, lambda: app.theme == "duck-dark")
         await commanded(pilot, "/queue")
         await settled(pilot, lambda: app.bench.status.said == app.words("shell.queue_empty"))
         assert app.screen is app.bench

@@ -17,12 +17,12 @@ from duckflow_tui.state.base import digest
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
-from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.state.operations import Effect, FileChange, Outcome, Risk, Zone
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.tools.calls import Call, GateKeeper, GateQuestion, Renewed
+from duckflow_tui.tools.calls import Call, GateKeeper, GateQuestion, Renewed, faulty
 from duckflow_tui.tools.changes import PlannedChange
 from duckflow_tui.tools.diffs import compare
-from duckflow_tui.tools.operation import Edits, Output, Work
+from duckflow_tui.tools.operation import Edits, Output, ToolFault, Work
 
 
 def place(name: str) -> Place:
@@ -47,6 +47,20 @@ def question(
     call = Call(action, for_requirement=requirement)
     verdict = Verdict(Decision.GATE, Zone.INSIDE, Risk.LOW)
     return GateQuestion(call, {}, effect, places, proposal, verdict, "")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.INVALID, Outcome.STOPPED])
+def test_what_was_done_before_a_fault_is_told_with_it(outcome: Outcome) -> None:
+    """The words of a stop say it themselves."""
+    call = Call(Action(call_id="c1", operation="o", args={}, reasoning="", intent=""))
+    call.made.append(FileChange(path="a.py", kind="create", after="sha"))
+    ended, output = faulty(call, ToolFault("It went wrong.", outcome))
+    stopped = outcome is Outcome.STOPPED
+    assert (ended, output.changes) == (outcome, tuple(call.made))
+    assert output.text.startswith("It went wrong.")
+    assert ("Done before that: " in output.text) is not stopped
+    assert output.summary.startswith("" if stopped else "It went wrong.")
+    assert bool(output.summary) is not stopped
 
 
 WORK = Work(nothing, {"argv": "x"})
