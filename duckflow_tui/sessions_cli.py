@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -322,21 +323,12 @@ def _workspace_of(path: Path) -> str:
 
 def _holds_words(path: Path) -> bool:
     """Whether anything was said in it; a start that was left again at once is no session."""
-    try:
-        folder = SessionFolder.open(path)
-    except SessionFault:
-        return False
     left = _SMALL
-    try:
+    with suppress(SessionFault), closing(SessionFolder.open(path)) as folder:
         for number in folder.segments():
-            try:
-                with folder.read(segment_name(number)) as file:
-                    data = file.read(left + 1)
-            except (OSError, SessionFault):
-                continue
-            if len(data) > left or any(kind in data for kind in _SAID):
-                return True
-            left -= len(data)
-    finally:
-        folder.close()
+            with suppress(OSError, SessionFault), folder.read(segment_name(number)) as file:
+                data = file.read(left + 1)
+                if len(data) > left or any(kind in data for kind in _SAID):
+                    return True
+                left -= len(data)
     return False

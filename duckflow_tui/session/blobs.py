@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import draft_in, open_plain, places
+from duckflow_tui.session.folders import draft_in, open_plain, opened, places
 from duckflow_tui.state.base import digest
 
 BLOBS: Final = "blobs"  # in the session's folder
@@ -24,7 +24,6 @@ _SHA_LENGTH: Final = 64
 _NAMED: Final = re.compile(rb"[0-9a-f]{64}")
 _PIECE: Final = 1_000_000  # bytes copied at once
 _LARGEST: Final = 1_000_000_000  # bytes that are read at once
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class DamagedBlob(KeyError):
@@ -95,10 +94,8 @@ class FileBlobs:
         if not self._folder.is_dir():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.chmod(0o700)  # the umask may have taken our own rights
-        folder = os.open(self._folder, _FOLDER)
-        shelf = -1
-        try:
-            found = hashlib.sha256()
+        found = hashlib.sha256()
+        with opened(self._folder) as folder:
             with draft_in(self._disk, folder) as draft:
                 while piece := source.read(_PIECE):
                     found.update(piece)
@@ -107,14 +104,10 @@ class FileBlobs:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(sha[:2], 0o700, dir_fd=folder)
                     os.chmod(sha[:2], 0o700, dir_fd=folder)
-                shelf = os.open(sha[:2], _FOLDER, dir_fd=folder)
-                draft.become(shelf, sha)
-                self._disk.sync_directory(shelf)
+                with opened(sha[:2], folder) as shelf:
+                    draft.become(shelf, sha)
+                    self._disk.sync_directory(shelf)
             self._disk.sync_directory(folder)
-        finally:
-            os.close(folder)
-            if shelf >= 0:
-                os.close(shelf)
         return sha
 
 

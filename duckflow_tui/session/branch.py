@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.session.folders import open_plain
+from duckflow_tui.session.folders import open_plain, opened
 
 _LONGEST: Final = 1024  # bytes of HEAD
 _BRANCH: Final = re.compile(r"ref: refs/heads/(\S.*)")
@@ -22,16 +22,13 @@ def branch_of(workspace: Path) -> str:
     points elsewhere, it knows nothing.
     """
     try:
-        folder = os.open(workspace / ".git", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return ""
-    try:
-        with open_plain("HEAD", folder) as file:
+        with (
+            opened(workspace / ".git", flags=os.O_NOFOLLOW) as folder,
+            open_plain("HEAD", folder) as file,
+        ):
             head = file.read(_LONGEST)
     except OSError:
         return ""
-    finally:
-        os.close(folder)
     line = head.decode("utf-8", "replace").strip()
     if branch := _BRANCH.fullmatch(line):
         return branch[1]

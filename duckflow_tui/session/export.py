@@ -15,7 +15,7 @@ from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
-from duckflow_tui.session.folders import SessionFolder, draft_in
+from duckflow_tui.session.folders import SessionFolder, draft_in, opened
 from duckflow_tui.session.reader import MAX_SEQ, SessionRead, Unread, read_session
 from duckflow_tui.session.records import (
     SCHEMA,
@@ -347,14 +347,10 @@ def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> No
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():  # a device or a pipe, which are no place of ours
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(path))
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with draft_in(Disk(), folder) as draft:
-            for line in lines:
-                draft.write(line.encode("utf-8", "backslashreplace") + b"\n")
-            draft.become(folder, path.name, new=not replace)
-    finally:
-        os.close(folder)
+    with opened(path.parent) as folder, draft_in(Disk(), folder) as draft:
+        for line in lines:
+            draft.write(line.encode("utf-8", "backslashreplace") + b"\n")
+        draft.become(folder, path.name, new=not replace)
 
 
 def _read(fields: dict[str, Any]) -> SessionRead:

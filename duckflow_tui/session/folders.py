@@ -216,6 +216,17 @@ def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
     return BufferedReader(FileIO(descriptor), 1 << 18)
 
 
+@contextlib.contextmanager
+def opened(path: str | Path, within: int | None = None, *, flags: int = 0) -> Generator[int]:
+    """The descriptor of a folder, by its path or by its name in an open one. Raises OSError."""
+    flags |= os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    descriptor = os.open(path, flags, dir_fd=within)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 class SessionFolder:
     """The opened folder of one session. Names in it are relative to its descriptor."""
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import draft_in, open_plain
+from duckflow_tui.session.folders import draft_in, open_plain, opened
 from duckflow_tui.state.base import Clock, digest
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
 
@@ -219,9 +219,6 @@ def _numbers(raw: bytes | None) -> dict[str, int]:
     return counts
 
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 class SmallFiles:
     """A folder of the app, mode 0700, its files 0600. No link is followed. Raises OSError."""
 
@@ -232,26 +229,20 @@ class SmallFiles:
     def read(self, name: str, limit: int) -> bytes | None:
         """At most ``limit`` bytes and one more, which says that there is more; None without it."""
         try:
-            folder = os.open(self._folder, _FOLDER)
+            with opened(self._folder, flags=os.O_NOFOLLOW) as folder:
+                return self.read_within(folder, name, limit)
         except FileNotFoundError:
             return None
-        try:
-            return self.read_within(folder, name, limit)
-        finally:
-            os.close(folder)
 
     @contextlib.contextmanager
     def changing(self) -> Generator[int]:
         """The folder, made where it lacks, with no other process of ours changing it meanwhile."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = os.open(self._folder, _FOLDER)
-        try:
+        with opened(self._folder, flags=os.O_NOFOLLOW) as folder:
             if stat.S_IMODE(os.fstat(folder).st_mode) != 0o700:
                 os.fchmod(folder, 0o700)
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield folder
-        finally:
-            os.close(folder)
 
     def replace(self, folder: int, name: str, data: bytes) -> None:
         """Give the file this content, wholly or not at all; ``folder`` is that of ``changing``."""

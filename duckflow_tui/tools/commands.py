@@ -321,7 +321,8 @@ def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environ.items()
-        if not (_is_secret(name, value) or _acts(name) or name in _SOCKETS)
+        if not (name in _ACTING | _SOCKETS or name.startswith(_ACTING_STARTS))
+        and not _is_secret(name, value)
     }
     return {**_own(kept), **_PLAIN}
 
@@ -345,10 +346,6 @@ def secret_values(environ: Mapping[str, str]) -> frozenset[str]:
 
 def _is_secret(name: str, value: str) -> bool:
     return _SECRET_NAME.search(name) is not None or _USERINFO.search(value) is not None
-
-
-def _acts(name: str) -> bool:
-    return name in _ACTING or name.startswith(_ACTING_STARTS)
 
 
 def _own(kept: dict[str, str]) -> dict[str, str]:
