@@ -21,7 +21,7 @@ from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.gates import CardKind, CardOpened
-from duckflow_tui.state.pace import LimitSet, Pattern, Situation, VitalsChanged
+from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, Situation, VitalsChanged
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.turn import LoopStarted
@@ -162,3 +162,22 @@ async def test_a_further_attempt_has_its_own_limit_and_a_met_requirement_is_prog
         kinds = [change.params.get("kind") for change in changes]
         assert kinds.count("requirement") == 2  # up to 0.4, then to 0.9
         assert all(computed(c.vital, c.inputs) == c.new for c in changes)
+
+
+async def test_more_loops_are_the_turns_once_the_step_has_ended(tmp_path: Path) -> None:
+    held = done("All done.").model_copy(update={"hold": "rest"})
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), held),
+            "plan": (plan_reply("first note"),),
+            "task": (done("First."),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.engine.send("notes please")
+        await answer(s, "run_all")
+        await s.server.reached("rest")
+        s.engine.pace.extend()
+        assert [e.by for e in s.events(LimitExtended)] == [5]
+        s.server.release("rest")
+        await s.ended()

@@ -282,3 +282,17 @@ async def test_large_records_lie_in_blobs_and_only_the_damaged_one_is_lost(tmp_p
     assert len(found.read.entries) == 3
     assert found.missing == 2
     assert third.exists()
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"journal": 7}', b'{"journal": {"schema_version": 1}}'])
+def test_a_header_that_says_nothing_is_told_and_the_records_are_read(
+    journal: Path, body: bytes
+) -> None:
+    data = content(journal)
+    end = lines_of(data)[0][1] + 2
+    whole = seqs(read(journal.parent, snapshots=False))
+    put(journal, encode(0, body) + data[end:])
+    found = read(journal.parent, snapshots=False).read
+    assert [entry.seq for entry in found.entries] == whole
+    assert [unread.reason for unread in found.unread] == ["no_header"]
+    assert (found.damaged, found.unreadable, found.header) == (0, 1, None)

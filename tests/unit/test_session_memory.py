@@ -212,6 +212,25 @@ def test_a_hyphen_inside_a_line_is_part_of_it() -> None:
     assert [line.text for line in lines] == ["use tabs - not blanks", "point 1. of two"]
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("## Worked\n- a\n- b", "## Worked\n- a\n"),
+        ("## Worked\n- a\n- b\n", "## Worked\n- a\n"),
+        ("## Worked\n- b\n- a", "## Worked\n- a"),
+    ],
+)
+def test_a_last_line_without_an_end_is_removed_and_added_to(text: str, left: str) -> None:
+    (said,) = (line for line in memory_lines(text, WORDS) if line.text == "b")
+    assert without_line(text, said) == left
+    assert without_line(left, said) is None
+    moved = f"# Notes\n{text}"
+    assert without_line(moved, said) == f"# Notes\n{left}"
+    assert (
+        with_line("## Worked\n- a", "worked", "b", TODAY, WORDS) == f"## Worked\n- a\n- {TODAY} b"
+    )
+
+
 async def test_a_line_is_removed_as_it_was_shown_and_no_other(tmp_path: Path) -> None:
     made = memory(tmp_path)
     for text in ("one", "two", "three"):
