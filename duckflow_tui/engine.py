@@ -18,6 +18,7 @@ from duckflow_tui.session.rewind import RecordedPast, RewindActions
 from duckflow_tui.state.base import Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
+from duckflow_tui.state.notes import note_changes
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.session import (
     MAX_NAME,
@@ -69,6 +70,7 @@ class Engine:
         self._gone = False  # that the workspace went was said
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         parts.store.watch(self._look_after_workspace)
+        note_changes(parts.store)
         self._task_loop = TaskLoop(parts.store, spawn)
         desk = PlanDesk(parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up())
         for operation in (*plan_operations(desk), *memory_operations(memory)):

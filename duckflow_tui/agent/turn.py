@@ -145,11 +145,13 @@ class Turn(Thread):
         if decision.step is not None:
             machine.move(decision.step, Trigger.DECISION, decision_id=decision.decision_id)
         machine.set_status(Status.IN_PROGRESS)
-        update = updated(state.memory, decision.state_delta, last_delta=decision.rationale)
-        if update.memory != state.memory or update.cuts:
-            self.store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
+        before = state.memory.constraints
         if self._request.hear(decision):
             self._paced.fresh()
+        update = updated(state.memory, decision.state_delta)
+        if update.memory != state.memory or update.cuts:
+            self.store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
+        self._tell_dropped(before)
         await super().heard(decision)
         await self._reviewer.understand(decision)
         self.pattern = decision.prompt_pattern
@@ -238,7 +240,9 @@ class Turn(Thread):
         self.parts.machine.set_status(Status.IN_PROGRESS)
         fresh = request in ("new", "guessed_new")
         if fresh:
+            before = state.memory.constraints
             self._request.open()
+            self._tell_dropped(before)
         self._paced.begin(self._message.text, fresh=fresh)
 
     def _take_up(self, turn: TurnInfo) -> None:
@@ -251,6 +255,18 @@ class Turn(Thread):
         self._reviewer.resume(decisions)
         said = (decision.reply for decision in reversed(decisions) if decision.reply.strip())
         self.asker.last_reply = next(said, "")
+
+    def _tell_dropped(self, before: tuple[str, ...]) -> None:
+        """A constraint never goes in silence, whoever dropped it (S4-103)."""
+        dropped = [words for words in before if words not in self.store.state.memory.constraints]
+        if dropped:
+            said = "; ".join(dropped)
+            self.parts.notices.say(
+                "turn.constraint_dropped",
+                for_model=f"No longer a constraint: {said}. State it again in state_delta if it "
+                "still holds.",
+                constraints=said,
+            )
 
     def _tell_outside_changes(self) -> None:
         paths = self.store.state.changed_outside

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.prompting.lines import framed, target
+from duckflow_tui.prompting.lines import framed
 from duckflow_tui.prompting.questions import (
     continuation_question,
     digest_question,
@@ -36,7 +36,7 @@ from duckflow_tui.state.goal import (
     TaskContext,
     TaskObjective,
 )
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import Outcome, target
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts

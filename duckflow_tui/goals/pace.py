@@ -13,11 +13,10 @@ from duckflow_tui.goals.pacemaker import note
 from duckflow_tui.goals.progress import ProgressWatch, same_action
 from duckflow_tui.goals.requirements import ProfileGuess, change_objective, chosen, guess
 from duckflow_tui.goals.vitals import ProgressKind, VitalCause
-from duckflow_tui.prompting.lines import target
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
-from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.operations import Effect, OperationSpec, target
 from duckflow_tui.state.pace import (
     LimitExtended,
     LoopLimit,

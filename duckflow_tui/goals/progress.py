@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, reason
-from duckflow_tui.prompting.lines import target
 from duckflow_tui.state.base import canonical_json, digest
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import Outcome, target
 from duckflow_tui.state.pace import Reason
 
 STUCK_AT: Final = 4  # times of the same action or result without progress

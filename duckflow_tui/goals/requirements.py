@@ -23,6 +23,7 @@ from duckflow_tui.state.goal import (
     RequirementWaived,
     TaskObjective,
 )
+from duckflow_tui.state.memory import WorkingMemoryChanged, for_another_request
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
@@ -74,7 +75,10 @@ class RequestInHand:
         self._heard = False
 
     def open(self) -> None:
-        """The message is a request of its own; one that was not done is kept as an earlier one."""
+        """The message is a request of its own; one that was not done is kept as an earlier one. The
+        working memory aims at nothing then (S4-103).
+        """
+        memory = self._store.state.memory
         self._store.dispatch(
             ObjectiveChanged(
                 objective=TaskObjective(
@@ -83,9 +87,11 @@ class RequestInHand:
                     created_at=self._message.at,
                     message_id=self._message.message_id,
                     max_iterations=self._parts.settings.max_attempts,
+                    memory=memory,
                 )
             )
         )
+        self._store.dispatch(WorkingMemoryChanged(memory=for_another_request(memory)))
 
     def hear(self, decision: TurnDecision) -> bool:
         """The turn's first decision says whether its message goes on with the request before it;
@@ -108,6 +114,8 @@ class RequestInHand:
                 items = (*back.extracted_requirements, renamed)
                 back = back.model_copy(update={"extracted_requirements": items})
             self._store.dispatch(ObjectiveChanged(objective=back))
+            if now.memory is not None:
+                self._store.dispatch(WorkingMemoryChanged(memory=now.memory))
         return False
 
 

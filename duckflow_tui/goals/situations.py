@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.goals.progress import RAN
 from duckflow_tui.goals.vitals import ConsultCause, Hypothesis, Sign, VitalCause, reason
-from duckflow_tui.prompting.lines import target
 from duckflow_tui.state.base import canonical_json, one_line
 from duckflow_tui.state.goal import RequirementState
-from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.operations import FileChange, Outcome, target
 from duckflow_tui.state.pace import Pattern, Reason, Situation, Tried
 from duckflow_tui.state.plan import WorkStatus
 

@@ -14,7 +14,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import RequirementItem
-from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.operations import OperationSpec, target
 from duckflow_tui.state.plan import Plan, ReportMessage, Step, StepReport, Task, WorkStatus
 
 LINE: Final = 200  # characters of a value on one line
@@ -211,13 +211,6 @@ DIGEST: Final = 100  # characters (S4-11, S4-16)
 
 _ASKED: Final = 42  # of them for what the user wrote
 
-#: Arguments that name what a call is about, the most telling first.
-_TARGETS: Final = (
-    *("path", "source", "command", "pattern", "glob", "query", "url", "step_id", "goal"),
-)
-
-_TARGET: Final = 80  # characters of it
-
 
 def exchange_digest(messages: Sequence[Message]) -> str:
     """One exchange, a user message and all up to the next one: asked → answered.
@@ -262,15 +255,6 @@ def loop_digest(messages: Sequence[Message]) -> str:
     ]
     told = [one_line(_told(m), _ASKED) for m in messages if _told(m)]
     return _joined(one_line(why, _ASKED), "; ".join([*calls, *told]))
-
-
-def target(args: JsonObject) -> str:
-    """What a call is about, on one line; empty where its arguments name nothing."""
-    for name in _TARGETS:
-        value = args.get(name)
-        if isinstance(value, str) and value:
-            return one_line(value, _TARGET)
-    return ""
 
 
 def _said(message: Message, aside: bool) -> str:

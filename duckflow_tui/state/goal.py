@@ -10,6 +10,7 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, InConversation, StateError
 from duckflow_tui.state.decision import Check, TaskProfile
+from duckflow_tui.state.memory import WorkingMemory
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -187,6 +188,7 @@ class TaskObjective(Frozen):
     attempts: tuple[AttemptResult, ...] = ()  # reviewed ones, oldest first
     closed: bool = False  # the user takes it as it is, or gave it up: no more attempts
     left: Left | None = None  # another request took its place before it was done
+    memory: WorkingMemory | None = None  # as it was for the request before, until that is left
 
     def requirement(self, requirement_id: str) -> RequirementItem | None:
         """The requirement of exactly that id."""

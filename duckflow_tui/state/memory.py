@@ -55,7 +55,12 @@ class MemoryUpdate(Frozen):
     cuts: tuple[str, ...] = ()  # "goal: 312 → 200 characters"
 
 
-def updated(memory: WorkingMemory, delta: StateDelta, last_delta: str = "") -> MemoryUpdate:
+def for_another_request(memory: WorkingMemory) -> WorkingMemory:
+    """What of the memory holds for any request: what was decided, and nothing that it aims at."""
+    return WorkingMemory(decision_log=memory.decision_log, last_delta=memory.last_delta)
+
+
+def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     """Apply a delta: absent means unchanged, a list replaces, ``decision`` appends.
 
     Overlong text is cut, surplus items are dropped, references of another form are refused;
@@ -106,7 +111,7 @@ def updated(memory: WorkingMemory, delta: StateDelta, last_delta: str = "") -> M
             ),
             context_refs=refs,
             decision_log=log,
-            last_delta=line("last_delta", last_delta or None, memory.last_delta),
+            last_delta=memory.last_delta,
         ),
         cuts=tuple(cuts),
     )
@@ -176,6 +181,21 @@ class WorkingMemoryChanged(Event):
 
     def apply(self, state: AgentState) -> None:
         state.memory = self.memory
+
+
+class ChangeNoted(Event):
+    """What changed last, for the model; ``decided``: it is one of the decisions, too."""
+
+    kind: Literal["change_noted"] = "change_noted"
+    change: str
+    decided: bool = False
+
+    def apply(self, state: AgentState) -> None:
+        update: dict[str, object] = {"last_delta": one_line(self.change, LINE)}
+        if self.decided:
+            log = (*state.memory.decision_log, one_line(self.change, ITEM))
+            update["decision_log"] = log[-MAX_DECISIONS:]
+        state.memory = state.memory.model_copy(update=update)
 
 
 class ContextCompacted(Event):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen, JsonObject
+from duckflow_tui.state.base import Frozen, JsonObject, one_line
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -141,6 +141,23 @@ class OperationResult(Frozen):
     def went_well(self) -> bool:
         """Whether it ran and, where it was a command, ended with exit code 0."""
         return self.outcome is Outcome.OK and self.exit_code in (None, 0)
+
+
+#: Arguments that name what a call is about, the most telling first.
+_TARGETS: Final = (
+    *("path", "source", "command", "pattern", "glob", "query", "url", "step_id", "goal"),
+)
+
+_TARGET: Final = 80  # characters of it
+
+
+def target(args: JsonObject) -> str:
+    """What a call is about, on one line; empty where its arguments name nothing."""
+    for name in _TARGETS:
+        value = args.get(name)
+        if isinstance(value, str) and value:
+            return one_line(value, _TARGET)
+    return ""
 
 
 def change_running(state: AgentState, call_id: str, update: dict[str, Any]) -> None:

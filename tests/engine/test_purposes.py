@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.plan_talk import plan_reply, report_reply, tasks_reply, write
 from support.reviews import claim, diagnosis, judged, lacks, next_plan
-from support.session import Session, action, decision, done, session
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script
-from duckflow_tui.state.gates import CardAnswer, CardKind
+from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
 
 END = "and end each line with a full stop"
 REQUEST = f"Write the notes. {'They are read by people who are in a hurry. ' * 20}{END}"
@@ -133,3 +133,65 @@ async def test_only_a_request_that_fills_a_quarter_of_the_window_is_cut_and_says
                 assert END in text
                 assert ("characters left out here by the app" in text) is not whole, purpose
                 assert (text.count("harbour") >= 6_000) is whole, purpose
+
+
+def tail(s: Session, number: int) -> str:
+    """The last message of a request of the main model: where things stand."""
+    return str(s.server.of("main")[number].json["messages"][-1]["content"])
+
+
+AIMS = {
+    "goal": "the notes are in order",
+    "why_now": "they are read tonight",
+    "constraints": [CONSTRAINT],
+    "plan_brief": ["sort them"],
+    "open_questions": ["by name or by date?"],
+}
+
+
+async def test_another_request_begins_with_nothing_of_what_the_last_one_aimed_at(
+    tmp_path: Path,
+) -> None:
+    """And the constraint that goes with it is named to both. Covers S4-103."""
+    replies = script(done("Sorted.", state_delta=AIMS), done("Hello."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("sort the notes")
+        await s.turn("now tell me a joke")
+        said = tail(s, 1)
+        for old in ("the notes are in order", "they are read tonight", "sort them", "by date?"):
+            assert old not in said
+        assert "turn.constraint_dropped" in s.notices()
+        assert f"No longer a constraint: {CONSTRAINT}" in s.server.of("main")[1].text
+
+
+async def test_a_message_that_goes_on_has_back_what_the_work_aims_at(tmp_path: Path) -> None:
+    """The model says so, where the words did not: its memory is what it was. Covers S4-103."""
+    stopped = decision("I need a word.", next_step="defer", state_delta=AIMS)
+    replies = script(stopped, decision("", continues=True), done("Sorted."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("sort the notes")
+        await s.turn("by date it is")
+        assert "Goal: the notes are in order" in tail(s, 2)
+        assert CONSTRAINT in tail(s, 2)
+
+
+async def test_the_memory_notes_what_changed_last_and_what_the_user_decided(
+    tmp_path: Path,
+) -> None:
+    """Not what the model says of itself. Covers S4-105, S4-41, S4-43."""
+    writes = action("file_ops.write_file", path="a.txt", content="a\n")
+    removes = action("file_ops.delete_file", path="b.txt")
+    replies = script(
+        decision("", writes), decision("", removes), decision("Then not."), done("Written.")
+    )
+    async with session(tmp_path, replies, mode="standard") as s:
+        (s.workspace / "b.txt").write_text("b\n")
+        await s.engine.send("write a.txt and drop b.txt")
+        await s.answer(GateChoice.ONCE)
+        await s.answer(GateChoice.REJECT, reason="it is still needed")
+        await s.ended()
+        assert "Last change: create a.txt +1 −0 (file_ops.write_file)" in tail(s, 1)
+        log = s.state.memory.decision_log
+        assert log[0] == "the user allowed file_ops.write_file a.txt"
+        assert log[1] == "the user refused file_ops.delete_file b.txt: it is still needed"
+        assert f"- {log[1]}" in tail(s, 2)

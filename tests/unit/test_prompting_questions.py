@@ -154,11 +154,12 @@ def test_a_plan_that_the_user_refused_is_shown_with_the_reason() -> None:
 def test_a_plan_that_ended_is_told_with_what_it_brought_while_its_request_is_in_hand() -> None:
     state = working_talk().state
     assert state.objective is not None
-    now = {"status": PlanStatus.COMPLETED, "created_at": state.objective.created_at}
-    state.plans = (PLAN.model_copy(update=now),)
+    begun = state.objective.created_at
+    ended = PLAN.model_copy(update={"status": PlanStatus.COMPLETED})
+    state.plans = (ended.model_copy(update={"created_at": begun}),)
     text = asked(plan_question(state, "a page", OPERATIONS))
     assert "1. [completed] Find the city: You are in Tokyo. (city.txt)" in text
-    state.plans = (PLAN.model_copy(update={**now, "created_at": now["created_at"] - 1}),)
+    state.plans = (ended.model_copy(update={"created_at": begun - 1}),)
     assert "Weather page" not in asked(plan_question(state, "a page", OPERATIONS))
 
 

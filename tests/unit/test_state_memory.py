@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.decision import StateDelta
-from duckflow_tui.state.memory import WorkingMemory, updated
+from duckflow_tui.state.memory import ChangeNoted, WorkingMemory, updated
 
 texts = st.text(max_size=400)
 lists = st.none() | st.lists(texts, max_size=8).map(tuple)
@@ -25,12 +26,12 @@ deltas = st.builds(
 )
 
 
-@given(st.lists(deltas, max_size=6), texts)
-def test_no_delta_breaks_a_limit(many: list[StateDelta], last: str) -> None:
+@given(st.lists(deltas, max_size=6), st.lists(texts, max_size=3))
+def test_no_delta_and_no_note_breaks_a_limit(many: list[StateDelta], notes: list[str]) -> None:
     """Covers S4-35, S4-36, S4-37, S4-38, S4-39, S4-40, S4-41, S4-43, S4-44."""
     memory = WorkingMemory()
     for delta in many:
-        memory = updated(memory, delta, last_delta=last).memory
+        memory = updated(memory, delta).memory
         assert WorkingMemory.model_validate(memory.model_dump()) == memory
         assert len(memory.goal) <= 200
         assert "\n" not in memory.goal
@@ -39,6 +40,12 @@ def test_no_delta_breaks_a_limit(many: list[StateDelta], last: str) -> None:
         assert len(memory.open_questions) <= 2
         entries = (*memory.constraints, *memory.plan_brief, *memory.open_questions)
         assert all(len(entry) <= 100 for entry in (*entries, *memory.decision_log))
+    state = AgentState()
+    state.memory = memory
+    for change in notes:
+        ChangeNoted(change=change, decided=True).apply(state)
+        noted = state.memory
+        assert WorkingMemory.model_validate(noted.model_dump()) == noted
 
 
 def test_absent_leaves_a_list_replaces_and_a_decision_appends() -> None:

@@ -1,0 +1,120 @@
+"""What the working memory notes of an event: what changed last, and what was decided (S4-41,
+S4-43).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from duckflow_tui.state.calls import ChangesUndone, OperationFinished
+from duckflow_tui.state.gates import (
+    CardAnswered,
+    CardKind,
+    CardMessage,
+    Gate,
+    GateAnswer,
+    GateAnswered,
+    GateChoice,
+)
+from duckflow_tui.state.goal import ObjectiveReviewed, RequirementEdited, RequirementWaived
+from duckflow_tui.state.memory import ChangeNoted
+from duckflow_tui.state.operations import FileChange, target
+from duckflow_tui.state.plan_events import PlanAnswered, PlanProposed, PlanRevised, StepChanged
+from duckflow_tui.state.session import ModeChanged
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.base import Event
+    from duckflow_tui.state.plan import Plan
+    from duckflow_tui.state.store import Record, Store, Unsubscribe
+
+#: Cards whose answer another event says too, or that decide nothing.
+_TOLD_ELSEWHERE = frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.REPORT})
+
+
+def note_changes(store: Store) -> Unsubscribe:
+    """Note what changes and what is decided, from now on."""
+
+    def heard(state: AgentState, record: Record) -> None:
+        if (note := _note(state, record.event)) is not None:
+            store.dispatch(note)
+
+    return store.watch(heard)
+
+
+def _note(state: AgentState, event: Event) -> ChangeNoted | None:
+    """The note on an event that was just applied; None for one that is no change of the work."""
+    match event:
+        case OperationFinished(message=m) if m.result.changes:
+            return ChangeNoted(change=f"{_files(m.result.changes)} ({m.operation})")
+        case StepChanged():
+            name = next((s.name for p in state.plans if (s := p.step(event.step_id))), "")
+            return ChangeNoted(change=f"step {name!r} is {event.status.value}")
+        case PlanProposed():
+            return ChangeNoted(change=f"the plan {event.plan.name!r} was made")
+        case _:
+            decided = _decision(state, event)
+            return ChangeNoted(change=decided, decided=True) if decided else None
+
+
+def _decision(state: AgentState, event: Event) -> str:
+    """What the event decided, in a line; empty for nothing."""
+    match event:
+        case GateAnswered(answer=answer):
+            calls = (c for c in state.running if c.call_id == answer.call_id)
+            gate = next((call.gate for call in calls if call.gate is not None), None)
+            return _gate_answer(gate, answer) if gate is not None else ""
+        case CardAnswered():
+            card = next(m.card for m in reversed(state.messages) if isinstance(m, CardMessage))
+            chose = f"asked about the {card.kind.value}, the user chose {event.answer.action}"
+            return "" if card.kind in _TOLD_ELSEWHERE else chose + _because(event.answer.text)
+        case PlanAnswered():
+            # Without a screen nobody was asked: the approval mode had decided.
+            who = "the approval mode" if state.session.headless else "the user"
+            did = "approved" if event.run is not None else "refused"
+            return f"{who} {did} the plan {_name(state.plans, event.plan_id)!r}" + _because(
+                event.reason
+            )
+        case PlanRevised(plan=plan):
+            taken = ", accepted by the user" if event.accepted else f", by the {event.by}"
+            return f"the plan {plan.name!r} was changed to version {plan.version}{taken}"
+        case ObjectiveReviewed(message=m):
+            end = "done" if m.review.done else "not done yet"
+            return f"attempt {m.review.attempt} was judged {m.review.score:.2f}, {end}"
+        case RequirementWaived():
+            did = "dropped" if event.waived else "took back"
+            return f"the user {did} {event.requirement_id}" + _because(event.because)
+        case RequirementEdited(item=item):
+            return f"the user wrote {item.requirement_id}: {item.requirement}"
+        case ChangesUndone():
+            return f"the user took back: {_files(event.changes)}"
+        case ModeChanged():
+            return f"the user set the approval mode to {event.mode.value}"
+        case _:
+            return ""
+
+
+def _gate_answer(gate: Gate, answer: GateAnswer) -> str:
+    what = f"{gate.operation} {target(gate.args)}".rstrip()
+    match answer.choice:
+        case GateChoice.ALTERNATIVE:
+            return f"the user took {gate.alternatives[(answer.alternative or 1) - 1]!r} over {what}"
+        case GateChoice.EDIT:
+            return f"the user wrote their own version of {what}"
+        case _ if answer.approves:
+            return f"the user allowed {what}{', but for a part' if answer.left_out else ''}"
+        case _:
+            return f"the user refused {what}" + _because(answer.reason)
+
+
+def _because(words: str) -> str:
+    return f": {words.strip()}" if words.strip() else ""
+
+
+def _files(changes: Iterable[FileChange]) -> str:
+    return ", ".join(f"{c.kind} {c.target or c.path} +{c.added} −{c.removed}" for c in changes)
+
+
+def _name(plans: Iterable[Plan], plan_id: str) -> str:
+    return next((plan.name for plan in plans if plan.plan_id == plan_id), "")
