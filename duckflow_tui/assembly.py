@@ -148,7 +148,14 @@ def _models(
     servers: McpServers,
 ) -> ModelAccess:
     settings = choice.settings
-    service = LLMService(settings.endpoints, settings.roles, random_id, store.clock, os.environ)
+    service = LLMService(
+        settings.endpoints,
+        settings.roles,
+        random_id,
+        store.clock,
+        os.environ,
+        temperatures=settings.temperature,
+    )
     limits = BudgetLimits(
         max_calls=settings.execution.max_model_calls,
         max_tokens=settings.limits.max_tokens,

@@ -19,7 +19,7 @@ from pydantic_core.core_schema import ErrorType
 
 from duckflow_tui.glance import MAX_SETTINGS
 from duckflow_tui.goals.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Roles
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Roles, Temperatures
 from duckflow_tui.places import Places
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.operations import ApprovalMode
@@ -246,6 +246,7 @@ class Settings(BaseModel):
 
     endpoints: dict[str, Endpoint] = Field(default_factory=dict[str, Endpoint])
     roles: Roles = Field(default_factory=Roles)
+    temperature: Temperatures = Field(default_factory=Temperatures)
     execution: ExecutionSettings = Field(default_factory=ExecutionSettings)
     pacemaker: PacemakerSettings = Field(default_factory=PacemakerSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)

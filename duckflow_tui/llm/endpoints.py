@@ -177,6 +177,23 @@ class Roles(BaseModel):
         return None
 
 
+class Temperatures(BaseModel):
+    """How freely each role samples; where it is unset, the endpoint's counts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    main: float | None = Field(default=None, ge=0.0, le=2.0)
+    """Decisions; unset here and at the endpoint: 0.1."""
+    creative: float | None = Field(default=None, ge=0.0, le=2.0)
+    """Plans."""
+    fast: float | None = Field(default=None, ge=0.0, le=2.0)
+    """Classification, extraction, digests."""
+    evaluator: float | None = Field(default=None, ge=0.0, le=2.0)
+    """Judgement of results."""
+    strong: float | None = Field(default=None, ge=0.0, le=2.0)
+    """Decisions on hard requests; unset here and at the endpoint: 0.1."""
+
+
 def origin_of(url: str) -> str:
     """Scheme, host and port of an address, the usual ports spelled out."""
     parts = urlsplit(url)

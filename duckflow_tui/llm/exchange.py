@@ -19,7 +19,7 @@ from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waitin
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]
 
-STEP_TEMPERATURE: Final = 0.1  # S3-11: the next action should follow from the results
+ACTION_TEMPERATURE: Final = 0.1  # S3-11: what is done should follow from what is there
 _MILLION: Final = 1_000_000
 # Scripts that tokenizers cut into about one token a character; others give about four to one.
 _DENSE: Final = re.compile(
@@ -74,7 +74,7 @@ class Exchange:
     clock: Clock
     observer: ReplyObserver
     encode: Callable[[Rung], WireRequest]
-    calls: bool = True  # whether native calls may be used
+    calls: bool = True  # whether it is a decision: native calls may be used
     rung: Rung = field(default="tools", init=False)
     attempts: int = field(default=0, init=False)  # HTTP requests
     request: WireRequest | None = field(default=None, init=False)  # its newest form
@@ -122,14 +122,13 @@ class Exchange:
     def body(self, learned: Learned) -> JsonObject:
         """The body of the request, without what the model refused before.
 
-        A step's next action is asked for at a low temperature, unless the settings name one
-        (S3-11).
+        Decisions are asked for at a low temperature, unless the settings name one (S3-11).
         """
         endpoint, request = self.target.endpoint, self.request
         assert request is not None  # written before it is sent
         temperature = endpoint.temperature
-        if temperature is None and self.purpose == "task":
-            temperature = STEP_TEMPERATURE
+        if temperature is None and self.calls:
+            temperature = ACTION_TEMPERATURE
         body: JsonObject = {
             **endpoint.extra_body,
             "stream_options": {"include_usage": True},

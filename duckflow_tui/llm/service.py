@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.codec import CUT_BY_CONNECTION, CUT_BY_SERVER, Decoded, WireRequest
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Endpoint, Roles, needs, resolve_key, setting_of
+from duckflow_tui.llm.endpoints import Endpoint, Roles, Temperatures, needs, resolve_key, setting_of
 from duckflow_tui.llm.errors import ErrorCode, LlmError
 from duckflow_tui.llm.exchange import (
     Exchange,
@@ -94,7 +94,9 @@ class LLMService:
         environ: Mapping[str, str] = os.environ,
         *,
         patience: Patience | None = None,
+        temperatures: Temperatures | None = None,
     ) -> None:
+        self._temperatures = temperatures or Temperatures()
         self._endpoints = dict(endpoints)
         self.roles = roles
         self._ids = ids
@@ -127,6 +129,9 @@ class LLMService:
             raise LlmError(
                 "no_model", endpoint=ref.endpoint, model=ref.model, setting=f"roles.{role}"
             )
+        temperature: float | None = getattr(self._temperatures, role)
+        if temperature is not None:
+            endpoint = endpoint.model_copy(update={"temperature": temperature})
         return Target(endpoint, ref.model)
 
     def cancelled_call(self, llm_id: str) -> LlmCall | None:

@@ -11,7 +11,15 @@ from typing import Final
 
 from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.background import HANDLE, READ_FILE, SHARE, background, files_read
-from duckflow_tui.prompting.budget import ASSUMED_CONTEXT, Budgets, Layer, ScriptCounter, fit
+from duckflow_tui.prompting.budget import (
+    ASSUMED_CONTEXT,
+    Budgets,
+    Cuttable,
+    Layer,
+    ScriptCounter,
+    Trim,
+    fit,
+)
 from duckflow_tui.prompting.layers import (
     LongMemory,
     ModeChoice,
@@ -36,7 +44,7 @@ from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
 from duckflow_tui.prompting.window import KEPT, Overflow, View, parts_of
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Frozen
+from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, PromptPattern
 from duckflow_tui.state.memory import (
@@ -48,7 +56,7 @@ from duckflow_tui.state.memory import (
     Compaction,
 )
 from duckflow_tui.state.operations import OperationSpec
-from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.prompt import LayerUse, Prompt
 
 REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of the estimate
@@ -351,6 +359,12 @@ class PromptCompiler:
             }
         )
 
+    def _recovery(self, state: AgentState) -> str:
+        """How to go on after an operation failed; empty where none did."""
+        if state.status is not Status.ERROR:
+            return ""
+        return self.texts.recovery.render({"error": one_line(state.status_detail, LINE)})
+
     def _front(self, compaction: Compaction) -> NoticeMessage:
         """The digest as the first message of what travels."""
         digest = framed("digest", compaction.digest)
@@ -378,14 +392,21 @@ class PromptCompiler:
         both = self.budgets.main + self.budgets.specialized
         if thread:
             step = step_of_thread(state, thread)
-            values = step_values(state, *step, operations, view.digests, self._nothing)
-            layers.append(Layer("main", both, self.texts.step, *values))
+            values, cut = step_values(state, *step, operations, view.digests, self._nothing)
+            rules, lessons = execution_values(state)
+            rules |= {"plan": "", "step": "", "learned": "\n".join(lessons["learned"].items)}
+            values |= {"execution": self.texts.execution.render(rules)}
+            values |= {"recovery": self._recovery(state)}
+            layers.append(Layer("main", both, self.texts.step, values, cut))
         elif aside:
             values = aside_values(state, operations, view.digests, answers)
             layers.append(Layer("main", both, self.texts.aside, *values))
         else:
-            values = main_values(state, view.digests, operations, self._mode)
-            layers.append(Layer("main", self.budgets.main, self.texts.main, *values))
+            values, cut = main_values(state, view.digests, operations, self._mode)
+            values |= {"recovery": self._recovery(state)}
+            kinds = (self.texts.profiles.render(),) if cut["first"].items else ()
+            cut |= {"profiles": Cuttable(Trim.EVIDENCE, kinds)}
+            layers.append(Layer("main", self.budgets.main, self.texts.main, values, cut))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
                 layers.extend(self._specialized(state, operations))
         return layers

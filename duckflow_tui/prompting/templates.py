@@ -123,9 +123,9 @@ class PromptTexts:
         Template,
         _File(
             "phase status status_detail attempt max_attempts loop limit mode request unfinished "
-            "maybe_other plan_done plan_total execution_mode op_propose first running why_now "
-            "plan_brief open_questions context_refs decision_log last_delta changed_outside "
-            "digests",
+            "recovery profiles maybe_other plan_done plan_total execution_mode op_propose first "
+            "running why_now plan_brief open_questions context_refs decision_log last_delta "
+            "changed_outside digests",
             must=_NEVER_CUT,
         ),
     ]
@@ -133,7 +133,7 @@ class PromptTexts:
         Template,
         _File(
             "request plan_name plan_goal plan_done plan_total conversation step_number loop limit "
-            "mode needs tasks digests changed_outside op_revise",
+            "mode needs tasks digests changed_outside op_revise recovery execution",
             must=f"{_NEVER_CUT} step results",
         ),
     ]
@@ -147,6 +147,8 @@ class PromptTexts:
             must=_NEVER_CUT,
         ),
     ]
+    profiles: Annotated[Template, _File()]
+    recovery: Annotated[Template, _File(must="error")]
     planning: Annotated[Template, _File("plan learned avoid op_propose")]
     execution: Annotated[Template, _File("plan step learned")]
     review: Annotated[Template, _File("criteria evidence results changes")]

@@ -899,7 +899,7 @@ async def test_a_repair_beside_the_work_stays_out_of_the_conversation(tmp_path: 
         assert "could not be used" not in requests[-1].text
 
 
-async def test_a_steps_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> None:
+async def test_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> None:
     """Covers S3-11."""
     replies = Script(
         replies={
@@ -911,7 +911,7 @@ async def test_a_steps_decisions_are_asked_for_at_a_low_temperature(tmp_path: Pa
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         await running.turn("notes please")
         temperatures = {r.purpose: r.json.get("temperature") for r in running.server.requests}
-        assert temperatures == {"main": None, "plan": None, "task": 0.1}
+        assert temperatures == {"main": 0.1, "plan": None, "task": 0.1}
 
 
 async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path) -> None:

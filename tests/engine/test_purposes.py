@@ -10,6 +10,7 @@ from support.reviews import claim, diagnosis, judged, lacks, next_plan
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
 
 END = "and end each line with a full stop"
@@ -195,3 +196,55 @@ async def test_the_memory_notes_what_changed_last_and_what_the_user_decided(
         assert log[0] == "the user allowed file_ops.write_file a.txt"
         assert log[1] == "the user refused file_ops.delete_file b.txt: it is still needed"
         assert f"- {log[1]}" in tail(s, 2)
+
+
+async def test_after_an_error_the_next_request_says_so_and_how_to_go_on(tmp_path: Path) -> None:
+    """Until something went well again. Covers S4-106, S4-29."""
+    missing = decision("", action("file_ops.read_file", path="gone.txt"))
+    there = decision("", action("file_ops.read_file", path="here.txt"))
+    replies = script(missing, there, done("Read."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        (s.workspace / "here.txt").write_text("here\n")
+        await s.turn("read it")
+        before, error, after = tail(s, 0), tail(s, 1), tail(s, 2)
+        assert "The last operation did not succeed: gone.txt does not exist" in error
+        assert "mend that cause; the same call again fails the same way" in error
+        assert "did not succeed" not in before + after
+
+
+async def test_a_step_is_told_how_to_change_things_safely_and_the_error_it_met(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-20, S4-21, S4-106 for the step of a plan."""
+    scripted = planned()
+    fails = decision("", action("file_ops.read_file", path="gone.txt"))
+    tasks = (fails, *scripted.replies["task"])
+    scripted = scripted.model_copy(update={"replies": {**scripted.replies, "task": tasks}})
+    async with session(tmp_path, scripted, mode="trusted") as s:
+        await run(s)
+        first, second = (str(r.json["messages"][-1]["content"]) for r in s.server.of("task"))
+        assert "Safety, before each change: is the path the one meant" in first
+        assert "did not succeed" not in first
+        assert "The last operation did not succeed: gone.txt does not exist" in second
+
+
+async def test_the_kinds_of_request_are_explained_where_one_is_to_be_named(tmp_path: Path) -> None:
+    """Covers S0-13, S0-14, S0-15, S0-16, S0-17, S0-18, S0-19, S0-20, S0-21 for the model."""
+    look = decision("", action("file_ops.list_dir", path="."))
+    async with session(tmp_path, script(look, done("Two."))) as s:
+        await s.turn("how many files are there?")
+        for kind in TaskProfile:
+            assert f"- {kind.value}: " in tail(s, 0)
+            assert f"- {kind.value}: " not in tail(s, 1)
+
+
+async def test_each_role_has_a_temperature_of_its_own(tmp_path: Path) -> None:
+    """Decisions are sampled at 0.1 unless a setting says otherwise. Covers S3-11."""
+    warm = {"main": 0.3, "creative": 0.9, "evaluator": 0.0}
+    async with session(tmp_path, planned(), mode="trusted", temperature=warm) as s:
+        await run(s)
+        sent = {r.purpose: r.json.get("temperature") for r in s.server.requests}
+        assert sent["main"] == sent["task"] == 0.3
+        assert sent["plan"] == sent["tasks"] == sent["continuation"] == 0.9
+        assert sent["satisfaction"] == 0.0
+        assert sent["report"] is None

@@ -15,6 +15,7 @@ from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.llm.endpoints import Temperatures
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -206,16 +207,17 @@ async def session(
     roles: dict[str, str] | None = None,
     price: float | None = None,
     window: int = 0,
+    temperature: dict[str, float] | None = None,
     own_window: int = 0,
     resume: str = "",
     no_session: bool = False,
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
 
-    ``roles`` name other models of that endpoint, ``cli/…``; ``price`` is what a million of its
-    tokens cost, in US dollars; ``window`` is what its models can hold, 0 when unknown, and
-    ``own_window`` those of the same server under the name ``own``; ``resume`` is the id of a
-    session to go on with.
+    ``roles`` name other models of that endpoint, ``cli/…``; ``temperature`` is by role; ``price``
+    is what a million of its tokens cost, in US dollars; ``window`` is what its models can hold, 0
+    when unknown, and ``own_window`` those of the same server under the name ``own``; ``resume`` is
+    the id of a session to go on with.
     """
     workspace = tmp_path / "work"
     workspace.mkdir(exist_ok=True)
@@ -236,6 +238,11 @@ async def session(
         if roles:
             named = choice.settings.roles.model_copy(update=roles)
             settings = choice.settings.model_copy(update={"roles": named})
+            choice = replace(choice, settings=settings)
+        if temperature:
+            settings = choice.settings.model_copy(
+                update={"temperature": Temperatures(**temperature)}
+            )
             choice = replace(choice, settings=settings)
         if price is not None:
             priced = choice.settings.endpoints["cli"].model_copy(
