@@ -219,6 +219,8 @@ class _Finder:
                 return
             case ast.Subscript() if _is_type(node):
                 return
+            case ast.keyword(arg="show"):
+                return  # whether a footer shows a key; there is none
             case ast.IfExp():
                 yield self._mutant("negate", node.test, node)
             case ast.comprehension():
@@ -249,7 +251,8 @@ class _Finder:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         around = self._lines[max(node.lineno - 2, 0) : node.end_lineno]
         comments = " ".join(line.partition("#")[2] for line in around)
-        return _any_value(_name(target)) or "second" in comments.lower()
+        said = comments.lower()
+        return _any_value(_name(target)) or "second" in said or "at once" in said
 
     def _mutant(
         self, kind: str, shown: ast.AST, node: ast.AST, what: str = "", *, part: int = 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duckflow_tui.goals.progress import LoopSigns, ProgressWatch
-from duckflow_tui.goals.situations import Signals, achieved, situation, tried
+from duckflow_tui.goals.situations import MOST_ACHIEVED, Signals, achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
@@ -345,17 +345,27 @@ def test_what_was_taken_back_is_not_reached_and_alike_calls_are_told_apart() -> 
 def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
     """Covers S0-38."""
     work = Work()
+
+    def counts(work: Work) -> tuple[int, ...]:
+        shown = situation(
+            (Pattern.LIMIT, Reason(code="limit")),
+            Signals(loop=9, limit=9, mood=0.7, stamina=0.7, focus=()),
+            work.log,
+            AgentState(),
+            lambda operation: operation in READS,
+            said="",
+        )
+        achieved = len(shown.achieved), shown.achieved_more
+        return len(shown.tried), shown.tried_before, *achieved, shown.read
+
+    assert counts(work) == (0, 0, 0, 0, 0)
     for number in range(9):
         work.loop(read(f"f{number}.py", f"text {number}"))
-    shown = situation(
-        (Pattern.LIMIT, Reason(code="limit")),
-        Signals(loop=9, limit=9, mood=0.7, stamina=0.7, focus=()),
-        work.log,
-        AgentState(),
-        lambda operation: operation in READS,
-        said="",
-    )
-    assert (len(shown.tried), shown.tried_before, shown.read) == (6, 3, 9)
+    assert counts(work) == (6, 3, 0, 0, 9)
+    work = Work()
+    for number in range(MOST_ACHIEVED + 2):
+        work.loop(edit(f"f{number}.py", "A", "B"))
+    assert counts(work)[2:] == (MOST_ACHIEVED, 2, 0)
 
 
 def test_a_search_that_finds_nothing_went_neither_well_nor_badly() -> None:
