@@ -18,6 +18,7 @@ from support.app_states import (
 )
 from support.pinned import ManualClock
 from textual import events
+from textual.message import Message
 from textual.widgets import Static
 
 from duckflow_tui.settings import SettingProblem
@@ -26,12 +27,16 @@ from duckflow_tui.ui.session_host import AppOptions
 
 async def test_keys_before_the_composer_stands_arrive_in_order() -> None:
     app = app_with(FakeEngine(store_with()))
-    async with app.run_test() as pilot:
-        # As the driver does: nobody has waited for the screen.
-        for character in "hello wörld":
-            app.post_message(events.Key(character, character))
-        app.post_message(events.Paste(" pasted"))
-        app.post_message(events.Key("x", "x"))
+    came: list[events.Event] = [events.Key(char, char) for char in "hello wörld"]
+    came += [events.Paste(" pasted"), events.Key("x", "x")]
+
+    def begins(message: Message) -> None:
+        """As the driver does: nobody has waited for the screen."""
+        if isinstance(message, events.Load):
+            while came:
+                app.post_message(came.pop(0))
+
+    async with app.run_test(message_hook=begins) as pilot:
         await settled(pilot, lambda: app.bench.composer.text == "hello wörld pastedx")
 
 
