@@ -341,3 +341,18 @@ def test_a_recording_that_ends_lets_go_of_its_files(tmp_path: Path, way: str) ->
             assert time.monotonic() < end
         recording.append(Record(seq=1, at=1.0, event=DraftSaved(text="x")))
         assert (recording.frozen, recording.newest) == (True, 0)
+
+
+def test_what_was_wrong_before_anybody_could_be_told_is_told_then(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    for health, unkept in (
+        (JournalHealth(mode="memory", reason="no_space"), "no_space"),
+        (None, ""),
+    ):
+        store = Store(AgentState(), SystemClock(), MemoryRecorder())
+        recording = record(tmp_path / "state", tmp_path / "work", str)
+        if health is not None:
+            recording.tell(health)
+        recording.follow(store, Notices(store, CountingIds()))
+        assert (store.state.unkept, bool(store.state.messages)) == (unkept, bool(unkept))
+        recording.close_now()
