@@ -97,7 +97,7 @@ class SessionRead:
             if not isinstance(event, dict):
                 raise UnreadableRecord("no_event")
         except UnreadableRecord as error:
-            self.unread.append(Unread(segment, start, error.reason, seq))
+            self.unread.append(Unread(segment, start, str(error), seq))
         except (TypeError, ValueError, KeyError):
             self.unread.append(Unread(segment, start, "no_event", seq))
         else:
@@ -192,7 +192,7 @@ class _Reading:
         try:
             header = header_of(parsed(frame.body))
         except UnreadableRecord as error:
-            self.read.unread.append(Unread(number, frame.start, error.reason, HEADER_SEQ))
+            self.read.unread.append(Unread(number, frame.start, str(error), HEADER_SEQ))
             return
         if isinstance(header, int):
             self._later = NewerSession(self._folder.path, header)

@@ -37,11 +37,7 @@ _SEPARATOR: Final = "\x1f"  # no part of a word, of a key or of a number
 
 
 class UnreadableRecord(ValueError):
-    """A record whose checksum is right and that tells nothing; ``reason`` is a code."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A record whose checksum is right and that tells nothing; ``str()`` is the reason's code."""
 
 
 def as_bytes(value: object) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -36,27 +36,22 @@ _SCHEMA: Final = (
 RUN: Final = "shell.run"  # the one operation that runs command lines
 
 
+@dataclass(eq=False)
 class ToolFault(Exception):
     """What kept an operation from its work, and what to do, in words for the model.
 
     ``transient``: the same call may go well in a moment. ``output`` is what there was until then.
     """
 
-    def __init__(
-        self,
-        text: str,
-        outcome: Outcome = Outcome.ERROR,
-        summary: str = "",
-        *,
-        transient: bool = False,
-        output: Output | None = None,
-    ) -> None:
-        super().__init__(text)
-        self.text = text
-        self.outcome = outcome
-        self.summary = summary
-        self.transient = transient
-        self.output = output
+    text: str
+    outcome: Outcome = Outcome.ERROR
+    summary: str = ""
+    _: KW_ONLY
+    transient: bool = False
+    output: Output | None = None
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Blobs(Protocol):
