@@ -80,7 +80,8 @@ def _history(history: tuple[Message, ...]) -> list[JsonObject]:
             messages.append(_results(results))
             results = []
         if isinstance(item, AssistantMessage):
-            messages.append(_assistant(item))
+            made = item.decision if item.complete else None
+            messages.append(assistant(unread(item) if made is None else decision_text(made)))
         elif isinstance(item, OperationMessage):
             messages.append(user(result_text(item)))
         else:
@@ -88,12 +89,6 @@ def _history(history: tuple[Message, ...]) -> list[JsonObject]:
     if results:
         messages.append(_results(results))
     return messages
-
-
-def _assistant(message: AssistantMessage) -> JsonObject:
-    if message.decision is None or not message.complete:
-        return assistant(unread(message))
-    return assistant(decision_text(message.decision))
 
 
 def _results(results: list[OperationMessage]) -> JsonObject:

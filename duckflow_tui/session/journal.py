@@ -307,7 +307,8 @@ class Journal:
         self._items.put(record)
         if self._loop is None:
             self._context = contextvars.copy_context()
-            self._loop = _running_loop()
+            with contextlib.suppress(RuntimeError):  # who appends without a loop is told nothing
+                self._loop = asyncio.get_running_loop()
             if self._health.mode == "memory":
                 self._say()
 
@@ -561,10 +562,3 @@ class Journal:
             self._loop.call_soon_threadsafe(self._on_health, self._health, context=self._context)
         except RuntimeError:
             return  # the loop has ended
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -95,7 +95,8 @@ class ProjectMemory:
 
         def change(old: str) -> str:
             self._check(text, old)
-            return with_line(old, kind, said, self._today(), self._words)
+            today = f"{datetime.fromtimestamp(self._clock.now()):%Y-%m-%d}"
+            return with_line(old, kind, said, today, self._words)
 
         await self._change(change)
 
@@ -182,9 +183,6 @@ class ProjectMemory:
             user_settings=tuple(map(self._redact, wishes[:_IN_PROMPT])),
             learned_patterns=tuple(map(self._redact, learned[:_IN_PROMPT])),
         )
-
-    def _today(self) -> str:
-        return datetime.fromtimestamp(self._clock.now()).strftime("%Y-%m-%d")
 
     # --- the counts --------------------------------------------------------------------------
 
