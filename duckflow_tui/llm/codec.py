@@ -8,7 +8,6 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, Protocol, cast
 
 from duckflow_tui.llm.completion import Completion
@@ -278,7 +277,6 @@ def decide_function() -> JsonObject:
     }
 
 
-@cache
 def _decision() -> JsonObject:
     return plain_schema(TurnDecision, _SENT)
 

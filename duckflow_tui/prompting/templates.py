@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple, get_type_hints
 
@@ -221,13 +222,19 @@ class PromptTexts:
         must not be lost, and a file that nothing reads.
         """
         place = folder / language
-        hints = get_type_hints(cls, include_extras=True)
-        surplus = sorted(path.stem for path in place.glob("*.md") if path.stem not in hints)
+        files = _files()
+        surplus = sorted(path.stem for path in place.glob("*.md") if path.stem not in files)
         if surplus:
             raise TemplateError(f"{language}/{surplus[0]}.md: no prompt is called that")
         read: dict[str, Template] = {}
-        for name, hint in hints.items():
-            file: _File = hint.__metadata__[0]
+        for name, file in files.items():
             may, must = file.may.split(), file.must.split()
             read[name] = Template.read(place / f"{name}.md", (*may, *must), must)
         return cls(**read)
+
+
+@cache
+def _files() -> dict[str, _File]:
+    """What stands beside each field of PromptTexts."""
+    hints = get_type_hints(PromptTexts, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}

@@ -6,11 +6,11 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -87,10 +87,12 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def plain_schema(model: type[BaseModel], sent: Sequence[str]) -> JsonObject:
+@lru_cache(maxsize=128)
+def plain_schema(model: type[BaseModel], sent: tuple[str, ...]) -> JsonObject:
     """The JSON schema of a model without its docstring, references, titles and null: servers differ
     in what they take, and a model leaves out what it does not want to say. ``sent`` are the
-    keywords that stay, in their order.
+    keywords that stay, in their order. Kept, since each request asks for all of them: nobody may
+    change what is returned.
     """
     schema = model.model_json_schema()
     models: JsonObject = schema.get("$defs", {})
