@@ -68,7 +68,9 @@ def _decision(state: AgentState, event: Event) -> str:
         case CardAnswered():
             card = next(m.card for m in reversed(state.messages) if isinstance(m, CardMessage))
             chose = f"asked about the {card.kind.value}, the user chose {event.answer.action}"
-            return "" if card.kind in _TOLD_ELSEWHERE else chose + _because(event.answer.text)
+            # What was said to a step is for its own conversation.
+            words = "" if card.step_id else event.answer.text
+            return "" if card.kind in _TOLD_ELSEWHERE else chose + _because(words)
         case PlanAnswered():
             # Without a screen nobody was asked: the approval mode had decided.
             who = "the approval mode" if state.session.headless else "the user"
