@@ -25,7 +25,6 @@ from support.reviews import (
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply
-from duckflow_tui.goals.checks import MAX_FILE
 from duckflow_tui.goals.requirements import MAX_NEW
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
@@ -411,7 +410,7 @@ async def test_what_a_check_found_is_told_to_the_judge_of_the_rest(
 ) -> None:
     (tmp_path / "work" / "src").mkdir(parents=True)
     with (tmp_path / "work" / "large.txt").open("wb") as file:
-        file.truncate(MAX_FILE + 1)
+        file.truncate(4 * 1024 * 1024 + 1)
     asked = works(claim("x", 1, kind, value), WORDS)
     scores = judged(0.9, {"r1": 0.9, "r2": 0.9})
     script = story(asked, done("So."), satisfaction=(scores,))
