@@ -154,11 +154,13 @@ def run_program(
 def _server() -> socket.socket:
     """The way to the server of this worker, which ends with it."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # ``PYTHONPATH`` says where the program lies when a copy of it is tested.
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     with its:
         process = subprocess.Popen(
             [sys.executable, "-m", "support.prepared", str(its.fileno())],
             cwd=Path(__file__).parents[1],
-            env={"LANG": "C.UTF-8", "PATH": os.environ.get("PATH", os.defpath)},
+            env={**kept, "LANG": "C.UTF-8"},
             stdin=subprocess.DEVNULL,
             pass_fds=[its.fileno()],
             start_new_session=True,
