@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,10 +47,17 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_NAME: dict[str, set[str]] = {"ui": {"compose"}, "tools": {"plans", "session"}}
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """A module, parsed once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imports_of(path: Path, *, named_only: bool = False) -> set[str]:
     """What a module imports; ``named_only``: under ``TYPE_CHECKING``, for its annotations."""
     names: set[str] = set()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     for node in _under_type_checking(tree) if named_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
@@ -163,7 +171,7 @@ def test_no_constructor_has_more_than_eight_parameters() -> None:
         inside = path.relative_to(PACKAGE)
         if inside.name in ("settings.py", "templates.py") or inside.parts[0] == "words":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef) and parameters_of(node) > 8:
                 long.add(node.name)
     assert long == RECORDS
@@ -176,7 +184,7 @@ def test_a_class_has_its_name_for_itself() -> None:
         inside = path.relative_to(PACKAGE)
         if "workspace" in inside.parts:
             continue  # the demo's sample project is data
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 modules.setdefault(node.name, []).append(inside.as_posix())
     assert {name: where for name, where in modules.items() if len(where) > 1} == {}
