@@ -322,6 +322,8 @@ async def test_before_the_session_is_open_a_command_that_needs_it_does_nothing()
         app.action_acting_page("memory")
         app.action_rename()
         app.action_mode("plan")
+        for text in ("/nothing", "words"):  # neither is a command
+            app.run_typed(text)
         await pilot.pause()
         assert app.screen is app.bench
         app.action_page("queue")
