@@ -197,6 +197,9 @@ class FixWriter:
                 return {**ends(), "confidence": 0.9, "state_delta": decided}
             case "denied" | "gave" | "already" | "show" | "tests":
                 return ends()
+            case "anything":  # what it cannot do is not done: the next word is the user's
+                waits = {"next_step": "pending_user", "task_profile": "GENERAL_CHAT"}
+                return {**ends("PLANNING"), **waits}
             case _:
                 return {**ends("PLANNING"), "task_profile": "GENERAL_CHAT"}
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
 from duckflow_tui.goals.checks import Finding, RequirementChecks, judged, lacking, overall
-from duckflow_tui.goals.requirements import TALK, new_requirement, only_talk, take_requirements
+from duckflow_tui.goals.requirements import (
+    TALK,
+    guess,
+    new_requirement,
+    only_talk,
+    take_requirements,
+)
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import missing_question, satisfaction_question
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
@@ -159,6 +165,9 @@ class Reviewer:
         choice = self._store.state.profile_choice
         if choice in TALK:
             return False
+        said = guess(objective.original_query)
+        if said.strong and said.profile not in TALK:
+            return True  # a claim without any call is judged by the request
         profile = choice or objective.profile
         # A model that calls it a question and changes files anyway has done work.
         if not changed and (profile in TALK or (self._only_talk and not log)):

@@ -221,11 +221,12 @@ async def test_a_free_message_gets_an_honest_answer_and_touches_nothing(
     async with play(tmp_path) as on:
         await on.say(said)
         end = await on.end()
-        assert end.outcome == "done"
+        cannot = "scripted" in answer or "台本" in answer or "--base-url" in answer
+        assert end.outcome == ("partial" if cannot else "done")
         assert end.llm_calls == 1
         assert answer in end.reply
         assert on.operations() == []
-        assert on.state.phase is Phase.DONE
+        assert on.state.phase is (Phase.PLANNING if cannot else Phase.DONE)
 
 
 @BOTH

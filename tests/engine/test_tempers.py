@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from support.reviews import claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, ScriptedCall
+from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import Judgement
 
@@ -170,3 +171,47 @@ async def test_call_ids_that_begin_anew_in_each_reply_are_sent_back_once_each(
         answered = [m["tool_call_id"] for m in messages if m["role"] == "tool"]
         assert asked == answered
         assert len(set(asked)) == len(asked) >= 3
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_claim_without_a_call_is_judged_by_the_request(
+    tmp_path: Path, protocol: Literal["tools", "json"]
+) -> None:
+    """It says that it has fixed the bug and has done nothing: that is not done, whatever kind of
+    request it calls it. Told what is missing, it does it. Covers S1-52, S1-1, S1-46.
+    """
+    file = project(tmp_path)
+    claims = done("I have fixed the bug in a.py.", task_profile="GENERAL_CHAT")
+    edits = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    replies = Script(
+        replies={
+            "main": (claims, decision("Now really.", edits), done("x is 2 now.")),
+            "satisfaction": (judged(0.0), judged(0.9)),
+            "missing": (lacks("a.py is as it was"),),
+            "continuation": (next_plan("edit a.py"),),
+        }
+    )
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
+        end = await s.turn("fix the bug in a.py: x must be 2")
+        assert (end.outcome, end.satisfaction, file.read_text()) == ("done", 0.9, "x = 2\n")
+        assert s.state.objective is not None
+        assert [a.satisfaction_score for a in s.state.objective.attempts] == [0.0, 0.9]
+        assert "a.py is as it was" in s.server.of("main")[1].text
+
+
+async def test_a_claim_that_nothing_bears_out_is_never_done(tmp_path: Path) -> None:
+    """A stubborn model claims three times; without a screen the turn ends as partial."""
+    project(tmp_path)
+    replies = Script(
+        replies={
+            "main": (Reply(text="I have fixed all three bugs."),) * 3,
+            "requirements": (found(claim("all three bugs are fixed")),),
+            "satisfaction": (judged(0.0),) * 3,
+            "missing": (lacks("nothing was changed"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+        }
+    )
+    async with session(tmp_path, replies, protocol="tools", mode="trusted", headless=True) as s:
+        end = await s.turn("fix the three bugs in a.py")
+        assert (end.outcome, end.satisfaction) == ("partial", 0.0)
+        assert len(s.server.of("satisfaction")) == 3
