@@ -5,7 +5,7 @@ S4-43).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.state.calls import ChangesUndone, OperationFinished
 from duckflow_tui.state.gates import (
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from duckflow_tui.state.plan import Plan
     from duckflow_tui.state.store import Record, Store, Unsubscribe
 
-#: Cards whose answer another event says too, or that decide nothing.
-_TOLD_ELSEWHERE = frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.REPORT})
+#: Cards whose answer another event says too, or that decide nothing about the work itself.
+_NOT_NOTED: Final = frozenset(
+    {CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.REPORT, CardKind.BREAKPOINT, CardKind.BUDGET}
+)
 
 
 def note_changes(store: Store) -> Unsubscribe:
@@ -70,7 +72,7 @@ def _decision(state: AgentState, event: Event) -> str:
             chose = f"asked about the {card.kind.value}, the user chose {event.answer.action}"
             # What was said to a step is for its own conversation.
             words = "" if card.step_id else event.answer.text
-            return "" if card.kind in _TOLD_ELSEWHERE else chose + _because(words)
+            return "" if card.kind in _NOT_NOTED else chose + _because(words)
         case PlanAnswered():
             # Without a screen nobody was asked: the approval mode had decided.
             who = "the approval mode" if state.session.headless else "the user"
