@@ -151,7 +151,8 @@ class Turn(Thread):
         update = updated(state.memory, decision.state_delta)
         if update.memory != state.memory or update.cuts:
             self.store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
-        self._tell_dropped(before)
+        if before:
+            self._tell_dropped(before)
         await super().heard(decision)
         await self._reviewer.understand(decision)
         self.pattern = decision.prompt_pattern
@@ -242,7 +243,8 @@ class Turn(Thread):
         if fresh:
             before = state.memory.constraints
             self._request.open()
-            self._tell_dropped(before)
+            if before:
+                self._tell_dropped(before)
         self._paced.begin(self._message.text, fresh=fresh)
 
     def _take_up(self, turn: TurnInfo) -> None:

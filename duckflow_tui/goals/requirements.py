@@ -23,7 +23,7 @@ from duckflow_tui.state.goal import (
     RequirementWaived,
     TaskObjective,
 )
-from duckflow_tui.state.memory import WorkingMemoryChanged, for_another_request
+from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
@@ -91,7 +91,8 @@ class RequestInHand:
                 )
             )
         )
-        self._store.dispatch(WorkingMemoryChanged(memory=for_another_request(memory)))
+        kept = {"decision_log": memory.decision_log, "last_delta": memory.last_delta}
+        self._store.dispatch(WorkingMemoryChanged(memory=WorkingMemory.model_validate(kept)))
 
     def hear(self, decision: TurnDecision) -> bool:
         """The turn's first decision says whether its message goes on with the request before it;

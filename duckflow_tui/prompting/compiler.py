@@ -359,12 +359,6 @@ class PromptCompiler:
             }
         )
 
-    def _recovery(self, state: AgentState) -> str:
-        """How to go on after an operation failed; empty where none did."""
-        if state.status is not Status.ERROR:
-            return ""
-        return self.texts.recovery.render({"error": one_line(state.status_detail, LINE)})
-
     def _front(self, compaction: Compaction) -> NoticeMessage:
         """The digest as the first message of what travels."""
         digest = framed("digest", compaction.digest)
@@ -390,20 +384,24 @@ class PromptCompiler:
         fixed = self._counter.count(self._base)
         layers = [Layer("base", self.budgets.base, self.texts.session, values, cut, fixed)]
         both = self.budgets.main + self.budgets.specialized
+        recovery = ""  # how to go on after an operation failed
+        if state.status is Status.ERROR:
+            error = {"error": one_line(state.status_detail, LINE)}
+            recovery = self.texts.recovery.render(error)
         if thread:
             step = step_of_thread(state, thread)
             values, cut = step_values(state, *step, operations, view.digests, self._nothing)
             rules, lessons = execution_values(state)
             rules |= {"plan": "", "step": "", "learned": "\n".join(lessons["learned"].items)}
             values |= {"execution": self.texts.execution.render(rules)}
-            values |= {"recovery": self._recovery(state)}
+            values |= {"recovery": recovery}
             layers.append(Layer("main", both, self.texts.step, values, cut))
         elif aside:
             values = aside_values(state, operations, view.digests, answers)
             layers.append(Layer("main", both, self.texts.aside, *values))
         else:
             values, cut = main_values(state, view.digests, operations, self._mode)
-            values |= {"recovery": self._recovery(state)}
+            values |= {"recovery": recovery}
             kinds = (self.texts.profiles.render(),) if cut["first"].items else ()
             cut |= {"profiles": Cuttable(Trim.EVIDENCE, kinds)}
             layers.append(Layer("main", self.budgets.main, self.texts.main, values, cut))

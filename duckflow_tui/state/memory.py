@@ -55,11 +55,6 @@ class MemoryUpdate(Frozen):
     cuts: tuple[str, ...] = ()  # "goal: 312 → 200 characters"
 
 
-def for_another_request(memory: WorkingMemory) -> WorkingMemory:
-    """What of the memory holds for any request: what was decided, and nothing that it aims at."""
-    return WorkingMemory(decision_log=memory.decision_log, last_delta=memory.last_delta)
-
-
 def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     """Apply a delta: absent means unchanged, a list replaces, ``decision`` appends.
 

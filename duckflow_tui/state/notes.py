@@ -39,25 +39,21 @@ def note_changes(store: Store) -> Unsubscribe:
     """Note what changes and what is decided, from now on."""
 
     def heard(state: AgentState, record: Record) -> None:
-        if (note := _note(state, record.event)) is not None:
-            store.dispatch(note)
+        decided = False
+        match record.event:
+            case OperationFinished(message=m) if m.result.changes:
+                change = f"{_files(m.result.changes)} ({m.operation})"
+            case StepChanged() as event:
+                name = next((s.name for p in state.plans if (s := p.step(event.step_id))), "")
+                change = f"step {name!r} is {event.status.value}"
+            case PlanProposed(plan=plan):
+                change = f"the plan {plan.name!r} was made"
+            case event:
+                change, decided = _decision(state, event), True
+        if change:
+            store.dispatch(ChangeNoted(change=change, decided=decided))
 
     return store.watch(heard)
-
-
-def _note(state: AgentState, event: Event) -> ChangeNoted | None:
-    """The note on an event that was just applied; None for one that is no change of the work."""
-    match event:
-        case OperationFinished(message=m) if m.result.changes:
-            return ChangeNoted(change=f"{_files(m.result.changes)} ({m.operation})")
-        case StepChanged():
-            name = next((s.name for p in state.plans if (s := p.step(event.step_id))), "")
-            return ChangeNoted(change=f"step {name!r} is {event.status.value}")
-        case PlanProposed():
-            return ChangeNoted(change=f"the plan {event.plan.name!r} was made")
-        case _:
-            decided = _decision(state, event)
-            return ChangeNoted(change=decided, decided=True) if decided else None
 
 
 def _decision(state: AgentState, event: Event) -> str:
