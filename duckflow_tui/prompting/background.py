@@ -4,9 +4,10 @@ was decided since, and the files that were read for it.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from duckflow_tui.prompting import lines
@@ -33,6 +34,7 @@ _SAID: Final = 20  # newest messages of the user since the request
 _SAID_TEXT: Final = 800  # characters of each
 _DECISIONS: Final = 10  # newest
 _OUTLINE: Final = 30  # lines of what a file declares
+_LINE: Final = 100  # characters of each
 _OTHERS: Final = 40  # files that are only named
 
 #: A line that opens a part of a file: a declaration, a heading, a section.
@@ -113,11 +115,16 @@ def _whole(text: str, tokens: int, texts: PromptTexts, count: Callable[[str], in
 
 @dataclass(frozen=True, slots=True)
 class FileRead:
-    """A file, or lines of it, as a result showed it; ``changed``: by a call since then."""
+    """A file as a result showed it, or its ``lines`` from–to; ``changed``: by a call since then."""
 
-    name: str
+    path: str
+    lines: str
     text: str
-    changed: bool
+    changed: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}, lines {self.lines}" if self.lines else self.path
 
 
 def files_read(state: AgentState, about: str = "", *, but_of: str = "") -> tuple[FileRead, ...]:
@@ -125,37 +132,28 @@ def files_read(state: AgentState, about: str = "", *, but_of: str = "") -> tuple
     the work name, then the newest. Reads of the step ``but_of`` and behind its begin are left out.
     """
     since = state.objective.created_at if state.objective else 0.0
-    found: dict[str, FileRead] = {}  # newest last
+    found: list[FileRead] = []
     for message in state.messages:
         if message.step_id and message.step_id == but_of:
             break
         if not isinstance(message, OperationMessage) or message.at < since:
             continue
-        changed = {path for c in message.result.changes for path in (c.path, c.target) if path}
-        for name, file in found.items():
-            if name.partition(", ")[0] in changed:
-                found[name] = FileRead(name, file.text, changed=True)
-        path = str(message.args.get("path", ""))
+        new = {path for c in message.result.changes for path in (c.path, c.target)}
+        found = [replace(file, changed=True) if file.path in new else file for file in found]
+        path, args = str(message.args.get("path", "")), message.args
         if message.operation != READ_FILE or not message.result.went_well:
             continue
-        if path.startswith(HANDLE):
-            continue
-        first, last = message.args.get("start_line"), message.args.get("end_line")
-        name = (
-            path if first is None and last is None else f"{path}, lines {first or 1}–{last or ''}"
-        )
-        if name == path:
-            for part in [part for part in found if part.startswith(f"{path}, ")]:
-                del found[part]
-        found.pop(name, None)
-        found[name] = FileRead(name, message.result.text, changed=False)
+        if not path.startswith(HANDLE):
+            some = args.get("start_line") is not None or args.get("end_line") is not None
+            part = f"{args.get('start_line') or 1}–{args.get('end_line') or ''}" if some else ""
+            read = FileRead(posixpath.normpath(path), part, message.result.text)
+            old = [f for f in found if f.path == read.path and part in ("", f.lines)]
+            found = [read, *(f for f in found if f not in old)]
 
     def named(file: FileRead) -> bool:
-        path = file.name.partition(", ")[0]
-        return path in about or path.rsplit("/", 1)[-1] in about
+        return posixpath.basename(file.path) in about
 
-    newest_first = [*found.values()][::-1]
-    return tuple(sorted(newest_first, key=lambda file: not named(file)))
+    return tuple(sorted(found, key=lambda file: not named(file)))
 
 
 def files_text(files: Sequence[FileRead], tokens: int, count: Callable[[str], int]) -> str:
@@ -179,5 +177,5 @@ def files_text(files: Sequence[FileRead], tokens: int, count: Callable[[str], in
 
 
 def _outline(file: FileRead) -> str:
-    lines = [short(line.rstrip(), 100) for line in file.text.splitlines() if _DECLARES.match(line)]
+    lines = [line.rstrip()[:_LINE] for line in file.text.splitlines() if _DECLARES.match(line)]
     return "\n".join(lines[:_OUTLINE])
