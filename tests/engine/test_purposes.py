@@ -248,3 +248,40 @@ async def test_each_role_has_a_temperature_of_its_own(tmp_path: Path) -> None:
         assert sent["plan"] == sent["tasks"] == sent["continuation"] == 0.9
         assert sent["satisfaction"] == 0.0
         assert sent["report"] is None
+
+
+async def test_a_constraint_that_the_model_drops_is_named_to_both(tmp_path: Path) -> None:
+    """A list replaces the old one, and what is not in the new one no longer holds."""
+    look = action("file_ops.list_dir", path=".")
+    replies = script(
+        decision("", look, state_delta=AIMS),
+        decision("", look, state_delta={"constraints": ["in English"]}),
+        done("Sorted."),
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("sort the notes")
+        assert s.notices().count("turn.constraint_dropped") == 1
+        assert f"No longer a constraint: {CONSTRAINT}" in s.server.of("main")[2].text
+        assert "No longer a constraint: in English" not in s.server.of("main")[2].text
+
+
+async def test_what_the_user_adds_to_a_request_reaches_the_judge_and_older_talk_does_not(
+    tmp_path: Path,
+) -> None:
+    writes = decision(
+        "", action("file_ops.write_file", path="a.txt", content="a\n"), task_profile="DEBUGGING"
+    )
+    waits = decision("By name or by date?", next_step="pending_user")
+    replies = Script(
+        replies={
+            "main": (done("Hello."), writes, waits, done("By date.", continues=True)),
+            "requirements": (Reply(data={"requirements": [claim("sorted")]}),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("good morning to you all")
+        await s.turn("fix the order of the notes")
+        await s.turn("by date, please")
+        (asked,) = s.server.of("satisfaction")
+        assert "<said>\n- by date, please\n</said>" in asked.text
+        assert "good morning" not in asked.text
