@@ -128,6 +128,11 @@ class PlanApprovals:
         self._parts.desk.withdraw(card_id, "renewed")
         return True
 
+    def _who(self) -> str:
+        """Who says yes to a plan: without a screen nobody is asked."""
+        headless = self._parts.store.state.session.headless
+        return "The approval mode, as nobody was asked," if headless else "The user"
+
     def _plan(self, plan_id: str) -> Plan:
         return next(p for p in self._parts.store.state.plans if p.plan_id == plan_id)
 
@@ -163,7 +168,7 @@ class PlanApprovals:
             approved = self._plan(plan_id)
             if approved.run is not None:
                 self._put_others_aside(plan_id)
-            return _approved(approved, answer)
+            return _approved(approved, answer, self._who())
 
     def _put_others_aside(self, plan_id: str) -> None:
         """There is one plan at a time: what is left of another ends, and is said to."""
@@ -229,7 +234,9 @@ class PlanApprovals:
             if now.fingerprint == change.base:
                 await parts.store.commit(PlanRevised(plan=result, by="model", accepted=True))
                 end_idle_plan(parts.store, plan.plan_id)
-                return Output("The user accepted the change; the plan is changed.", "accepted")
+                return Output(
+                    f"{self._who()} accepted the change; the plan is changed.", "accepted"
+                )
             plan = now  # someone changed the plan meanwhile: show what this would do to it now
 
     def _card(
@@ -258,7 +265,7 @@ def _unanswered(none: Unanswered) -> ToolFault:
     return ToolFault(str(none), Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED)
 
 
-def _approved(plan: Plan, answer: CardAnswer) -> Output:
+def _approved(plan: Plan, answer: CardAnswer, who: str) -> Output:
     if plan.run is None:
         reason = plan.rejection
         said = f"The user rejected the plan: {reason}" if reason else "The user rejected the plan."
@@ -268,7 +275,7 @@ def _approved(plan: Plan, answer: CardAnswer) -> Output:
             Outcome.REJECTED,
         )
     how = "and wants all steps run" if plan.run is RunMode.ALL else "and wants it step by step"
-    text = f"The user approved the plan {how}."
+    text = f"{who} approved the plan {how}."
     if answer.text.strip():
         text += f" They said: {answer.text.strip()}"
     return Output(f"{text}\n{plan_words(plan)}", f"{len(plan.steps)}")

@@ -87,6 +87,9 @@ async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path)
         assert reports[0].summary == "a.txt is written"
         assert state.work is None
         assert state.live == {}
+        proposed = next(m for m in state.messages if isinstance(m, OperationMessage))
+        assert proposed.result.text.startswith("The approval mode, as nobody was asked, approved")
+        assert not any("user approved the plan" in r.text for r in running.server.requests)
 
 
 async def test_nobody_to_approve_means_denied(tmp_path: Path) -> None:
