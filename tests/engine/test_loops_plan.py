@@ -87,6 +87,12 @@ async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path)
         assert reports[0].summary == "a.txt is written"
         assert state.work is None
         assert state.live == {}
+        listed = next(
+            m
+            for m in state.messages
+            if isinstance(m, OperationMessage) and m.operation == "task_tool.generate_list"
+        )
+        assert '1. file_ops.write_file {"content":"text' in listed.result.text
         proposed = next(m for m in state.messages if isinstance(m, OperationMessage))
         assert proposed.result.text.startswith("The approval mode, as nobody was asked, approved")
         assert not any("user approved the plan" in r.text for r in running.server.requests)
@@ -296,6 +302,10 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
         assert running.state.active_plan is not None
         assert running.state.active_plan.status is PlanStatus.FAILED
         assert end.outcome == "partial"
+        rest = running.state.active_plan.steps[1]
+        kept = PlanEdit(op="change", step_id=rest.step_id, name="the second note")
+        assert await running.engine.plan.edit((kept,)) is None
+        assert running.state.active_plan.status is PlanStatus.FAILED  # one step failed, still
 
 
 async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -> None:
