@@ -167,8 +167,8 @@ def plan_question(
         "conversation": _conversation(state),
         "plans": _plans(state),
         "rejection": short(there.rejection, 2 * LINE) if there else "",
-        "avoid": _newest(objective.attempted_strategies if objective else ()),
-        "learned": _newest(objective.learned_constraints if objective else ()),
+        "avoid": data("avoid", _newest(objective.attempted_strategies if objective else ())),
+        "learned": data("learned", _newest(objective.learned_constraints if objective else ())),
         "soft_steps": str(SOFT_STEPS),
     }
     told = background(

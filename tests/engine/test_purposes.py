@@ -91,7 +91,7 @@ async def run(s: Session) -> None:
 async def test_each_purpose_is_told_what_its_work_needs(tmp_path: Path, protocol: str) -> None:
     """The whole request, what was read for it and decided since reach whoever does the work.
 
-    Covers S2-29, S1-22, S1-7.
+    Covers S4-102, S1-7.
     """
     native = "tools" if protocol == "tools" else "json"
     async with session(tmp_path, planned(), mode="trusted", protocol=native) as s:
@@ -108,7 +108,7 @@ async def test_each_purpose_is_told_what_its_work_needs(tmp_path: Path, protocol
 async def test_only_a_request_that_fills_a_quarter_of_the_window_is_cut_and_says_so(
     tmp_path: Path,
 ) -> None:
-    """Both ends stay. Covers S4-80."""
+    """Both ends stay."""
     long = f"Sort these words. {'harbour ' * 6_000}{END}"
     replies = Script(
         replies={
