@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,9 @@ from support.session import action, decision, done
 from duckflow_tui.demo.replies import Reply, Script, When
 
 GATE_DEAF = 0.4  # seconds; a gate or a card ignores keys for 0.3 s after it got the focus
-COMMAND = "setsid sleep 31.4242 & sleep 31.2424 & printf 'has %s\\n' begun; wait"
+OWN = os.getpid()  # several runs on one machine look at the same processes
+GROUP, GONE = f"91.{OWN}", f"92.{OWN}"  # seconds, longer than any wait of this test
+COMMAND = f"setsid sleep {GONE} & sleep {GROUP} & printf 'has %s\\n' begun; wait"
 
 
 def plan(*names: str) -> Reply:
@@ -46,7 +49,7 @@ def sleepers() -> list[str]:
             words = place.read_bytes().split(b"\0")
         except OSError:
             continue  # it ended just now
-        if words[0].endswith(b"sleep") and words[1].startswith(b"31."):
+        if words[0].endswith(b"sleep") and words[1].endswith(f".{OWN}".encode()):
             found.append(words[1].decode())
     return found
 
@@ -60,7 +63,7 @@ def focus_and(terminal: Terminal, key: str) -> None:
 
 
 def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: Path) -> None:
-    """The step's command runs for half a minute; beside it a question is answered and a wish
+    """The step's command runs for a minute and a half; beside it a question is answered and a wish
     changes the plan; Esc Esc ends it and every child within two seconds.
 
     Covers S2-22, S4-31.
@@ -112,7 +115,7 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
 
         terminal.type("where are you?\r")
         terminal.sees("It is the first note.")
-        assert sorted(sleepers()) == ["31.2424", "31.4242"]
+        assert sorted(sleepers()) == [GROUP, GONE]
 
         terminal.type("a third one too\r")
         terminal.sees("Change of plan", "third note")
