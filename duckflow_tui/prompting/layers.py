@@ -136,6 +136,10 @@ def main_values(
             Trim.EVIDENCE, bullets(memory.decision_log[-_DECISIONS:]), drop="first"
         ),
         "digests": _earlier(digests),
+        "plan_step": Cuttable(Trim.PLAN_BRIEF, lines.step_in_hand(plan) if plan else ()),
+        "plan_brought": Cuttable(
+            Trim.EVIDENCE, lines.brought(state, plan) if plan else (), drop="first"
+        ),
         "open_questions": Cuttable(Trim.OPEN_QUESTIONS, bullets(memory.open_questions)),
         "plan_brief": Cuttable(Trim.PLAN_BRIEF, numbered(memory.plan_brief)),
     }

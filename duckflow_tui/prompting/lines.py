@@ -134,6 +134,33 @@ def plan_results(state: AgentState, of: Plan) -> str:
     return "\n".join(said)
 
 
+def step_in_hand(of: Plan) -> tuple[str, ...]:
+    """The plan's name and the step that runs, else the first that is not completed."""
+    left = [at for at in enumerate(of.steps, 1) if at[1].status is not WorkStatus.COMPLETED]
+    runs = [at for at in left if at[1].status is WorkStatus.IN_PROGRESS]
+    shown = (runs or left)[:1]
+    return tuple(
+        f"{n}. {one_line(item.name, _NAME)} [{item.status.value}] | {one_line(of.name, _NAME)}"
+        for n, item in shown
+    )
+
+
+def brought(state: AgentState, of: Plan) -> tuple[str, ...]:
+    """What was reported on the last ended steps of a plan, at most seven, in order (S2-29)."""
+    ended = [
+        at
+        for at in enumerate(of.steps, 1)
+        if at[1].status in (WorkStatus.COMPLETED, WorkStatus.FAILED)
+    ][-_BROUGHT:]
+    reports = _reports(state, {item.step_id for _, item in ended})
+    told = ((n, item, _reported(reports.get(item.step_id), item)) for n, item in ended)
+    return tuple(
+        f"- {number}. [{item.status.value}] {one_line(item.name, _NAME)}: {came}"
+        for number, item, came in told
+        if came
+    )
+
+
 def needs(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
     """What a step depends on, and what those steps reported (S2-19, S3-30)."""
     wanted = set(item.depends_on)
@@ -206,6 +233,8 @@ def _reported(report: StepReport | None, item: Step) -> str:
     files = ", ".join(short(path, _NAME) for path in report.files_changed[:_FILES])
     return f"{short(report.summary, 2 * LINE)} {f'({files})' if files else ''}".strip()
 
+
+_BROUGHT: Final = 7  # steps: as many as a plan should have (C24)
 
 DIGEST: Final = 100  # characters (S4-11, S4-16)
 
