@@ -1,4 +1,5 @@
-"""Ten requests, each in a fresh copy of the sample project: calls, attempts, loops, satisfaction.
+"""Ten requests, each in a fresh copy of the sample project: calls, attempts, loops, satisfaction,
+and what was sent for each purpose.
 
 Against the scripted endpoint, or a real one. The mode is *trusted*: files of the copy are edited
 without asking; what would still need a yes is refused, but for the project's tests and for plans.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,9 +19,10 @@ from typing import Final
 
 from benchmarks.request_cases import CASES, After, Case, author, files_of
 from benchmarks.rows import Row, aligned, rounded
+from benchmarks.sent import body_tokens
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.demo.replies import Script
 from duckflow_tui.demo.stage import open_stage
 from duckflow_tui.engine import Engine
@@ -74,7 +77,8 @@ def measure(model: Model, tell: Callable[[Row], None] | None = None) -> list[Row
 
 def table(lines: Iterable[Row]) -> str:
     """The rows for people."""
-    cells = [("", "request", "calls", "attempts", "loops", "asked", "satisfied", "outcome", "s")]
+    head = "request", "calls", "tokens", "attempts", "loops", "asked", "satisfied", "outcome", "s"
+    cells: list[tuple[str, ...]] = [("", *head)]
     for line in lines:
         score = line["satisfaction"]
         cells.append(
@@ -82,6 +86,7 @@ def table(lines: Iterable[Row]) -> str:
                 "✓" if line["as_wanted"] else "✗",
                 line["what"].removeprefix("request: "),
                 str(line["calls"]),
+                f"{sum(line['sent'].values()) or line['tokens']:,}",
                 str(line["attempts"]),
                 " + ".join(f"{used}/{limit}" for used, limit in line["loops"]),
                 str(line["asked"]),
@@ -90,7 +95,7 @@ def table(lines: Iterable[Row]) -> str:
                 f"{line['seconds']:g}",
             )
         )
-    return aligned(cells, left=(0, 1, 7))
+    return aligned(cells, left=(0, 1, 8))
 
 
 @dataclass(slots=True)
@@ -121,21 +126,27 @@ class _Watch:
 
 async def _all(model: Model, tell: Callable[[Row], None] | None) -> list[Row]:
     rows: list[Row] = []
-    async with _served(model) as served:
+    async with _served(model) as (served, sent):
         for case in CASES:
+            begun = len(sent)
             rows.append(await _one(case, served))
+            by_purpose: Counter[str] = Counter()
+            for request in sent[begun:]:
+                by_purpose[request.purpose] += body_tokens(request.json)
+            rows[-1]["sent"] = dict(by_purpose)
             if tell is not None:
                 tell(rows[-1])
     return rows
 
 
 @asynccontextmanager
-async def _served(model: Model) -> AsyncGenerator[Model]:
+async def _served(model: Model) -> AsyncGenerator[tuple[Model, list[Request]]]:
+    """Who answers, and the requests that came to the scripted endpoint, which grow."""
     if model.base_url:
-        yield model
+        yield model, []
         return
     async with ScriptedEndpoint(Script(models=(MODEL,)), author=author()) as server:
-        yield Model(server.base_url)
+        yield Model(server.base_url), server.requests
 
 
 async def _one(case: Case, model: Model) -> Row:

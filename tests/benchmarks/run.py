@@ -4,9 +4,9 @@
     python tests/benchmarks --base-url URL --model NAME [--api-key-env VARIABLE] [--table]
 
 ``--only`` takes a group's name or a part of it: start, keys, stream, session, sessions, diff, plan,
-idle, prompt, files, chat, requests. Times are of this machine as it is now: medians, beside a bare
-Textual app in the same run where the budget is a ratio. It fails for no budget; it says which is
-missed, and why.
+idle, prompt, tokens, files, chat, requests. Times are of this machine as it is now: medians, beside
+a bare Textual app in the same run where the budget is a ratio. It fails for no budget; it says
+which is missed, and why.
 
 ``requests`` has no budgets: ten requests to a model, and what each took. With ``--base-url`` they
 go to a real one, and nothing else is measured.
@@ -35,6 +35,7 @@ from benchmarks import (
     bench_session,
     bench_start,
     bench_stream,
+    bench_tokens,
     bench_transcript,
 )
 from benchmarks.rows import Row, explained, table
@@ -56,6 +57,7 @@ GROUPS: dict[str, Measure] = {
     "plan": lambda quick: bench_plan.measure(quick=quick),
     "idle": lambda quick: bench_idle.measure(quick=quick),
     "prompt": lambda quick: bench_prompt.measure(),
+    "tokens": lambda quick: bench_tokens.measure(),
     "files": lambda quick: bench_files.measure(quick=quick),
     "chat": lambda quick: bench_transcript.measure(),
     "requests": lambda quick: bench_requests.measure(bench_requests.Model()),
