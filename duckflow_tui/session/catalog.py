@@ -182,12 +182,10 @@ class Catalog:
 
     def _now(self, place: SessionPlace, facts: SessionFacts) -> SessionFacts:
         """With what no journal says."""
-        return facts.model_copy(
-            update={
-                "key": place.key.decode("utf-8", "surrogateescape"),
-                "in_use": is_written(place.path),
-                "trashed_at": index.trashed_at(place) if place.in_trash else None,
-            }
+        return facts.replace(
+            key=place.key.decode("utf-8", "surrogateescape"),
+            in_use=is_written(place.path),
+            trashed_at=index.trashed_at(place) if place.in_trash else None,
         )
 
     def _read(self, place: SessionPlace) -> None:
@@ -197,12 +195,12 @@ class Catalog:
             found = open_to_read(place.path)
         except SessionFault as fault:
             facts = facts_of_unreadable(place.session_id, fault)
-            update = {"size": size, "last_at": place.changed_at}
-            self._broken[place.key] = place.stamp, facts.model_copy(update=update)
+            facts = facts.replace(size=size, last_at=place.changed_at)
+            self._broken[place.key] = place.stamp, facts
             self._index.drop([place.key])
             return
         self._broken.pop(place.key, None)
-        facts = facts_of(place.session_id, found).model_copy(update={"size": size})
+        facts = facts_of(place.session_id, found).replace(size=size)
         self._index.put(place.key, place.stamp, facts, pieces_of(found.state))
 
     def _place(self, facts: SessionFacts) -> SessionPlace:
@@ -210,7 +208,7 @@ class Catalog:
         return SessionPlace(path, _key(facts), "", facts.last_at)
 
     def _moved(self, facts: SessionFacts, target: Path) -> SessionFacts:
-        moved = facts.model_copy(update={"key": str(target.relative_to(self.state_dir))})
+        moved = facts.replace(key=str(target.relative_to(self.state_dir)))
         old, new = _key(facts), _key(moved)
         self._index.move(old, new)
         if old in self._broken:

@@ -150,7 +150,7 @@ def resume_journal(
         created_at=session.started_at,
         opened_at=now,
     )
-    header = old.model_copy(update={"schema_version": SCHEMA, "app": __version__, "opened_at": now})
+    header = old.replace(schema_version=SCHEMA, app=__version__, opened_at=now)
     journal = Journal(
         JournalDisk(path, header, disk=disk, redact=redact, folder=folder),
         on_health=on_health,
@@ -264,18 +264,16 @@ async def resume(
 def _session(old: SessionInfo, restored: Restored, today: SessionInfo) -> SessionInfo:
     """The session with the name and the beginning it had, where and with what it goes on."""
     header = restored.read.header
-    return old.model_copy(
-        update={
-            "session_id": old.session_id or (header.session_id if header else today.session_id),
-            "workspace": today.workspace,
-            "title": old.title or today.title,
-            "demo": today.demo,
-            "headless": today.headless,
-            "started_at": old.started_at or (header.created_at if header else 0.0),
-            "model": today.model,
-            "endpoint": today.endpoint,
-            "branch": today.branch,
-        }
+    return old.replace(
+        session_id=old.session_id or (header.session_id if header else today.session_id),
+        workspace=today.workspace,
+        title=old.title or today.title,
+        demo=today.demo,
+        headless=today.headless,
+        started_at=old.started_at or (header.created_at if header else 0.0),
+        model=today.model,
+        endpoint=today.endpoint,
+        branch=today.branch,
     )
 
 

@@ -115,7 +115,7 @@ def standing_at(past: AgentState, now: AgentState) -> Standing:
     if past.turn is not None:
         put(standing, PhaseState(), PhaseState)
         standing.plans = tuple(
-            plan.model_copy(update={"steps": tuple(_as_stopped(step) for step in plan.steps)})
+            plan.replace(steps=tuple(_as_stopped(step) for step in plan.steps))
             for plan in past.plans
         )
     return standing
@@ -125,13 +125,12 @@ def _as_stopped(step: Step) -> Step:
     """The step, cancelled with its tasks where it was at work."""
     if step.status is not WorkStatus.IN_PROGRESS:
         return step
-    cancelled = {"status": WorkStatus.CANCELLED, "result": _NOT_DONE}
+    ran, ended = WorkStatus.IN_PROGRESS, WorkStatus.CANCELLED
     tasks = tuple(
-        task.model_copy(update=cancelled) if task.status is WorkStatus.IN_PROGRESS else task
+        task.replace(status=ended, result=_NOT_DONE) if task.status is ran else task
         for task in step.task_list
     )
-    update = {"note": _NOT_DONE, "started_at": None, "task_list": tasks}
-    return step.model_copy(update={"status": WorkStatus.CANCELLED, **update})
+    return step.replace(status=ended, note=_NOT_DONE, started_at=None, task_list=tasks)
 
 
 def carried(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage, ...]:
@@ -508,15 +507,13 @@ class RewindActions:
     def _forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
         state, now = self._store.state, self._store.clock.now()
         title = title_of(state)
-        session = state.session.model_copy(
-            update={
-                "session_id": self._parts.ids("session"),
-                "name": "",
-                "pinned": False,
-                "started_at": now,
-                "forked_from": state.session.session_id,
-                "forked_title": title,
-            }
+        session = state.session.replace(
+            session_id=self._parts.ids("session"),
+            name="",
+            pinned=False,
+            started_at=now,
+            forked_from=state.session.session_id,
+            forked_title=title,
         )
         said = one_line(point.text, _PREVIEW) if point is not None else ""
         key = "rewind.forked_before" if point is not None else "rewind.forked"

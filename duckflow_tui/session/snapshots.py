@@ -141,7 +141,7 @@ def capture(state: AgentState) -> Image:
     for name, value in vars(state).items():
         if name not in IN_FLIGHT:
             image[name] = value.copy() if isinstance(value, (list, dict)) else value
-    image["running"] = tuple(r.model_copy(update={"progress": ""}) for r in state.running)
+    image["running"] = tuple(r.replace(progress="") for r in state.running)
     return image
 
 

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -42,6 +42,10 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
+
+    def replace(self, **fields: Any) -> Self:
+        """A copy with these fields in place of its own; what is given is not checked."""
+        return self.model_copy(update=fields)
 
 
 class InConversation(Frozen):

@@ -164,8 +164,7 @@ class OperationStarted(Event):
 
     def apply(self, state: AgentState) -> None:
         _place(state, self.call_id)
-        update = {"started": True, "at": self.at, "expects": self.expects}
-        change_running(state, self.call_id, update)
+        change_running(state, self.call_id, started=True, at=self.at, expects=self.expects)
 
 
 class OperationProgress(Event):
@@ -177,7 +176,7 @@ class OperationProgress(Event):
     text: str
 
     def apply(self, state: AgentState) -> None:
-        change_running(state, self.call_id, {"progress": self.text})
+        change_running(state, self.call_id, progress=self.text)
 
 
 class OperationFinished(Event):
@@ -196,7 +195,7 @@ class OperationFinished(Event):
         could_not = self.message.result.outcome in (Outcome.ERROR, Outcome.INVALID)
         if could_not and not self.message.by_user and state.pace is not None:
             failed = state.pace.failed_operations + 1
-            state.pace = state.pace.model_copy(update={"failed_operations": failed})
+            state.pace = state.pace.replace(failed_operations=failed)
 
 
 class FileChangedOutside(Event):

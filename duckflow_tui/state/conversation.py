@@ -158,8 +158,7 @@ class QueueItemChanged(Event):
         if all(q.message_id != self.message_id for q in state.queue):
             raise StateError(f"no message {self.message_id} waits")
         state.queue = tuple(
-            q.model_copy(update={"text": self.text}) if q.message_id == self.message_id else q
-            for q in state.queue
+            q.replace(text=self.text) if q.message_id == self.message_id else q for q in state.queue
         )
 
 

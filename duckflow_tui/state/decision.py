@@ -133,7 +133,7 @@ class Reading:
         follows = NextStep.PENDING_USER if made.question else NextStep.DONE
         if made.actions or self.problems:
             follows = NextStep.CONTINUE
-        return made.model_copy(update={"next_step": follows})
+        return made.replace(next_step=follows)
 
     def action(self, where: str, written: object, wire_id: str = "") -> Action | None:
         """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""

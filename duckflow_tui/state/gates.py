@@ -325,7 +325,7 @@ class GateAnswered(Event):
                 raise StateError(f"the word {gate.needs_word!r} is wanted first")
             state.accepted_words = (*state.accepted_words, gate.needs_word)
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
-        change_running(state, gate.call_id, {"gate": gate, "answer": self.answer})
+        change_running(state, gate.call_id, gate=gate, answer=self.answer)
 
 
 class GateWithdrawn(Event):
@@ -371,7 +371,7 @@ class CardOpened(Event):
         situation = self.card.situation
         if situation is not None and state.pace is not None and not again:
             seen = (*state.pace.consultations, situation.pattern)
-            state.pace = state.pace.model_copy(update={"consultations": seen})
+            state.pace = state.pace.replace(consultations=seen)
 
 
 class CardAnswered(Event):

@@ -201,7 +201,7 @@ class TaskObjective(Frozen):
             item if old.requirement_id == item.requirement_id else old
             for old in self.extracted_requirements
         )
-        return self.model_copy(update={"extracted_requirements": items})
+        return self.replace(extracted_requirements=items)
 
     @property
     def met(self) -> tuple[int, int]:
@@ -309,7 +309,7 @@ class RequirementsFound(Event):
             raise StateError("two requirements have the same id")
         if any(item.state is not RequirementState.OPEN for item in self.items):
             raise StateError("a new requirement is open")
-        state.objective = objective.model_copy(update={"extracted_requirements": items})
+        state.objective = objective.replace(extracted_requirements=items)
 
 
 class RequirementEdited(Event):
@@ -326,14 +326,13 @@ class RequirementEdited(Event):
             self.item.check,
         )
         by_user = old.by_user if old is not None and same else True
-        new = self.item.model_copy(update={"by_user": by_user})
+        new = self.item.replace(by_user=by_user)
         if old is None:
             items = (*objective.extracted_requirements, new)
-            state.objective = objective.model_copy(update={"extracted_requirements": items})
+            state.objective = objective.replace(extracted_requirements=items)
             return
         if not same:
-            blank = {"state": RequirementState.OPEN, "satisfaction_level": 0.0, "evidence": ()}
-            new = new.model_copy(update=blank)
+            new = new.replace(state=RequirementState.OPEN, satisfaction_level=0.0, evidence=())
         state.objective = objective.with_requirement(new)
 
 
@@ -352,7 +351,7 @@ class RequirementWaived(Event):
             raise StateError(f"there is no requirement {self.requirement_id}")
         new = RequirementState.WAIVED if self.waived else RequirementState.OPEN
         state.objective = objective.with_requirement(
-            item.model_copy(update={"state": new, "waived_because": self.because})
+            item.replace(state=new, waived_because=self.because)
         )
 
 
@@ -373,25 +372,21 @@ class ObjectiveReviewed(Event):
             if (item.requirement, item.check) != (judged.requirement, judged.check):
                 continue
             objective = objective.with_requirement(
-                item.model_copy(
-                    update={
-                        "state": judged.state,
-                        "satisfaction_level": judged.satisfaction_level,
-                        "evidence": judged.evidence,
-                    }
+                item.replace(
+                    state=judged.state,
+                    satisfaction_level=judged.satisfaction_level,
+                    evidence=judged.evidence,
                 )
             )
         learned = (*objective.learned_constraints, *self.result.lessons_learned)
         tried = (*objective.attempted_strategies, self.result.strategy)
-        state.objective = objective.model_copy(
-            update={
-                "iteration_count": objective.iteration_count + 1,
-                "current_satisfaction": review.score,
-                "attempts": (*objective.attempts, self.result),
-                "accumulated_results": (*objective.accumulated_results, *self.result.results),
-                "learned_constraints": tuple(dict.fromkeys(learned)),
-                "attempted_strategies": tuple(dict.fromkeys(s for s in tried if s)),
-            }
+        state.objective = objective.replace(
+            iteration_count=objective.iteration_count + 1,
+            current_satisfaction=review.score,
+            attempts=(*objective.attempts, self.result),
+            accumulated_results=(*objective.accumulated_results, *self.result.results),
+            learned_constraints=tuple(dict.fromkeys(learned)),
+            attempted_strategies=tuple(dict.fromkeys(s for s in tried if s)),
         )
         state.last_review = review
         state.messages.append(self.message)
@@ -406,12 +401,8 @@ class AttemptStarted(Event):
     def apply(self, state: AgentState) -> None:
         if state.turn is None:
             raise StateError("no turn runs")
-        state.turn = state.turn.model_copy(
-            update={
-                "attempt": self.message.attempt,
-                "max_attempts": self.message.max_attempts,
-                "loop": 0,
-            }
+        state.turn = state.turn.replace(
+            attempt=self.message.attempt, max_attempts=self.message.max_attempts, loop=0
         )
         state.messages.append(self.message)
 
@@ -430,7 +421,7 @@ def _earlier(
     last = state.last_turn
     if old is None or last is None or last.outcome == "done":
         return rest
-    return (*rest, old.model_copy(update={"left": last.outcome}))
+    return (*rest, old.replace(left=last.outcome))
 
 
 def _objective(state: AgentState) -> TaskObjective:

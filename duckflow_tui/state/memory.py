@@ -190,7 +190,7 @@ class ChangeNoted(Event):
         if self.decided:
             log = (*state.memory.decision_log, one_line(self.change, ITEM))
             update["decision_log"] = log[-MAX_DECISIONS:]
-        state.memory = state.memory.model_copy(update=update)
+        state.memory = state.memory.replace(**update)
 
 
 class ContextCompacted(Event):
@@ -233,4 +233,4 @@ def _fill_by(state: AgentState, compaction: Compaction, *, by: int) -> None:
     if state.usage.last_context:
         change = by * (compaction.tokens_before - compaction.tokens_after)
         filled = max(state.usage.last_context + change, compaction.tokens_after)
-        state.usage = state.usage.model_copy(update={"last_context": filled, "estimated": True})
+        state.usage = state.usage.replace(last_context=filled, estimated=True)

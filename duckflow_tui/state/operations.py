@@ -160,8 +160,8 @@ def target(args: JsonObject) -> str:
     return ""
 
 
-def change_running(state: AgentState, call_id: str, update: dict[str, Any]) -> None:
+def change_running(state: AgentState, call_id: str, **fields: Any) -> None:
     for at, call in enumerate(state.running):
         if call.call_id == call_id:
-            changed = call.model_copy(update=update)
+            changed = call.replace(**fields)
             state.running = (*state.running[:at], changed, *state.running[at + 1 :])

@@ -169,9 +169,9 @@ class LimitSet(Event):
         if self.fresh or old is None:
             state.pace = Pace(limit=self.limit)
         else:
-            state.pace = old.model_copy(update={"limit": self.limit})
+            state.pace = old.replace(limit=self.limit)
         if state.turn is not None:
-            state.turn = state.turn.model_copy(update={"limit": self.limit.max_loops})
+            state.turn = state.turn.replace(limit=self.limit.max_loops)
 
 
 class LimitExtended(Event):
@@ -185,16 +185,14 @@ class LimitExtended(Event):
         if state.pace is None:
             raise StateError("no limit was set")
         limit = state.pace.limit
-        more = limit.model_copy(
-            update={
-                "max_loops": limit.max_loops + self.by,
-                "extended": limit.extended + self.by,
-                "grown": limit.grown + (self.by if self.who == "pacemaker" else 0),
-            }
+        more = limit.replace(
+            max_loops=limit.max_loops + self.by,
+            extended=limit.extended + self.by,
+            grown=limit.grown + (self.by if self.who == "pacemaker" else 0),
         )
-        state.pace = state.pace.model_copy(update={"limit": more})
+        state.pace = state.pace.replace(limit=more)
         if state.turn is not None:
-            state.turn = state.turn.model_copy(update={"limit": more.max_loops})
+            state.turn = state.turn.replace(limit=more.max_loops)
 
 
 class VitalsChanged(Event):
@@ -212,4 +210,4 @@ class VitalsChanged(Event):
             kept.extend(mine[-HISTORY:])
         kept.sort(key=attrgetter("at"))
         update = {self.change.vital: self.change.new, "history": tuple(kept)}
-        state.vitals = state.vitals.model_copy(update=update)
+        state.vitals = state.vitals.replace(**update)

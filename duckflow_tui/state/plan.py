@@ -128,7 +128,7 @@ class Plan(Frozen):
     def with_step(self, changed: Step) -> Plan:
         """The plan with one step replaced by id; the version stays."""
         steps = tuple(changed if s.step_id == changed.step_id else s for s in self.steps)
-        return self.model_copy(update={"steps": steps})
+        return self.replace(steps=steps)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -340,9 +340,9 @@ def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
         else:
             words = {"name", "description", "depends_on"}
             said = edit.model_dump(include=words, exclude_none=True)
-            steps[at] = old.model_copy(update=said)
+            steps[at] = old.replace(**said)
     check_steps(steps)
-    return plan.model_copy(update={"steps": tuple(steps), "version": plan.version + 1})
+    return plan.replace(steps=tuple(steps), version=plan.version + 1)
 
 
 def _index(steps: Sequence[Step], step_id: str) -> int:

@@ -79,24 +79,14 @@ class PlanRevised(Event):
         if gone:
             raise StateError(f"step {gone[0].step_id} has begun and cannot be dropped")
         steps = tuple(_with_progress(step, old.step(step.step_id)) for step in self.plan.steps)
-        new = self.plan.model_copy(update={"steps": steps})
+        new = self.plan.replace(steps=steps)
         approved, status = "", PlanStatus.DRAFT
         if old.approved and (self.by == "user" or self.accepted):
             approved, status = new.fingerprint, old.status
         if approved and status in (PlanStatus.COMPLETED, PlanStatus.FAILED):
             status = PlanStatus.IN_PROGRESS
-        _replace(
-            state,
-            new.model_copy(
-                update={
-                    "status": status,
-                    "approved": approved,
-                    "run": old.run,
-                    "rejection": "",
-                    "created_at": old.created_at,
-                }
-            ),
-        )
+        kept = {"run": old.run, "rejection": "", "created_at": old.created_at}
+        _replace(state, new.replace(status=status, approved=approved, **kept))
 
 
 class PlanAnswered(Event):
@@ -126,7 +116,7 @@ class PlanAnswered(Event):
                 "rejection": "",
             }
             state.active_plan_id = plan.plan_id
-        _replace(state, plan.model_copy(update=update))
+        _replace(state, plan.replace(**update))
 
 
 class PlanStatusChanged(Event):
@@ -142,7 +132,7 @@ class PlanStatusChanged(Event):
             raise StateError(f"only the user makes a plan {self.status.value}")
         if self.status is PlanStatus.IN_PROGRESS and plan.approved != plan.fingerprint:
             raise StateError("the plan as it is now was not approved")
-        _replace(state, plan.model_copy(update={"status": self.status}))
+        _replace(state, plan.replace(status=self.status))
 
 
 class StepChanged(Event):
@@ -159,8 +149,7 @@ class StepChanged(Event):
     at: float
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
-        step = _step(plan, self.step_id)
+        plan, step = _step(state, self.plan_id, self.step_id)
         update: dict[str, object] = {"status": self.status, "note": self.note}
         if self.status is WorkStatus.IN_PROGRESS:
             self._may_begin(state, plan, step)
@@ -168,7 +157,7 @@ class StepChanged(Event):
         elif step.started_at is not None:
             update["elapsed_s"] = step.elapsed_s + max(self.at - step.started_at, 0.0)
             update["started_at"] = None
-        _replace(state, plan.with_step(step.model_copy(update=update)))
+        _replace(state, plan.with_step(step.replace(**update)))
         if self.status is not WorkStatus.IN_PROGRESS:
             state.grants = tuple(g for g in state.grants if g.step_id != self.step_id)
 
@@ -194,14 +183,13 @@ class StepTasksSet(Event):
     tasks: tuple[Task, ...]
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
-        step = _step(plan, self.step_id)
+        plan, step = _step(state, self.plan_id, self.step_id)
         ended = tuple(t for t in step.task_list if not t.status.is_open)
         ids = {t.task_id for t in ended}
         if any(t.task_id in ids for t in self.tasks):
             raise StateError("a task of this id has ended already")
         tasks = (*ended, *self.tasks)
-        _replace(state, plan.with_step(step.model_copy(update={"task_list": tasks})))
+        _replace(state, plan.with_step(step.replace(task_list=tasks)))
 
 
 class TaskChanged(Event):
@@ -213,19 +201,13 @@ class TaskChanged(Event):
     task: Task
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
-        step = _step(plan, self.step_id)
-        at = next((i for i, t in enumerate(step.task_list) if t.task_id == self.task.task_id), None)
+        plan, step = _step(state, self.plan_id, self.step_id)
         if self.task.status is WorkStatus.IN_PROGRESS:
             done = {t.task_id for t in step.task_list if t.status is WorkStatus.COMPLETED}
             if missing := [need for need in self.task.depends_on if need not in done]:
                 raise StateError(f"task {self.task.task_id} waits for {missing[0]}")
-        tasks = list(step.task_list)
-        if at is None:
-            tasks.append(self.task)
-        else:
-            tasks[at] = self.task
-        _replace(state, plan.with_step(step.model_copy(update={"task_list": tuple(tasks)})))
+        tasks = {t.task_id: t for t in step.task_list} | {self.task.task_id: self.task}
+        _replace(state, plan.with_step(step.replace(task_list=tuple(tasks.values()))))
 
 
 class StepBreakSet(Event):
@@ -237,9 +219,8 @@ class StepBreakSet(Event):
     on: bool
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
-        step = _step(plan, self.step_id)
-        _replace(state, plan.with_step(step.model_copy(update={"break_before": self.on})))
+        plan, step = _step(state, self.plan_id, self.step_id)
+        _replace(state, plan.with_step(step.replace(break_before=self.on)))
 
 
 class ReportAdded(Event):
@@ -277,16 +258,11 @@ class WorkProgressed(Event):
     def apply(self, state: AgentState) -> None:
         if state.work is None or state.work.work_id != self.work_id:
             raise StateError(f"work {self.work_id} does not go on")
-        state.work = state.work.model_copy(
-            update={
-                "step_id": self.step_id,
-                "mode": self.mode,
-                "loop": self.loop,
-                "limit": self.limit,
-            }
+        state.work = state.work.replace(
+            step_id=self.step_id, mode=self.mode, loop=self.loop, limit=self.limit
         )
         if self.loop and state.interrupted is not None:
-            state.interrupted = state.interrupted.model_copy(update={"work": None, "report": None})
+            state.interrupted = state.interrupted.replace(work=None, report=None)
 
 
 class WorkFinished(Event):
@@ -309,11 +285,12 @@ def _plan(state: AgentState, plan_id: str) -> Plan:
     return found
 
 
-def _step(plan: Plan, step_id: str) -> Step:
+def _step(state: AgentState, plan_id: str, step_id: str) -> tuple[Plan, Step]:
+    plan = _plan(state, plan_id)
     found = plan.step(step_id)
     if found is None:
-        raise StateError(f"plan {plan.plan_id} has no step {step_id}")
-    return found
+        raise StateError(f"plan {plan_id} has no step {step_id}")
+    return plan, found
 
 
 def _check(plan: Plan) -> None:
@@ -336,10 +313,9 @@ def _with_progress(new: Step, old: Step | None) -> Step:
             description=new.description,
             depends_on=new.depends_on,
         )
-    words = {"name": new.name, "description": new.description, "depends_on": new.depends_on}
-    changed = old.model_copy(update=words)
+    changed = old.replace(name=new.name, description=new.description, depends_on=new.depends_on)
     if changed == old:
         return old
     # What was listed for the old meaning says nothing about the new one.
     ended = tuple(t for t in old.task_list if not t.status.is_open)
-    return changed.model_copy(update={"task_list": ended})
+    return changed.replace(task_list=ended)

@@ -106,13 +106,11 @@ class ProcessEnded(Event):
         old = next((p for p in state.processes if p.process_id == self.process_id), None)
         if old is None or not old.runs:
             raise StateError(f"process {self.process_id} does not run")
-        ended = old.model_copy(
-            update={
-                "ended_at": self.at,
-                "exit_code": self.exit_code,
-                "ended_by": self.ended_by,
-                "output_blob": self.output_blob,
-            }
+        ended = old.replace(
+            ended_at=self.at,
+            exit_code=self.exit_code,
+            ended_by=self.ended_by,
+            output_blob=self.output_blob,
         )
         known = [ended if p is old else p for p in state.processes]
         over = sorted((p for p in known if not p.runs), key=lambda p: p.ended_at or 0)

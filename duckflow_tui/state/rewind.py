@@ -40,8 +40,7 @@ class Standing(PhaseState, MemoryState, GoalState, PaceState, PlanState):
     def put(self, state: AgentState) -> None:
         """Let it stand so again."""
         put(state, self, *type(self).__bases__)
-        update = {"last_context": self.last_context, "estimated": True}
-        state.usage = state.usage.model_copy(update=update)
+        state.usage = state.usage.replace(last_context=self.last_context, estimated=True)
 
 
 class Rewound(Frozen):
@@ -76,9 +75,8 @@ def left_out(messages: list[Message]) -> tuple[OperationMessage, ...]:
         if not isinstance(message, OperationMessage):
             continue
         if message.result.changes or "command" in message.args:
-            result = message.result.model_copy(update={"text": ""})
-            update = {"result": result, "previews": (), "gate": None, "answer": None}
-            found.append(message.model_copy(update=update))
+            result = message.result.replace(text="")
+            found.append(message.replace(result=result, previews=(), gate=None, answer=None))
     return tuple(found)
 
 
@@ -215,6 +213,6 @@ def _place(messages: list[Message], message_id: str) -> int:
 def _stop(state: AgentState, turn: TurnSummary | None) -> None:
     """The turn ends here, where one ran; the last turn is the last there is."""
     if turn is not None:
-        stopped = turn.model_copy(update={"messages": len(state.messages)})
+        stopped = turn.replace(messages=len(state.messages))
         state.turns = [*state.turns, stopped]
     state.last_turn = state.turns[-1] if state.turns else None

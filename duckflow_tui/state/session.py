@@ -73,8 +73,9 @@ def end_with_process(state: AgentState, at: float) -> None:
     put(state, GateState(), GateState)
     state.work, state.running = None, ()
     state.live, state.outputs, state.servers = {}, {}, ()
-    gone = {"ended_at": at, "ended_by": "app"}
-    state.processes = tuple(p.model_copy(update=gone) if p.runs else p for p in state.processes)
+    state.processes = tuple(
+        p.replace(ended_at=at, ended_by="app") if p.runs else p for p in state.processes
+    )
 
 
 class SessionResumed(Event):
@@ -101,7 +102,7 @@ class SessionResumed(Event):
             raise StateError(f"this is the session {state.session.session_id}")
         state.session = self.session
         state.mode = self.mode
-        state.usage = state.usage.model_copy(update={"context_window": self.context_window})
+        state.usage = state.usage.replace(context_window=self.context_window)
         if state.turn is not None:
             self._count_lost(state, on_the_way(state.requests, state.turn.turn_id))
         state.messages.extend(self.ended)
@@ -119,11 +120,8 @@ class SessionResumed(Event):
             return
         usage = state.usage
         sent = sum(figures.tokens for figures in lost)
-        update = {"calls": usage.calls + len(lost), "tokens_in": usage.tokens_in + sent}
-        state.usage = usage.model_copy(update=update)
-        state.requests = tuple(
-            f.model_copy(update={"ended": True}) if f in lost else f for f in state.requests
-        )
+        state.usage = usage.replace(calls=usage.calls + len(lost), tokens_in=usage.tokens_in + sent)
+        state.requests = tuple(f.replace(ended=True) if f in lost else f for f in state.requests)
 
     def _end_turn(self, state: AgentState, turn: TurnInfo) -> None:
         if self.ends_turn:
@@ -134,7 +132,7 @@ class SessionResumed(Event):
             return
         away = max(self.at - self.interrupted_at, 0.0)
         pause = "running" if self.asks_again else "paused"
-        state.turn = turn.model_copy(update={"pause": pause, "away_s": turn.away_s + away})
+        state.turn = turn.replace(pause=pause, away_s=turn.away_s + away)
         before = state.interrupted or Interrupted()
         drafts = (c.plan_id for c in state.cards if c.kind is CardKind.PLAN)
         reports = (c.report for c in state.cards if c.kind is CardKind.REPORT)
@@ -156,8 +154,8 @@ class SessionResumed(Event):
             if old.status is not WorkStatus.IN_PROGRESS:
                 return old
             if old.call_id in cut:
-                return old.model_copy(update={"status": WorkStatus.CANCELLED, "result": CUT})
-            return old.model_copy(update={"status": WorkStatus.PENDING, "started_at": None})
+                return old.replace(status=WorkStatus.CANCELLED, result=CUT)
+            return old.replace(status=WorkStatus.PENDING, started_at=None)
 
         def step(plan: Plan, old: Step) -> Step:
             tasks = tuple(task(t) for t in old.task_list)
@@ -169,11 +167,10 @@ class SessionResumed(Event):
                 note = CUT if self.ends_turn else ""
                 update |= {"status": status, "note": note, "started_at": None}
                 update["elapsed_s"] = old.elapsed_s + ran
-            return old.model_copy(update=update)
+            return old.replace(**update)
 
         state.plans = tuple(
-            plan.model_copy(update={"steps": tuple(step(plan, s) for s in plan.steps)})
-            for plan in state.plans
+            plan.replace(steps=tuple(step(plan, s) for s in plan.steps)) for plan in state.plans
         )
 
 
@@ -208,7 +205,7 @@ class SessionTitled(Event):
     name: str = Field(max_length=MAX_NAME)
 
     def apply(self, state: AgentState) -> None:
-        state.session = state.session.model_copy(update={"name": self.name})
+        state.session = state.session.replace(name=self.name)
 
 
 class SessionPinned(Event):
@@ -218,7 +215,7 @@ class SessionPinned(Event):
     pinned: bool
 
     def apply(self, state: AgentState) -> None:
-        state.session = state.session.model_copy(update={"pinned": self.pinned})
+        state.session = state.session.replace(pinned=self.pinned)
 
 
 # --- session ---------------------------------------------------------------------------------
@@ -237,7 +234,7 @@ class SessionStarted(Event):
             raise StateError("the session has begun already")
         state.session = self.session
         state.mode = self.mode
-        state.usage = state.usage.model_copy(update={"context_window": self.context_window})
+        state.usage = state.usage.replace(context_window=self.context_window)
 
 
 class ModeChanged(Event):

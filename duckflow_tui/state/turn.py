@@ -91,7 +91,7 @@ class Interrupted(Frozen):
         """The same once this card was opened again."""
         same = (card.kind, card.step_id)
         left = tuple(c for c in self.asked if (c.kind, c.step_id) != same)
-        return self.model_copy(update={"asked": left})
+        return self.replace(asked=left)
 
 
 # --- turn ------------------------------------------------------------------------------------
@@ -133,10 +133,10 @@ class LoopStarted(Event):
 
     def apply(self, state: AgentState) -> None:
         turn = _turn(state)
-        state.turn = turn.model_copy(update={"loop": self.loop, "limit": self.limit})
+        state.turn = turn.replace(loop=self.loop, limit=self.limit)
         state.interrupted = None
         if state.pace is not None:
-            state.pace = state.pace.model_copy(update={"used": self.loop})
+            state.pace = state.pace.replace(used=self.loop)
 
 
 class PauseRequested(Event):
@@ -145,7 +145,7 @@ class PauseRequested(Event):
     kind: Literal["pause_requested"] = "pause_requested"
 
     def apply(self, state: AgentState) -> None:
-        state.turn = _turn(state).model_copy(update={"pause": "pausing"})
+        state.turn = _turn(state).replace(pause="pausing")
 
 
 class TurnPaused(Event):
@@ -154,7 +154,7 @@ class TurnPaused(Event):
     kind: Literal["turn_paused"] = "turn_paused"
 
     def apply(self, state: AgentState) -> None:
-        state.turn = _turn(state).model_copy(update={"pause": "paused"})
+        state.turn = _turn(state).replace(pause="paused")
 
 
 class TurnResumed(Event):
@@ -163,7 +163,7 @@ class TurnResumed(Event):
     kind: Literal["turn_resumed"] = "turn_resumed"
 
     def apply(self, state: AgentState) -> None:
-        state.turn = _turn(state).model_copy(update={"pause": "running"})
+        state.turn = _turn(state).replace(pause="running")
 
 
 class TurnFinished(TurnResult, Event):
@@ -179,7 +179,7 @@ class TurnFinished(TurnResult, Event):
         state.interrupted = None
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
         summary = TurnSummary.model_validate(self, from_attributes=True)
-        state.last_turn = summary.model_copy(update={"messages": len(state.messages)})
+        state.last_turn = summary.replace(messages=len(state.messages))
         state.turns.append(state.last_turn)
 
 

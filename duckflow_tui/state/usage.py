@@ -52,7 +52,7 @@ class PromptParts(Frozen):
         """The same shares of another total; the largest part takes what rounding leaves."""
         old = self.total
         if not old:
-            return self.model_copy(update={"tail": total})
+            return self.replace(tail=total)
         sizes: dict[str, int] = {name: getattr(self, name) * total // old for name in PARTS}
         largest = max(PARTS, key=lambda name: sizes[name])
         sizes[largest] += total - sum(sizes.values())
@@ -87,11 +87,10 @@ class PromptFigures(Frozen):
     def counted(self, call: LlmCall) -> PromptFigures:
         """Ended, with what the endpoint reported; it may have reported nothing."""
         if call.estimated or call.tokens_in <= 0 or not self.tokens:
-            return self.model_copy(update={"ended": True})
+            return self.replace(ended=True)
         shared = self.shared * call.tokens_in // self.tokens
         parts = self.parts.scaled(call.tokens_in)
-        update = {"parts": parts, "shared": shared, "estimated": False, "ended": True}
-        return self.model_copy(update=update)
+        return self.replace(parts=parts, shared=shared, estimated=False, ended=True)
 
 
 def on_the_way(requests: Sequence[PromptFigures], turn_id: str) -> tuple[PromptFigures, ...]:
@@ -165,15 +164,13 @@ class UsageTotals(Frozen):
         if call.cost is not None:
             cost = (cost or 0.0) + call.cost
         is_main = call.purpose in _DECISIONS and call.tokens_in > 0
-        return self.model_copy(
-            update={
-                "calls": self.calls + 1,
-                "tokens_in": self.tokens_in + call.tokens_in,
-                "tokens_out": self.tokens_out + call.tokens_out,
-                "cost": cost,
-                "last_context": call.tokens_in if is_main else self.last_context,
-                "estimated": call.estimated if is_main else self.estimated,
-            }
+        return self.replace(
+            calls=self.calls + 1,
+            tokens_in=self.tokens_in + call.tokens_in,
+            tokens_out=self.tokens_out + call.tokens_out,
+            cost=cost,
+            last_context=call.tokens_in if is_main else self.last_context,
+            estimated=call.estimated if is_main else self.estimated,
         )
 
 
@@ -218,8 +215,7 @@ class PromptMeasured(Event):
     def apply(self, state: AgentState) -> None:
         state.requests = (*state.requests, self.figures)[-KEPT_REQUESTS:]
         if self.figures.purpose in _DECISIONS:
-            update = {"last_context": self.figures.tokens, "estimated": True}
-            state.usage = state.usage.model_copy(update=update)
+            state.usage = state.usage.replace(last_context=self.figures.tokens, estimated=True)
 
 
 # --- model calls -----------------------------------------------------------------------------
@@ -329,7 +325,7 @@ def _account(state: AgentState, call: LlmCall) -> None:
         if step is None:
             continue
         cost = step.cost if call.cost is None else (step.cost or 0.0) + call.cost
-        changed = plan.with_step(step.model_copy(update={"calls": step.calls + 1, "cost": cost}))
+        changed = plan.with_step(step.replace(calls=step.calls + 1, cost=cost))
         state.plans = tuple(changed if p.plan_id == plan.plan_id else p for p in state.plans)
 
 
@@ -351,4 +347,4 @@ class BudgetRaised(Event):
             update = {"more_tokens": min(more, MOST_COUNTED)}
         else:
             update = {"more_cost": usage.more_cost + self.by}
-        state.usage = usage.model_copy(update=update)
+        state.usage = usage.replace(**update)

@@ -117,7 +117,7 @@ class GateQuestion:
             call_id=action.call_id,
             operation=action.operation,
             args=self.args,
-            args_hash=action.model_copy(update={"args": self.args}).args_hash,
+            args_hash=action.replace(args=self.args).args_hash,
             effect=self.effect,
             intent=action.intent or one_line(action.reasoning, 100),
             why=action.reasoning,

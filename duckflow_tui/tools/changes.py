@@ -83,7 +83,7 @@ class PlannedChange:
             await workspace.remove(self.place, self.before_hash)
         else:
             made = await workspace.replace(self.place, after, self.before_hash)
-        return self.expected().model_copy(update={"directories": made})
+        return self.expected().replace(directories=made)
 
     def expected(self) -> FileChange:
         """The change as it is recorded, but for the directories that are made on the way."""

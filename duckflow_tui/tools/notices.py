@@ -28,8 +28,7 @@ class Notices:
         conversation, in the thread of a step, or to the one who answers beside the work.
         """
         message = self.message(key, for_model, level, **params)
-        where = {"step_id": step_id, "aside": aside}
-        self._store.dispatch(NoticeAdded(message=message.model_copy(update=where)))
+        self._store.dispatch(NoticeAdded(message=message.replace(step_id=step_id, aside=aside)))
 
     def message(
         self, key: str, for_model: str = "", level: Level = Level.INFO, **params: str
