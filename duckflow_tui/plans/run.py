@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
@@ -84,7 +85,6 @@ class PlanRun:
         self._plan_id = plan.plan_id
         self._only = only
         self._work_id = parts.ids("work")
-        self._allowed = ""  # the step whose breakpoint the user has let pass
         self._stopped = False  # the user has said in the newest step that it ends here
         self._wish = ""  # and what they want instead
 
@@ -116,7 +116,7 @@ class PlanRun:
                 step_ids = frozenset(s.step_id for s in held)
                 await let_go(self._store, self._plan_id, step_ids)
                 continue
-            if step.break_before and self._allowed != step.step_id:
+            if step.break_before:
                 if not await self._past_breakpoint(step):
                     result.outcome = "waiting"
                     break
@@ -182,7 +182,6 @@ class PlanRun:
         answer = await self._ask(CardKind.BREAKPOINT, step.step_id, step.step_id, (GO_ON, STOP))
         if answer.action != GO_ON.action:
             return False
-        self._allowed = step.step_id
         if self._plan.step(step.step_id) is not None:  # not dropped while the card was open
             event = StepBreakSet(plan_id=self._plan_id, step_id=step.step_id, on=False)
             self._store.dispatch(event)
@@ -193,21 +192,13 @@ class PlanRun:
         if self._stopped:
             result.outcome, result.wish = "waiting", self._wish
             return False
-        plan = self._plan
         failed = report.status != "completed"
         if failed:
             result.outcome = "failed"
-        if self._only and not failed:
-            return False
-        if not failed and (plan.run is RunMode.ALL or not ready_steps(plan)):
+        if not failed and (self._plan.run is RunMode.ALL or not self._ready()):
             return True
-        options: list[CardOption] = []
-        if failed:
-            options += [RETRY, SKIP]
-        elif self._ready():
-            options.append(GO_ON)
-        options.append(STOP)
-        goes_on = GO_ON in options and _names(report.next_action, self._ready()[0])
+        options = [RETRY, SKIP, STOP] if failed else [GO_ON, STOP]
+        goes_on = not failed and _names(report.next_action, self._ready()[0])
         if report.next_action and not goes_on:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
@@ -236,7 +227,7 @@ class PlanRun:
                     result.outcome = "waiting"
                 return False
         result.outcome = "completed"
-        return not (self._only and answer.action == SKIP.action)
+        return True
 
     def _reopen(self, step_id: str, status: WorkStatus) -> None:
         if self._plan.step(step_id) is None:
@@ -333,19 +324,15 @@ class TaskLoop:
         try:
             return await asyncio.shield(piece.ended)
         except asyncio.CancelledError:
-            if piece.ended.done():
-                raise
             if not piece.begun:  # a job that is cancelled now never begins, and tells nobody
                 piece.job.cancel()
                 piece.body.close()
                 self._piece = None
                 raise
-            self.stop()
             while not piece.ended.done():
-                try:
+                self.stop()  # once more with each further cancel: it need not be gentle any more
+                with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait({piece.ended})
-                except asyncio.CancelledError:
-                    self.stop()  # asked again: it need not be gentle any more
             raise
 
     def stop(self, *, by_model: bool = False) -> None:
@@ -360,23 +347,17 @@ class TaskLoop:
         piece.begun = True
         try:
             result = await piece.body
-        except asyncio.CancelledError:
-            self._end_work("stopped")
-            self._tell(piece, WorkStopped(by_model=piece.by_model))
-            raise
-        except Exception as error:
-            self._end_work("failed")
-            self._tell(piece, WorkBroke(repr(error)))
-            raise
-        self._piece = None
-        if not piece.ended.done():
-            piece.ended.set_result(result)
-
-    def _tell(self, piece: _Piece[Any], error: Exception) -> None:
-        self._piece = None
-        if not piece.ended.done():
-            piece.ended.set_exception(error)
+        except (asyncio.CancelledError, Exception) as error:
+            stopped = isinstance(error, asyncio.CancelledError)
+            self._end_work("stopped" if stopped else "failed")
+            by_model = piece.by_model
+            told = WorkStopped(by_model=by_model) if stopped else WorkBroke(repr(error))
+            self._piece = None
+            piece.ended.set_exception(told)
             piece.ended.exception()  # whoever waited may be gone; that is no news for the log
+            raise
+        self._piece = None
+        piece.ended.set_result(result)
 
     def _end_work(self, outcome: Literal["failed", "stopped"]) -> None:
         work = self._store.state.work

@@ -27,12 +27,14 @@ from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.turn import LoopStarted
 
 
-def planned(*task: Reply, main: tuple[Reply, ...] = ()) -> Script:
-    """A plan of one step, which the user approves, and the decisions inside it."""
+def planned(
+    *task: Reply, main: tuple[Reply, ...] = (), steps: tuple[str, ...] = ("look around",)
+) -> Script:
+    """A plan, of one step as a rule, which the user approves, and the decisions inside it."""
     return Script(
         replies={
             "main": (PROPOSE, *main),
-            "plan": (plan_reply("look around"),),
+            "plan": (plan_reply(*steps, chain=False),),
             "task": task,
             "failure": (ANALYSIS,),
         }
@@ -76,13 +78,16 @@ async def test_a_step_has_its_own_limit_and_goes_on_by_one_key(tmp_path: Path) -
 async def test_ending_a_step_ends_the_turn_without_another_question(
     tmp_path: Path, way: str, expected: str
 ) -> None:
+    """Nor does a step begin that needs nothing of it."""
     names = files(tmp_path / "work", 3)
-    scripted = planned(*(reads(name) for name in names), main=(done("All done."),))
+    looks = [reads(name) for name in names]
+    steps = ("look around", "look elsewhere")
+    scripted = planned(*looks, main=(done("All done."),), steps=steps)
     async with session(tmp_path, scripted, environ=TWO) as s:
         await step_at_limit(s)
         await answer(s, way)
         assert (await s.ended()).outcome == expected
-        assert statuses(s.state) == [WorkStatus.FAILED]
+        assert statuses(s.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
         (report,) = (e.message.report for e in s.events(ReportAdded))
         said = "waits" if way == "analyse" else "stopped"
         assert report.told == Told(key=f"work.cause.{said}")  # nobody else had a word for it

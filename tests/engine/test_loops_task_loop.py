@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,26 @@ from duckflow_tui.state.base import Job, StateError, SystemClock
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import WorkInfo
-from duckflow_tui.state.plan_events import WorkStarted
-from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.plan_events import WorkFinished, WorkStarted
+from duckflow_tui.state.store import MemoryRecorder, Record, Store
 
 
 def loop_and_store() -> tuple[TaskLoop, Store, TaskSpawn]:
     store = Store(AgentState(), SystemClock(), MemoryRecorder())
     spawn = TaskSpawn()
     return TaskLoop(store, spawn), store, spawn
+
+
+def outcomes_of(store: Store) -> list[str]:
+    """How its pieces of work ended, from now on."""
+    outcomes: list[str] = []
+
+    def look(_: AgentState, record: Record) -> None:
+        if isinstance(record.event, WorkFinished):
+            outcomes.append(record.event.outcome)
+
+    store.watch(look)
+    return outcomes
 
 
 async def test_an_end_that_comes_before_the_job_begins_leaves_nobody_waiting() -> None:
@@ -77,6 +90,7 @@ async def test_work_whose_caller_is_cancelled_before_it_begins_never_begins() ->
 async def test_a_broken_piece_of_work_is_told_and_the_next_one_runs() -> None:
     """The fault goes to whoever spawned, the wait ends, the work is laid down. Covers S2-10."""
     task_loop, store, spawn = loop_and_store()
+    outcomes = outcomes_of(store)
 
     async def breaks() -> None:
         store.dispatch(WorkStarted(work=WorkInfo(work_id="w", started_at=0.0)))
@@ -85,6 +99,7 @@ async def test_a_broken_piece_of_work_is_told_and_the_next_one_runs() -> None:
     with pytest.raises(WorkBroke, match="a fault inside"):
         await task_loop.run(breaks())
     assert store.state.work is None
+    assert outcomes == ["failed"]
     assert not task_loop.works
     await asyncio.sleep(0)
     assert isinstance(spawn.broken, RuntimeError)
@@ -97,6 +112,7 @@ async def test_a_broken_piece_of_work_is_told_and_the_next_one_runs() -> None:
 
 async def test_a_stop_ends_the_work_and_the_wait() -> None:
     task_loop, store, spawn = loop_and_store()
+    outcomes = outcomes_of(store)
     begun = asyncio.Event()
 
     async def waits() -> None:
@@ -110,11 +126,17 @@ async def test_a_stop_ends_the_work_and_the_wait() -> None:
     with pytest.raises(WorkStopped):
         await waiting
     assert store.state.work is None
+    assert outcomes == ["stopped"]
     await spawn.end()
+    assert spawn.broken is None
 
 
 async def test_who_waits_may_be_cancelled_and_the_work_lays_itself_down_first() -> None:
-    """The cancelled wait comes back only after the work has cleaned up."""
+    """The cancelled wait comes back only after the work has cleaned up, and no log has a line
+    about an end that nobody waited for.
+    """
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
     task_loop, _, spawn = loop_and_store()
     begun, cleaned = asyncio.Event(), asyncio.Event()
 
@@ -133,6 +155,36 @@ async def test_who_waits_may_be_cancelled_and_the_work_lays_itself_down_first() 
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert cleaned.is_set()
+    assert not task_loop.works
+    await spawn.end()
+    del waiting
+    await asyncio.sleep(0)  # the event loop lets go of what it called last
+    gc.collect()
+    assert complaints == []
+
+
+async def test_a_second_cancel_of_who_waits_reaches_the_work_too() -> None:
+    """Work that waits while it lays itself down is told again, and ends at once."""
+    task_loop, _, spawn = loop_and_store()
+    begun, cleaning = asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await asyncio.Event().wait()
+
+    waiting = asyncio.ensure_future(task_loop.run(waits()))
+    await begun.wait()
+    waiting.cancel()
+    await cleaning.wait()
+    assert not waiting.done()
+    waiting.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
     assert not task_loop.works
     await spawn.end()
 

@@ -411,12 +411,28 @@ async def test_nothing_of_a_draft_is_begun_or_ended_by_the_model(tmp_path: Path)
         assert statuses(running) == [WorkStatus.PENDING]
 
 
+async def test_a_draft_whose_steps_are_all_skipped_still_waits_for_its_answer(
+    tmp_path: Path,
+) -> None:
+    replies = Script(replies={"main": (PROPOSE, *TALK), "plan": (planned("first"),)})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await card(running, CardKind.PLAN)
+        assert running.engine.plan.skip(plan_of(running).steps[0].step_id) is None
+        assert plan_of(running).status is PlanStatus.DRAFT
+        await answer(running, CardKind.PLAN, "reject")
+        await running.ended()
+        assert plan_of(running).status is PlanStatus.REJECTED
+
+
 async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: Path) -> None:
-    """And going on with it says that nothing is left, instead of having it run for ever."""
+    """And not before. Going on with it then says that nothing is left, instead of having it run
+    for ever.
+    """
     replies = Script(
         replies={
             "main": (PROPOSE, *TALK),
-            "plan": (planned("first"),),
+            "plan": (planned("first", "second", chain=True),),
             "task": (CANNOT,),
             "report": (FAILED,),
         }
@@ -425,8 +441,11 @@ async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: P
         await approve(running)
         await answer(running, CardKind.REPORT, "stop")
         await running.ended()
+        first, second = plan_of(running).steps
         assert plan_of(running).status is PlanStatus.FAILED
-        assert running.engine.plan.skip(plan_of(running).steps[0].step_id) is None
+        assert running.engine.plan.skip(second.step_id) is None
+        assert plan_of(running).status is PlanStatus.FAILED
+        assert running.engine.plan.skip(first.step_id) is None
         assert plan_of(running).status is PlanStatus.COMPLETED
         assert running.engine.plan.run() == Told(key="plan.problem.none_ready")
         assert plan_of(running).status is PlanStatus.COMPLETED
