@@ -235,14 +235,18 @@ class Event(Frozen):
     """
 
     transient: ClassVar[bool] = False
-    kind: Any  # a literal in each event
+    kind: str = ""
 
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        kind = str(cls.model_fields["kind"].default)
-        if "kind" in cls.__annotations__ and KINDS.setdefault(kind, cls) is not cls:
-            raise TypeError(f"there is an event {kind} already")
+    def __init_subclass__(cls, *, kind: str = "", transient: bool | None = None) -> None:
+        """``kind`` is given where the class is defined, and no other value of it is one."""
+        super().__init_subclass__()
+        if transient is not None:
+            cls.transient = transient
+        if kind:
+            cls.kind = kind
+            cls.__annotations__["kind"] = Literal[kind]
+            if KINDS.setdefault(kind, cls) is not cls:
+                raise TypeError(f"there is an event {kind} already")
 
     def apply(self, state: AgentState) -> None:
         """Change the state, or raise StateError and leave it as it was."""

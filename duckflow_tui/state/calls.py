@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
@@ -141,10 +141,9 @@ class CallState:
     left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
 
 
-class OperationRequested(AskedCall, Event):
+class OperationRequested(AskedCall, Event, kind="operation_requested"):
     """The intent: on disk before anything is touched."""
 
-    kind: Literal["operation_requested"] = "operation_requested"
     at: float
 
     def apply(self, state: AgentState) -> None:
@@ -154,10 +153,9 @@ class OperationRequested(AskedCall, Event):
         state.running = (*state.running, call)
 
 
-class OperationStarted(Event):
+class OperationStarted(Event, kind="operation_started"):
     """Consent is there; it runs now."""
 
-    kind: Literal["operation_started"] = "operation_started"
     call_id: str
     at: float
     expects: tuple[FileChange, ...] = ()  # what it is about to do to files
@@ -167,11 +165,9 @@ class OperationStarted(Event):
         change_running(state, self.call_id, started=True, at=self.at, expects=self.expects)
 
 
-class OperationProgress(Event):
+class OperationProgress(Event, kind="operation_progress", transient=True):
     """A running operation says how far it is."""
 
-    kind: Literal["operation_progress"] = "operation_progress"
-    transient: ClassVar[bool] = True
     call_id: str
     text: str
 
@@ -179,10 +175,9 @@ class OperationProgress(Event):
         change_running(state, self.call_id, progress=self.text)
 
 
-class OperationFinished(Event):
+class OperationFinished(Event, kind="operation_finished"):
     """The result; the call leaves ``running`` and enters the conversation."""
 
-    kind: Literal["operation_finished"] = "operation_finished"
     message: OperationMessage
     files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256; "" forgets it
 
@@ -198,10 +193,9 @@ class OperationFinished(Event):
             state.pace = state.pace.replace(failed_operations=failed)
 
 
-class FileChangedOutside(Event):
+class FileChangedOutside(Event, kind="file_changed_outside"):
     """A file that was read or is in a preview changed, and not by us."""
 
-    kind: Literal["file_changed_outside"] = "file_changed_outside"
     path: str
     sha: str  # new hash, empty when the file is gone
 
@@ -212,20 +206,18 @@ class FileChangedOutside(Event):
             state.changed_outside = (*state.changed_outside, self.path)
 
 
-class OutsideChangesTold(Event):
+class OutsideChangesTold(Event, kind="outside_changes_told"):
     """The model was told which files changed outside."""
 
-    kind: Literal["outside_changes_told"] = "outside_changes_told"
     paths: tuple[str, ...]
 
     def apply(self, state: AgentState) -> None:
         state.changed_outside = tuple(p for p in state.changed_outside if p not in self.paths)
 
 
-class ChangesUndone(Event):
+class ChangesUndone(Event, kind="changes_undone"):
     """The user took changes back; files are as they were before them."""
 
-    kind: Literal["changes_undone"] = "changes_undone"
     call_id: str  # the call whose changes were undone
     changes: tuple[FileChange, ...]
 
@@ -253,11 +245,9 @@ def _place(state: AgentState, call_id: str) -> int:
     raise StateError(f"call {call_id} does not run")
 
 
-class OperationOutput(Event):
+class OperationOutput(Event, kind="operation_output", transient=True):
     """A piece of what a running call prints; the whole comes with its result."""
 
-    kind: Literal["operation_output"] = "operation_output"
-    transient: ClassVar[bool] = True
     call_id: str
     text: str
     at: float = 0.0  # 0: not known

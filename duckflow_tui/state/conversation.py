@@ -123,10 +123,9 @@ class ConversationState:
     queue: tuple[QueuedMessage, ...] = ()
 
 
-class UserMessageAdded(Event):
+class UserMessageAdded(Event, kind="user_message"):
     """A message of the user entered the conversation."""
 
-    kind: Literal["user_message"] = "user_message"
     message: UserMessage
 
     def apply(self, state: AgentState) -> None:
@@ -136,10 +135,9 @@ class UserMessageAdded(Event):
         _sent(state, self.message.text)
 
 
-class MessageQueued(Event):
+class MessageQueued(Event, kind="message_queued"):
     """A message sent while work runs waits for the next turn."""
 
-    kind: Literal["message_queued"] = "message_queued"
     message: QueuedMessage
 
     def apply(self, state: AgentState) -> None:
@@ -147,10 +145,9 @@ class MessageQueued(Event):
         _sent(state, self.message.text)
 
 
-class QueueItemChanged(Event):
+class QueueItemChanged(Event, kind="queue_item_changed"):
     """The user rewrote a waiting message."""
 
-    kind: Literal["queue_item_changed"] = "queue_item_changed"
     message_id: str
     text: str
 
@@ -162,10 +159,9 @@ class QueueItemChanged(Event):
         )
 
 
-class QueueItemRemoved(Event):
+class QueueItemRemoved(Event, kind="queue_item_removed"):
     """The user took a waiting message back."""
 
-    kind: Literal["queue_item_removed"] = "queue_item_removed"
     message_id: str
 
     def apply(self, state: AgentState) -> None:
@@ -174,20 +170,18 @@ class QueueItemRemoved(Event):
         state.queue = tuple(q for q in state.queue if q.message_id != self.message_id)
 
 
-class NoticeAdded(Event):
+class NoticeAdded(Event, kind="notice"):
     """The app says something itself."""
 
-    kind: Literal["notice"] = "notice"
     message: NoticeMessage
 
     def apply(self, state: AgentState) -> None:
         state.messages.append(self.message)
 
 
-class AssistantReplied(Event):
+class AssistantReplied(Event, kind="assistant_message"):
     """A reply of the model ended, whole or cut short."""
 
-    kind: Literal["assistant_message"] = "assistant_message"
     message: AssistantMessage
 
     def apply(self, state: AgentState) -> None:

@@ -284,10 +284,9 @@ class GateState:
     accepted_words: tuple[str, ...] = ()  # typed once in a gate of this session
 
 
-class GateOpened(Event):
+class GateOpened(Event, kind="gate_opened"):
     """A proposal waits for the user. The same gate id again: the preview was renewed."""
 
-    kind: Literal["gate_opened"] = "gate_opened"
     gate: Gate
 
     def apply(self, state: AgentState) -> None:
@@ -296,10 +295,9 @@ class GateOpened(Event):
         state.gates = (*state.gates, self.gate)
 
 
-class GateAnswered(Event):
+class GateAnswered(Event, kind="gate_answered"):
     """The user's key. Refused unless it is bound to exactly what an open gate shows."""
 
-    kind: Literal["gate_answered"] = "gate_answered"
     answer: GateAnswer
 
     def apply(self, state: AgentState) -> None:
@@ -328,10 +326,9 @@ class GateAnswered(Event):
         change_running(state, gate.call_id, gate=gate, answer=self.answer)
 
 
-class GateWithdrawn(Event):
+class GateWithdrawn(Event, kind="gate_withdrawn"):
     """A gate closed without an answer: the turn stopped, or the preview was renewed."""
 
-    kind: Literal["gate_withdrawn"] = "gate_withdrawn"
     gate_id: str
     reason: Literal["stopped", "renewed", "edited"]
 
@@ -341,10 +338,9 @@ class GateWithdrawn(Event):
         state.gates = tuple(g for g in state.gates if g.gate_id != self.gate_id)
 
 
-class GrantAdded(Event):
+class GrantAdded(Event, kind="grant_added"):
     """The user allowed the same for the rest of the session."""
 
-    kind: Literal["grant_added"] = "grant_added"
     grant: Grant
 
     def apply(self, state: AgentState) -> None:
@@ -354,10 +350,9 @@ class GrantAdded(Event):
 # --- cards -----------------------------------------------------------------------------------
 
 
-class CardOpened(Event):
+class CardOpened(Event, kind="card_opened"):
     """A question waits for the user."""
 
-    kind: Literal["card_opened"] = "card_opened"
     card: Card
 
     def apply(self, state: AgentState) -> None:
@@ -374,13 +369,12 @@ class CardOpened(Event):
             state.pace = state.pace.replace(consultations=seen)
 
 
-class CardAnswered(Event):
+class CardAnswered(Event, kind="card_answered"):
     """The user's key on a card; the card with its answer enters the conversation.
 
     Refused unless it is bound to what an open card shows.
     """
 
-    kind: Literal["card_answered"] = "card_answered"
     answer: CardAnswer
     message_id: str
     at: float
@@ -401,10 +395,9 @@ class CardAnswered(Event):
         )
 
 
-class CardWithdrawn(Event):
+class CardWithdrawn(Event, kind="card_withdrawn"):
     """A card closed without an answer: the work stopped, or what it showed is no longer so."""
 
-    kind: Literal["card_withdrawn"] = "card_withdrawn"
     card_id: str
     reason: Literal["stopped", "renewed"]
 

@@ -271,13 +271,12 @@ class GoalState:
     earlier: tuple[TaskObjective, ...] = ()  # requests left before they were done
 
 
-class ObjectiveChanged(Event):
+class ObjectiveChanged(Event, kind="objective"):
     """The objective was opened, continued, or closed with None. No requirement of it is lost:
     only the user waives one, and what was not done when another took its place is kept as an
     earlier one, until the user comes back to it.
     """
 
-    kind: Literal["objective"] = "objective"
     objective: TaskObjective | None
 
     def apply(self, state: AgentState) -> None:
@@ -293,10 +292,9 @@ class ObjectiveChanged(Event):
         state.objective = new
 
 
-class RequirementsFound(Event):
+class RequirementsFound(Event, kind="requirements_found"):
     """The model split the request into requirements; they join what is there."""
 
-    kind: Literal["requirements_found"] = "requirements_found"
     objective_id: str
     items: tuple[RequirementItem, ...] = Field(min_length=1)
 
@@ -312,10 +310,9 @@ class RequirementsFound(Event):
         state.objective = objective.replace(extracted_requirements=items)
 
 
-class RequirementEdited(Event):
+class RequirementEdited(Event, kind="requirement_edited"):
     """The user added or rewrote a requirement; what it showed before counts no more."""
 
-    kind: Literal["requirement_edited"] = "requirement_edited"
     item: RequirementItem
 
     def apply(self, state: AgentState) -> None:
@@ -336,10 +333,9 @@ class RequirementEdited(Event):
         state.objective = objective.with_requirement(new)
 
 
-class RequirementWaived(Event):
+class RequirementWaived(Event, kind="requirement_waived"):
     """The user does not want a requirement any more, or wants it back."""
 
-    kind: Literal["requirement_waived"] = "requirement_waived"
     requirement_id: str
     because: str = ""
     waived: bool = True
@@ -355,10 +351,9 @@ class RequirementWaived(Event):
         )
 
 
-class ObjectiveReviewed(Event):
+class ObjectiveReviewed(Event, kind="objective_reviewed"):
     """An attempt was judged. Of the requirements only state, level and evidence change."""
 
-    kind: Literal["objective_reviewed"] = "objective_reviewed"
     message: ReviewMessage
     result: AttemptResult
 
@@ -392,10 +387,9 @@ class ObjectiveReviewed(Event):
         state.messages.append(self.message)
 
 
-class AttemptStarted(Event):
+class AttemptStarted(Event, kind="attempt_started"):
     """A further attempt at the objective begins within the turn."""
 
-    kind: Literal["attempt_started"] = "attempt_started"
     message: AttemptMessage
 
     def apply(self, state: AgentState) -> None:

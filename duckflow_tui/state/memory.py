@@ -167,10 +167,9 @@ class MemoryState:
         return self.compactions[-1] if self.compactions else None
 
 
-class WorkingMemoryChanged(Event):
+class WorkingMemoryChanged(Event, kind="working_memory"):
     """A decision changed the working memory; ``cuts`` name what its limits took away."""
 
-    kind: Literal["working_memory"] = "working_memory"
     memory: WorkingMemory
     cuts: tuple[str, ...] = ()
 
@@ -178,10 +177,9 @@ class WorkingMemoryChanged(Event):
         state.memory = self.memory
 
 
-class ChangeNoted(Event):
+class ChangeNoted(Event, kind="change_noted"):
     """What changed last, for the model; ``decided``: it is one of the decisions, too."""
 
-    kind: Literal["change_noted"] = "change_noted"
     change: str
     decided: bool = False
 
@@ -193,10 +191,9 @@ class ChangeNoted(Event):
         state.memory = state.memory.replace(**update)
 
 
-class ContextCompacted(Event):
+class ContextCompacted(Event, kind="context_compacted"):
     """From here on a digest travels in place of the older messages, which stay in the session."""
 
-    kind: Literal["context_compacted"] = "context_compacted"
     compaction: Compaction
     message_id: str
 
@@ -213,10 +210,9 @@ class ContextCompacted(Event):
         )
 
 
-class CompactionUndone(Event):
+class CompactionUndone(Event, kind="compaction_undone"):
     """The user wants the newest compaction away: the full messages travel again."""
 
-    kind: Literal["compaction_undone"] = "compaction_undone"
     compaction_id: str
 
     def apply(self, state: AgentState) -> None:

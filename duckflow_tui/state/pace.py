@@ -147,20 +147,18 @@ class PaceState:
     vitals: Vitals = field(default_factory=Vitals)
 
 
-class ProfileChosen(Event):
+class ProfileChosen(Event, kind="profile_chosen"):
     """The user named the kind of request, or with None leaves it to the model again."""
 
-    kind: Literal["profile_chosen"] = "profile_chosen"
     profile: TaskProfile | None
 
     def apply(self, state: AgentState) -> None:
         state.profile_choice = self.profile
 
 
-class LimitSet(Event):
+class LimitSet(Event, kind="limit_set"):
     """How many loops the attempt may take (S0-31). ``fresh`` begins new books: a new objective."""
 
-    kind: Literal["limit_set"] = "limit_set"
     limit: LoopLimit
     fresh: bool = False
 
@@ -174,10 +172,9 @@ class LimitSet(Event):
             state.turn = state.turn.replace(limit=self.limit.max_loops)
 
 
-class LimitExtended(Event):
+class LimitExtended(Event, kind="limit_extended"):
     """The work may go on for more loops: the user lets it, or the pacemaker, since it moves."""
 
-    kind: Literal["limit_extended"] = "limit_extended"
     by: int = Field(ge=1, le=20)
     who: Literal["user", "pacemaker"] = "user"
 
@@ -195,10 +192,9 @@ class LimitExtended(Event):
             state.turn = state.turn.replace(limit=more.max_loops)
 
 
-class VitalsChanged(Event):
+class VitalsChanged(Event, kind="vitals"):
     """One vital moved, with its cause."""
 
-    kind: Literal["vitals"] = "vitals"
     change: VitalChange
 
     def apply(self, state: AgentState) -> None:

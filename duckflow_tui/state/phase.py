@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from duckflow_tui.state.base import Event, Frozen, StateError
 
@@ -80,10 +80,9 @@ class PhaseState:
     status_detail: str = ""
 
 
-class PhaseChanged(Event):
+class PhaseChanged(Event, kind="phase_changed"):
     """The phase machine made a move, with the status that goes with it."""
 
-    kind: Literal["phase_changed"] = "phase_changed"
     transition: Transition
     status: Status
 
@@ -96,23 +95,21 @@ class PhaseChanged(Event):
         state.transitions = (*state.transitions, self.transition)[-TRANSITION_HISTORY:]
 
 
-class TransitionRefused(Event):
+class TransitionRefused(Event, kind="transition_refused"):
     """The phase machine did not make a move (S4-51)."""
 
-    kind: Literal["transition_refused"] = "transition_refused"
     refusal: Refusal
 
     def apply(self, state: AgentState) -> None:
         state.refusals = (*state.refusals, self.refusal)[-TRANSITION_HISTORY:]
 
 
-class StatusChanged(Event):
+class StatusChanged(Event, kind="status_changed"):
     """The status changed within the phase (S4-28); ``detail`` says why (S4-29, S4-53).
 
     ``recovery`` marks the start of an error recovery, which are counted in a turn.
     """
 
-    kind: Literal["status_changed"] = "status_changed"
     status: Status
     detail: str = ""
     recovery: bool = False

@@ -40,10 +40,9 @@ class PlanState:
         return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
 
 
-class PlanProposed(Event):
+class PlanProposed(Event, kind="plan_proposed"):
     """A plan was made; it is a draft until the user answers, and the active one from now on."""
 
-    kind: Literal["plan_proposed"] = "plan_proposed"
     plan: Plan
 
     def apply(self, state: AgentState) -> None:
@@ -58,12 +57,11 @@ class PlanProposed(Event):
         state.active_plan_id = self.plan.plan_id
 
 
-class PlanRevised(Event):
+class PlanRevised(Event, kind="plan_revised"):
     """A plan says something else now. By the user's own keys its approval goes along; by the
     model it loses it, unless ``accepted`` is the user's yes to exactly this change.
     """
 
-    kind: Literal["plan_revised"] = "plan_revised"
     plan: Plan  # as it is now; what its steps have done is taken from the state
     by: Literal["user", "model"]
     accepted: bool = False
@@ -89,12 +87,11 @@ class PlanRevised(Event):
         _replace(state, new.replace(status=status, approved=approved, **kept))
 
 
-class PlanAnswered(Event):
+class PlanAnswered(Event, kind="plan_answered"):
     """The user approved or rejected a plan, exactly as it was shown. What is approved is what is
     worked on.
     """
 
-    kind: Literal["plan_answered"] = "plan_answered"
     plan_id: str
     fingerprint: str
     run: RunMode | None  # None: rejected
@@ -119,10 +116,9 @@ class PlanAnswered(Event):
         _replace(state, plan.replace(**update))
 
 
-class PlanStatusChanged(Event):
+class PlanStatusChanged(Event, kind="plan_status"):
     """The plan as a whole came to another status."""
 
-    kind: Literal["plan_status"] = "plan_status"
     plan_id: str
     status: PlanStatus
 
@@ -135,12 +131,11 @@ class PlanStatusChanged(Event):
         _replace(state, plan.replace(status=self.status))
 
 
-class StepChanged(Event):
+class StepChanged(Event, kind="step_status"):
     """A step came to another status. It begins only when the plan is approved as it is, nothing
     it depends on is open, and no other step runs: one writer at a time.
     """
 
-    kind: Literal["step_status"] = "step_status"
     plan_id: str
     step_id: str
     status: WorkStatus
@@ -174,10 +169,9 @@ class StepChanged(Event):
                 raise StateError(f"step {busy[0].step_id} runs")
 
 
-class StepTasksSet(Event):
+class StepTasksSet(Event, kind="step_tasks"):
     """A list of tasks for a step; those that ended stay, in front."""
 
-    kind: Literal["step_tasks"] = "step_tasks"
     plan_id: str
     step_id: str
     tasks: tuple[Task, ...]
@@ -192,10 +186,9 @@ class StepTasksSet(Event):
         _replace(state, plan.with_step(step.replace(task_list=tasks)))
 
 
-class TaskChanged(Event):
+class TaskChanged(Event, kind="task"):
     """A task came to another status, or is a new one at the end of its step's list."""
 
-    kind: Literal["task"] = "task"
     plan_id: str
     step_id: str
     task: Task
@@ -210,10 +203,9 @@ class TaskChanged(Event):
         _replace(state, plan.with_step(step.replace(task_list=tuple(tasks.values()))))
 
 
-class StepBreakSet(Event):
+class StepBreakSet(Event, kind="step_break"):
     """The user wants, or no longer wants, to be asked before a step begins."""
 
-    kind: Literal["step_break"] = "step_break"
     plan_id: str
     step_id: str
     on: bool
@@ -223,20 +215,18 @@ class StepBreakSet(Event):
         _replace(state, plan.with_step(step.replace(break_before=self.on)))
 
 
-class ReportAdded(Event):
+class ReportAdded(Event, kind="report"):
     """How a step ended."""
 
-    kind: Literal["report"] = "report"
     message: ReportMessage
 
     def apply(self, state: AgentState) -> None:
         state.messages.append(self.message)
 
 
-class WorkStarted(Event):
+class WorkStarted(Event, kind="work_started"):
     """TaskLoop took work up; there is one at a time."""
 
-    kind: Literal["work_started"] = "work_started"
     work: WorkInfo
 
     def apply(self, state: AgentState) -> None:
@@ -245,10 +235,9 @@ class WorkStarted(Event):
         state.work = self.work
 
 
-class WorkProgressed(Event):
+class WorkProgressed(Event, kind="work_progressed"):
     """TaskLoop came to another step, decision or task."""
 
-    kind: Literal["work_progressed"] = "work_progressed"
     work_id: str
     step_id: str = ""
     mode: ExecutionMode
@@ -265,10 +254,9 @@ class WorkProgressed(Event):
             state.interrupted = state.interrupted.replace(work=None, report=None)
 
 
-class WorkFinished(Event):
+class WorkFinished(Event, kind="work_finished"):
     """TaskLoop ended its work, whatever came of it."""
 
-    kind: Literal["work_finished"] = "work_finished"
     work_id: str
     outcome: Literal["completed", "failed", "stopped", "waiting"]
 

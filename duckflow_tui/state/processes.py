@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
@@ -65,10 +65,9 @@ class ProcessState:
     processes: tuple[BackgroundProcess, ...] = ()  # oldest first
 
 
-class ProcessStarted(Event):
+class ProcessStarted(Event, kind="process_started"):
     """A command runs in the background from now on."""
 
-    kind: Literal["process_started"] = "process_started"
     process: BackgroundProcess
 
     def apply(self, state: AgentState) -> None:
@@ -77,11 +76,9 @@ class ProcessStarted(Event):
         state.processes = (*state.processes, self.process)
 
 
-class ProcessOutput(Event):
+class ProcessOutput(Event, kind="process_output", transient=True):
     """A piece of what a background command prints."""
 
-    kind: Literal["process_output"] = "process_output"
-    transient: ClassVar[bool] = True
     process_id: str
     text: str
     at: float = 0.0  # 0: not known
@@ -92,10 +89,9 @@ class ProcessOutput(Event):
         state.outputs.setdefault(self.process_id, LiveOutput()).add(self.text, self.at)
 
 
-class ProcessEnded(Event):
+class ProcessEnded(Event, kind="process_ended"):
     """A background command ended; of the newest that ended the output stays readable."""
 
-    kind: Literal["process_ended"] = "process_ended"
     process_id: str
     exit_code: int | None  # None: it could not be told
     ended_by: Literal["itself", "user", "model", "app"]
@@ -120,13 +116,11 @@ class ProcessEnded(Event):
             state.outputs.pop(process_id, None)
 
 
-class McpServerChanged(Event):
+class McpServerChanged(Event, kind="mcp_server", transient=True):
     """A server came to another status or has other tools. Never journalled: a session that is
     taken up again starts its servers anew.
     """
 
-    kind: Literal["mcp_server"] = "mcp_server"
-    transient: ClassVar[bool] = True
     server: McpServer
 
     def apply(self, state: AgentState) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -90,12 +90,11 @@ def all_calls(state: AgentState) -> list[OperationMessage]:
     return found
 
 
-class ConversationRewound(Event):
+class ConversationRewound(Event, kind="conversation_rewound"):
     """The user took the conversation back to before a message of theirs. What came after it
     leaves the conversation; what it did to files stands.
     """
 
-    kind: Literal["conversation_rewound"] = "conversation_rewound"
     message_id: str
     standing: Standing  # at the message
     turns: int = Field(ge=0)  # that had ended by then
@@ -135,10 +134,9 @@ class ConversationRewound(Event):
         )
 
 
-class RewindUndone(Event):
+class RewindUndone(Event, kind="rewind_undone"):
     """The user wants what they went back from: the conversation is as it was before."""
 
-    kind: Literal["rewind_undone"] = "rewind_undone"
     message_id: str  # that it had gone back to
 
     def apply(self, state: AgentState) -> None:
@@ -159,12 +157,11 @@ class RewindUndone(Event):
         forget_rewound(state)
 
 
-class SessionForked(Event):
+class SessionForked(Event, kind="session_forked"):
     """A session that goes on from a message of another one. All before it is a copy; consent,
     what ran and what waited stay with the original.
     """
 
-    kind: Literal["session_forked"] = "session_forked"
     session: SessionInfo
     standing: Standing  # at the message
     stopped: TurnSummary | None = None  # the turn that ran then: it is as if it had been stopped

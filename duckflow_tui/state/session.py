@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
@@ -78,14 +78,13 @@ def end_with_process(state: AgentState, at: float) -> None:
     )
 
 
-class SessionResumed(Event):
+class SessionResumed(Event, kind="session_resumed"):
     """The session goes on in another process: what the process took with it has ended.
 
     Gates and cards close; a call that waited for its gate leaves without a result, and is asked
     for again. Consent that the user gave for the session ends with the process.
     """
 
-    kind: Literal["session_resumed"] = "session_resumed"
     session: SessionInfo
     mode: ApprovalMode
     context_window: int = 0
@@ -174,21 +173,18 @@ class SessionResumed(Event):
         )
 
 
-class DraftSaved(Event):
+class DraftSaved(Event, kind="draft"):
     """What stands in the composer and was not sent."""
 
-    kind: Literal["draft"] = "draft"
     text: str
 
     def apply(self, state: AgentState) -> None:
         state.draft = self.text
 
 
-class JournalChanged(Event):
+class JournalChanged(Event, kind="journal", transient=True):
     """The session can no longer be kept on the disk, or can again."""
 
-    kind: Literal["journal"] = "journal"
-    transient: ClassVar[bool] = True
     unkept: str  # a code of ``session.faults``, ``no_session`` where it was wanted, or empty
 
     def apply(self, state: AgentState) -> None:
@@ -198,20 +194,18 @@ class JournalChanged(Event):
 MAX_NAME: Final = 200  # characters
 
 
-class SessionTitled(Event):
+class SessionTitled(Event, kind="session_titled"):
     """The user named the session; an empty name is none: the first request stands for it."""
 
-    kind: Literal["session_titled"] = "session_titled"
     name: str = Field(max_length=MAX_NAME)
 
     def apply(self, state: AgentState) -> None:
         state.session = state.session.replace(name=self.name)
 
 
-class SessionPinned(Event):
+class SessionPinned(Event, kind="session_pinned"):
     """The user wants the session at the top of the list, or no longer."""
 
-    kind: Literal["session_pinned"] = "session_pinned"
     pinned: bool
 
     def apply(self, state: AgentState) -> None:
@@ -221,10 +215,9 @@ class SessionPinned(Event):
 # --- session ---------------------------------------------------------------------------------
 
 
-class SessionStarted(Event):
+class SessionStarted(Event, kind="session_started"):
     """The first event of a session."""
 
-    kind: Literal["session_started"] = "session_started"
     session: SessionInfo
     mode: ApprovalMode
     context_window: int = 0
@@ -237,10 +230,9 @@ class SessionStarted(Event):
         state.usage = state.usage.replace(context_window=self.context_window)
 
 
-class ModeChanged(Event):
+class ModeChanged(Event, kind="mode_changed"):
     """The user set another approval mode. Never resolves an open gate."""
 
-    kind: Literal["mode_changed"] = "mode_changed"
     mode: ApprovalMode
 
     def apply(self, state: AgentState) -> None:

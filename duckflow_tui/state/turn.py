@@ -111,10 +111,9 @@ class TurnState:
     refusals: tuple[Refusal, ...] = ()
 
 
-class TurnStarted(Event):
+class TurnStarted(Event, kind="turn_started"):
     """A user message is being worked on."""
 
-    kind: Literal["turn_started"] = "turn_started"
     turn: TurnInfo
 
     def apply(self, state: AgentState) -> None:
@@ -124,10 +123,9 @@ class TurnStarted(Event):
         state.recoveries = 0
 
 
-class LoopStarted(Event):
+class LoopStarted(Event, kind="loop_started"):
     """One more model decision in the turn."""
 
-    kind: Literal["loop_started"] = "loop_started"
     loop: int = Field(ge=1)
     limit: int = Field(ge=1)
 
@@ -139,37 +137,29 @@ class LoopStarted(Event):
             state.pace = state.pace.replace(used=self.loop)
 
 
-class PauseRequested(Event):
+class PauseRequested(Event, kind="pause_requested"):
     """The user wants the work to halt at the next safe point."""
-
-    kind: Literal["pause_requested"] = "pause_requested"
 
     def apply(self, state: AgentState) -> None:
         state.turn = _turn(state).replace(pause="pausing")
 
 
-class TurnPaused(Event):
+class TurnPaused(Event, kind="turn_paused"):
     """The safe point was reached; nothing runs until the user resumes."""
-
-    kind: Literal["turn_paused"] = "turn_paused"
 
     def apply(self, state: AgentState) -> None:
         state.turn = _turn(state).replace(pause="paused")
 
 
-class TurnResumed(Event):
+class TurnResumed(Event, kind="turn_resumed"):
     """The user let the work go on."""
-
-    kind: Literal["turn_resumed"] = "turn_resumed"
 
     def apply(self, state: AgentState) -> None:
         state.turn = _turn(state).replace(pause="running")
 
 
-class TurnFinished(TurnResult, Event):
+class TurnFinished(TurnResult, Event, kind="turn_finished"):
     """The turn ended; also the last line of ``--json``."""
-
-    kind: Literal["turn_finished"] = "turn_finished"
 
     def apply(self, state: AgentState) -> None:
         turn = _turn(state)

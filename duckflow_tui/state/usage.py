@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -206,10 +206,9 @@ class UsageState:
     requests: tuple[PromptFigures, ...] = ()  # to models, the newest last
 
 
-class PromptMeasured(Event):
+class PromptMeasured(Event, kind="prompt_measured"):
     """A request is about to be sent, and this is what it is made of."""
 
-    kind: Literal["prompt_measured"] = "prompt_measured"
     figures: PromptFigures
 
     def apply(self, state: AgentState) -> None:
@@ -221,11 +220,9 @@ class PromptMeasured(Event):
 # --- model calls -----------------------------------------------------------------------------
 
 
-class LlmCallStarted(Event):
+class LlmCallStarted(Event, kind="llm_call_started", transient=True):
     """A request is on its way."""
 
-    kind: Literal["llm_call_started"] = "llm_call_started"
-    transient: ClassVar[bool] = True
     llm_id: str
     purpose: Purpose
     at: float
@@ -237,17 +234,14 @@ class LlmCallStarted(Event):
         state.live[self.llm_id] = live
 
 
-class _Delta(Event):
-    transient: ClassVar[bool] = True
+class _Delta(Event, transient=True):
     llm_id: str
     text: str
     at: float
 
 
-class ReplyDelta(_Delta):
+class ReplyDelta(_Delta, kind="reply_delta"):
     """A piece of the reply, as soon as it can be read."""
-
-    kind: Literal["reply_delta"] = "reply_delta"
 
     def apply(self, state: AgentState) -> None:
         live = state.live.get(self.llm_id)
@@ -259,10 +253,8 @@ class ReplyDelta(_Delta):
         live.text.append(self.text)
 
 
-class ReasoningDelta(_Delta):
+class ReasoningDelta(_Delta, kind="reasoning_delta"):
     """A piece of the model's reasoning."""
-
-    kind: Literal["reasoning_delta"] = "reasoning_delta"
 
     def apply(self, state: AgentState) -> None:
         live = state.live.get(self.llm_id)
@@ -274,11 +266,9 @@ class ReasoningDelta(_Delta):
         live.reasoning.append(self.text)
 
 
-class LlmWaiting(Event):
+class LlmWaiting(Event, kind="llm_waiting", transient=True):
     """A call waits: for a retry, or for a stream that fell silent. None: it moves again."""
 
-    kind: Literal["llm_waiting"] = "llm_waiting"
-    transient: ClassVar[bool] = True
     llm_id: str
     waiting: Waiting | None
 
@@ -288,21 +278,18 @@ class LlmWaiting(Event):
             live.waiting = self.waiting
 
 
-class LlmCallDropped(Event):
+class LlmCallDropped(Event, kind="llm_call_dropped", transient=True):
     """A call came to nothing before it was sent; it took nothing."""
 
-    kind: Literal["llm_call_dropped"] = "llm_call_dropped"
-    transient: ClassVar[bool] = True
     llm_id: str
 
     def apply(self, state: AgentState) -> None:
         state.live.pop(self.llm_id, None)
 
 
-class LlmCallFinished(Event):
+class LlmCallFinished(Event, kind="llm_call"):
     """What a call cost and how it ended."""
 
-    kind: Literal["llm_call"] = "llm_call"
     call: LlmCall
 
     def apply(self, state: AgentState) -> None:
@@ -333,10 +320,9 @@ def _account(state: AgentState, call: LlmCall) -> None:
 SessionBudget = Literal["tokens", "cost"]
 
 
-class BudgetRaised(Event):
+class BudgetRaised(Event, kind="budget_raised"):
     """The user lets the session take so many tokens or US dollars more than the settings say."""
 
-    kind: Literal["budget_raised"] = "budget_raised"
     what: SessionBudget
     by: float = Field(gt=0.0, allow_inf_nan=False)
 
