@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
-import re
-from collections.abc import Sequence
 from typing import Final
 
 from pydantic import Field
@@ -17,6 +14,7 @@ from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.changes import PlannedChange, plan_change, plan_move
 from duckflow_tui.tools.diffs import NotText, TextFile, decode, size_words
+from duckflow_tui.tools.edits import Edit, EditRefused, Near, apply_edits
 from duckflow_tui.tools.operation import Arguments, Edits, Operation, ToolContext, ToolFault
 
 MAX_EDITS: Final = 50
@@ -26,17 +24,6 @@ _IN_A_THREAD: Final = 50_000  # characters; the nearest match in more may take a
 class WriteFile(Arguments):
     path: str = Field(description="The file, relative to the workspace.")
     content: str = Field(description="The whole new content of the file.")
-
-
-class Edit(Arguments):
-    old: str = Field(
-        description="The exact text to replace, with its indentation and enough lines around it "
-        "to occur once. No line numbers."
-    )
-    new: str = Field(description="What stands there afterwards; empty to delete the text.")
-    all: bool = Field(
-        default=False, description="Replace every occurrence instead of the only one."
-    )
 
 
 class EditFile(Arguments):
@@ -99,20 +86,35 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
         raise ToolFault(
             f"{place.said} cannot be edited as text: {error} ({size_words(len(before))})."
         ) from error
-    known = context.state_of(place, digest(before))
+    sha = digest(before)
+    known = context.state_of(place, sha)
     try:
         if len(shape.text) < _IN_A_THREAD:
-            text = apply_edits(shape.text, args.edits, crlf=shape.crlf)
+            edited = apply_edits(shape.text, args.edits, crlf=shape.crlf, sha=sha)
         else:
-            text = await asyncio.to_thread(apply_edits, shape.text, args.edits, crlf=shape.crlf)
+            edited = await asyncio.to_thread(
+                apply_edits, shape.text, args.edits, crlf=shape.crlf, sha=sha
+            )
     except EditRefused as error:
         raise ToolFault(_refusal(place, error, known)) from error
-    after = _encoded(shape, text, place)
+    after = _encoded(shape, edited.text, place)
     change = await plan_change("modify", place, before, after)
-    note = ""
+    notes: list[str] = []
     if "changed_since_read" in known:
-        note = f"{place.shown} had changed since you last read it; the edits fitted all the same."
-    return Edits((change,), known, note)
+        notes.append(
+            f"{place.shown} had changed since you last read it; the edits fitted all the same."
+        )
+    if edited.near:
+        differs = " and ".join(_DIFFERS[how] for how in edited.near)
+        notes.append(f"old was found with {differs} than you wrote, which the file keeps.")
+    return Edits((change,), (*known, *edited.near), " ".join(notes))
+
+
+_DIFFERS: Final[dict[Near, str]] = {
+    "other_blanks": "other blanks at the ends of lines",
+    "other_characters": "other quotes, dashes or spaces",
+    "other_indentation": "another indentation",
+}
 
 
 async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
@@ -232,131 +234,3 @@ DELETE_FILE: Final = Operation(
     paths=lambda args: (args.path,),
     prepare=_delete,
 )
-
-
-_SHOWN_LINES: Final = 20
-_SHOWN_PLACES: Final = 5
-_LONG_LINE: Final = 200
-_SEARCHED_LINES: Final = 20_000  # a nearest match is looked for in no more; it is a courtesy
-
-
-class EditRefused(ValueError):
-    """An edit that does not fit, in words for the model; ``quote`` shows lines of the file."""
-
-    def __init__(self, text: str, quote: str = "") -> None:
-        super().__init__(text)
-        self.text = text
-        self.quote = quote
-
-
-def apply_edits(text: str, edits: Sequence[Edit], *, crlf: bool) -> str:
-    """The text after the edits, one after the other; raises EditRefused and changes nothing.
-
-    A line break matches LF and CR LF. A replacement takes the endings of the lines it replaces,
-    or with ``crlf`` CR LF where it replaces none.
-    """
-    for number, edit in enumerate(edits, start=1):
-        label = f"edit {number}: " if len(edits) > 1 else ""
-        text = _apply(text, edit, label, crlf)
-    return text
-
-
-def _apply(text: str, edit: Edit, label: str, crlf: bool) -> str:
-    old = edit.old.replace("\r\n", "\n")
-    new = edit.new.replace("\r\n", "\n")
-    if not old:
-        raise EditRefused(
-            f"{label}old is empty; use file_ops.write_file to give a file its content"
-        )
-    if old == new:
-        raise EditRefused(f"{label}old and new are the same, so nothing would change")
-    spans = _find(text, old)
-    if not spans:
-        raise EditRefused(f"{label}old was not found in the file", _nearest(text, old))
-    if len(spans) > 1 and not edit.all:
-        lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in spans[:_SHOWN_PLACES])
-        more = f" and {len(spans) - _SHOWN_PLACES} more" if len(spans) > _SHOWN_PLACES else ""
-        raise EditRefused(
-            f"{label}old occurs {len(spans)} times, at lines {lines}{more}; "
-            "give more of the lines around it, or set all to true"
-        )
-    parts: list[str] = []
-    at = 0
-    for start, end in spans:
-        if start < at:
-            continue
-        parts.append(text[at:start])
-        replaced = text[start:end]
-        pairs = "\r\n" in replaced if "\n" in replaced else crlf
-        parts.append(new.replace("\n", "\r\n") if pairs else new)
-        at = end
-    parts.append(text[at:])
-    return "".join(parts)
-
-
-def _find(text: str, old: str) -> list[tuple[int, int]]:
-    """Every place where ``old`` begins, overlapping ones too: they make it ambiguous."""
-    pattern = re.compile("\r?\n".join(map(re.escape, old.split("\n"))))
-    found: list[tuple[int, int]] = []
-    match = pattern.search(text)
-    while match:
-        found.append(match.span())
-        match = pattern.search(text, match.start() + 1)
-    return found
-
-
-def _nearest(text: str, old: str) -> str:
-    """The lines most like ``old``, numbered; empty when nothing is."""
-    lines = text.replace("\r\n", "\n").split("\n")[:_SEARCHED_LINES]
-    wanted = old.strip("\n").split("\n")
-    keys = [line.strip() for line in wanted]
-    best, score = _best_by_lines([line.strip() for line in lines], keys)
-    if score == 0:
-        best = _best_by_likeness(lines, max(wanted, key=len).strip(), wanted)
-        if best < 0:
-            return ""
-    end = min(len(lines), best + min(len(wanted), _SHOWN_LINES))
-    shown = "\n".join(f"{n + 1:>6}  {lines[n][:_LONG_LINE]}" for n in range(best, end))
-    hint = ""
-    same = [line.strip() for line in lines[best : best + len(wanted)]] == keys
-    if same:
-        hint = " (it differs only in spaces or tabs at the ends of lines)"
-    return f"The nearest lines are{hint}:\n{shown}"
-
-
-def _best_by_lines(lines: list[str], keys: list[str]) -> tuple[int, int]:
-    """Where most lines of ``keys`` stand in their places; blank lines do not count."""
-    where: dict[str, list[int]] = {}
-    for index, line in enumerate(lines):
-        where.setdefault(line, []).append(index)
-    votes: dict[int, int] = {}
-    for offset, key in enumerate(keys[:_SHOWN_LINES]):
-        if not key:
-            continue
-        for index in where.get(key, ())[:200]:
-            if index >= offset:
-                votes[index - offset] = votes.get(index - offset, 0) + 1
-    if not votes:
-        return -1, 0
-    best = max(votes, key=lambda start: (votes[start], -start))
-    return best, votes[best]
-
-
-def _best_by_likeness(lines: list[str], key: str, wanted: list[str]) -> int:
-    matcher = difflib.SequenceMatcher(autojunk=False)
-    matcher.set_seq2(key[:_LONG_LINE])
-    best, ratio = -1, 0.6
-    for index, line in enumerate(lines):
-        candidate = line.strip()[:_LONG_LINE]
-        if not candidate:
-            continue
-        matcher.set_seq1(candidate)
-        if matcher.real_quick_ratio() <= ratio or matcher.quick_ratio() <= ratio:
-            continue
-        likeness = matcher.ratio()
-        if likeness > ratio:
-            best, ratio = index, likeness
-    if best < 0:
-        return -1
-    offset = next((i for i, line in enumerate(wanted) if line.strip() == key), 0)
-    return max(0, best - offset)

@@ -211,3 +211,36 @@ async def test_what_was_written_counts_as_known(bench: Bench, root: Path) -> Non
     assert bench.store.state.files_read == {"f.txt": digest(b"b\n")}
     await bench.call(MOVE, source="f.txt", target="g.txt")
     assert bench.store.state.files_read == {"g.txt": digest(b"b\n")}
+
+
+async def test_an_edit_with_another_indentation_says_so_at_the_gate_and_to_the_model(
+    root: Path,
+) -> None:
+    bench = Bench(root, mode=ApprovalMode.STANDARD)
+    (root / "f.py").write_text("class A:\n    def f(self):\n        return 1\n")
+    edits = [{"old": "def f(self):\n    return 1\n", "new": "def f(self):\n    return 2\n"}]
+    task = bench.begin(EDIT, path="f.py", edits=edits)
+    gate = await bench.gate()
+    assert "other_indentation" in gate.impact.reasons
+    await bench.answer(gate, GateChoice.ONCE)
+    told = (await done(task)).result.text
+    assert (root / "f.py").read_text() == "class A:\n    def f(self):\n        return 2\n"
+    assert "another indentation than you wrote" in told
+
+
+async def test_after_a_miss_whole_lines_can_be_replaced_while_the_file_is_the_same(
+    bench: Bench, root: Path
+) -> None:
+    path = root / "f.py"
+    path.write_text("one = 1\ntwo = compute(items)\n")
+    missed = await bench.call(EDIT, path="f.py", edits=[{"old": "two = compute(it)", "new": "x"}])
+    offer = missed.result.text.split('give lines, such as "')[1].split('"')[0]
+    by_lines = [{"lines": offer, "new": "two = 2"}]
+    path.write_text("one = 1\n# new\ntwo = compute(items)\n")
+    late = await bench.call(EDIT, path="f.py", edits=by_lines)
+    assert late.result.outcome is Outcome.ERROR
+    assert "read it again" in late.result.text
+    path.write_text("one = 1\ntwo = compute(items)\n")
+    message = await bench.call(EDIT, path="f.py", edits=by_lines)
+    assert message.result.outcome is Outcome.OK
+    assert path.read_text() == "one = 1\ntwo = 2\n"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
-from duckflow_tui.tools.files import Edit, EditRefused, apply_edits
+from duckflow_tui.tools.edits import Edit, EditRefused, apply_edits
 
 CODE = "def a():\n    return 1\n\n\ndef b():\n    return 1\n"
 
 
 def replacing(old: str, new: str, *, all: bool = False) -> Edit:
     return Edit(old=old, new=new, all=all)
+
+
+def edit(text: str, *edits: Edit, crlf: bool = False) -> str:
+    return apply_edits(text, edits, crlf=crlf).text
 
 
 def refusal(text: str, *edits: Edit) -> EditRefused:
@@ -24,7 +29,7 @@ def refusal(text: str, *edits: Edit) -> EditRefused:
 def test_edits_apply_one_after_the_other() -> None:
     first = replacing("def a():\n    return 1", "def a():\n    return 2")
     second = replacing("return 2", "return 3")
-    assert apply_edits(CODE, [first, second], crlf=False) == CODE.replace("return 1", "return 3", 1)
+    assert edit(CODE, first, second) == CODE.replace("return 1", "return 3", 1)
 
 
 def test_text_that_occurs_twice_is_refused_with_its_lines() -> None:
@@ -36,9 +41,9 @@ def test_overlapping_places_are_ambiguous_too() -> None:
 
 
 def test_all_replaces_every_place() -> None:
-    edited = apply_edits(CODE, [replacing("return 1", "return 2", all=True)], crlf=False)
+    edited = edit(CODE, replacing("return 1", "return 2", all=True))
     assert edited == CODE.replace("return 1", "return 2")
-    assert apply_edits("aaa", [replacing("aa", "b", all=True)], crlf=False) == "ba"
+    assert edit("aaa", replacing("aa", "b", all=True)) == "ba"
 
 
 def test_text_that_is_not_there_shows_the_nearest_lines_with_their_numbers() -> None:
@@ -73,22 +78,22 @@ def test_edits_that_mean_nothing_are_refused(old: str, new: str) -> None:
 
 def test_a_crlf_file_is_matched_by_plain_line_breaks_and_keeps_its_own() -> None:
     text = "a = 1\r\nb = 2\r\nc = 3\r\n"
-    edited = apply_edits(text, [replacing("b = 2\nc = 3", "b = 4\nx = 0\nc = 5")], crlf=True)
+    edited = edit(text, replacing("b = 2\nc = 3", "b = 4\nx = 0\nc = 5"), crlf=True)
     assert edited == "a = 1\r\nb = 4\r\nx = 0\r\nc = 5\r\n"
 
 
 def test_new_lines_in_a_crlf_file_are_crlf_where_none_was_replaced() -> None:
-    assert apply_edits("a\r\nb\r\n", [replacing("b", "b\nc")], crlf=True) == "a\r\nb\r\nc\r\n"
+    assert edit("a\r\nb\r\n", replacing("b", "b\nc"), crlf=True) == "a\r\nb\r\nc\r\n"
 
 
 def test_mixed_endings_stay_as_they_are_around_the_edit() -> None:
     text = "a\nb\nc\r\nd\r\n"
-    assert apply_edits(text, [replacing("a\nb", "a\nB\nB")], crlf=False) == ("a\nB\nB\nc\r\nd\r\n")
-    assert apply_edits(text, [replacing("c\nd", "c\nD")], crlf=False) == "a\nb\nc\r\nD\r\n"
+    assert edit(text, replacing("a\nb", "a\nB\nB")) == ("a\nB\nB\nc\r\nd\r\n")
+    assert edit(text, replacing("c\nd", "c\nD")) == "a\nb\nc\r\nD\r\n"
 
 
 def test_crlf_from_the_model_matches_a_plain_file() -> None:
-    assert apply_edits("a\nb\n", [replacing("a\r\nb", "c\r\nd")], crlf=False) == "c\nd\n"
+    assert edit("a\nb\n", replacing("a\r\nb", "c\r\nd")) == "c\nd\n"
 
 
 def test_the_nearest_match_is_looked_for_in_bounded_time() -> None:
@@ -96,3 +101,160 @@ def test_the_nearest_match_is_looked_for_in_bounded_time() -> None:
     start = time.process_time()
     refusal(text, replacing("    walue_77 = komputed_3(valeu)\n    other = 1", "x"))
     assert time.process_time() - start < 3.0
+
+
+# Texts as they stand in files: what to change, and how it should read afterwards.
+PLACES: dict[str, tuple[str, str, str]] = {
+    "a method in a class": (
+        "class Cart:\n    def add(self, item):\n        self.items.append(item)\n\n"
+        "    def total(self):\n        # sum of all\n        value = 0\n"
+        "        for item in self.items:\n            value += item.price\n        return value\n",
+        "        value = 0\n        for item in self.items:\n            value += item.price\n",
+        "        value = 0\n        for item in self.items:\n            if item.taxed:\n"
+        "                value += item.tax\n            value += item.price\n",
+    ),
+    "a function with tabs": (
+        'func main() {\n\tif err != nil {\n\t\tlog.Fatal("can\'t open it")\n\t}\n\trun()\n}\n',
+        '\tif err != nil {\n\t\tlog.Fatal("can\'t open it")\n\t}',
+        '\tif err != nil {\n\t\tlog.Print("can\'t open it - going on")\n\t\treturn\n\t}',
+    ),
+    "a list in Markdown with trailing blanks": (
+        "# Notes\n\n- first  \n  more of it\n- second - the 'last' one\n\nEnd.\n",
+        "- first  \n  more of it\n- second - the 'last' one",
+        "- first  \n  more of it\n- second - the 'last' one\n- third",
+    ),
+    "a mapping in YAML": (
+        "jobs:\n  test:\n    steps:\n      - run: \"pip install -e '.[dev]'\"\n"
+        '      - run: "pytest -q"\n  lint:\n    steps:\n      - run: "ruff check ."\n',
+        '      - run: "pip install -e \'.[dev]\'"\n      - run: "pytest -q"',
+        '      - run: "pip install -e \'.[dev]\'"\n      - run: "pytest -q -x"',
+    ),
+    "Japanese prose": (
+        "設定を読む。\n    「値」が無ければ - 既定の 'auto' を使う。\n    終わり。\n",
+        "    「値」が無ければ - 既定の 'auto' を使う。\n    終わり。",
+        "    「値」が無ければ - 既定の 'auto' を使う。\n    警告を出す。\n    終わり。",
+    ),
+}
+
+
+def _per_line(change: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: "\n".join(change(row) if row.strip() else row for row in text.split("\n"))
+
+
+def _dedented(text: str) -> str:
+    rows = [row for row in text.split("\n") if row.strip()]
+    common = min(len(row) - len(row.lstrip()) for row in rows)
+    return _per_line(lambda row: row[common:])(text)
+
+
+#: What models make of a text that they copy, told as what they do to it.
+MISSES: dict[str, Callable[[str], str]] = {
+    "blanks at line ends are lost": _per_line(str.rstrip),
+    "blanks at line ends are added": _per_line(lambda row: row + "  "),
+    "quotes are made round": lambda text: text.replace("'", "\u2019").replace('"', "\u201d"),
+    "a hyphen is made a dash": lambda text: text.replace(" - ", " \u2013 "),
+    "spaces are made hard": lambda text: text.replace(" ", "\u00a0"),
+    "the indentation is taken off": _dedented,
+    "four spaces are put in front": _per_line(lambda row: "    " + row),
+    "a tab is put in front": _per_line(lambda row: "\t" + row),
+    "quotes and line ends at once": _per_line(lambda row: row.replace("'", "\u2018") + " "),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("miss", MISSES)
+def test_an_edit_that_misses_by_little_is_what_a_person_would_have_meant(
+    place: str, miss: str
+) -> None:
+    """Old and new carry the same slip; what the file has stays, but for what is really new."""
+    text, old, new = PLACES[place]
+    slip = MISSES[miss]
+    meant = text.replace(old, new)
+    assert text.count(old) == 1
+    edited = apply_edits(text, [Edit(old=slip(old), new=slip(new))], crlf=False)
+    for row, right in zip(edited.text.split("\n"), meant.split("\n"), strict=True):
+        assert row == right if right in text.split("\n") else _plain(row) == _plain(right)
+    in_windows = apply_edits(
+        text.replace("\n", "\r\n"), [Edit(old=slip(old), new=slip(new))], crlf=True
+    )
+    assert in_windows.text == edited.text.replace("\n", "\r\n")
+
+
+def _plain(text: str) -> str:
+    """A text without what the slips of a new line are: its quotes, dashes, blanks at the end."""
+    for strange, common in (
+        ("\u2018", "'"), ("\u2019", "'"), ("\u201d", '"'), ("\u2013", "-"), ("\u00a0", " ")
+    ):  # fmt: skip
+        text = text.replace(strange, common)
+    return "\n".join(row.rstrip() for row in text.split("\n"))
+
+
+@pytest.mark.parametrize("miss", MISSES)
+def test_a_near_miss_that_fits_twice_is_refused_with_both_lines(miss: str) -> None:
+    text = "    a = 'x' - 1  \n    b = \"y\"\n\nif c:\n    a = 'x' - 1  \n    b = \"y\"\n"
+    old = "    a = 'x' - 1  \n    b = \"y\""
+    error = refusal(text, replacing(MISSES[miss](old), "z"))
+    assert "at lines 1, 5" in error.text
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("if a:\n    b()\n", "if a:\nb()\n"),  # the structure is another one
+        ("if a:\n        b()\n    c()\n", "if a:\n    b()\n    c()\n"),
+        ("total = 1\n", "totals = 1"),
+        ("value = 'a b'\n", "value = 'a  b'"),  # blanks inside a line
+        ("foobar()\n", "foo  "),
+        ("a\n\n\nb\n", "a\n\nb"),
+        ("    x = 1\n", "      x = 1\n  y = 2\n"),
+    ],
+)
+def test_what_differs_in_more_than_its_shape_is_not_taken(text: str, old: str) -> None:
+    assert "not found" in refusal(text, replacing(old, "new")).text
+
+
+def test_a_new_line_that_cannot_be_moved_with_the_others_is_refused() -> None:
+    text = "    a()\n    b()\n"
+    error = refusal(text, replacing("        a()\n        b()", "        a()\n  c()"))
+    assert "not found" in error.text
+
+
+def test_how_a_near_miss_was_found_is_told() -> None:
+    text = "def f():\n    return 'a'  \n"
+    found = apply_edits(text, [Edit(old="return ‘a’", new="return 2")], crlf=False)
+    assert found.near == ("other_characters",)
+    found = apply_edits(text, [Edit(old="  def f():\n      return 'a'", new="  x")], crlf=False)
+    assert found == ("x\n", ("other_indentation",))
+    assert apply_edits(text, [Edit(old="def f", new="def g")], crlf=False).near == ()
+
+
+SHA = "0123456789abcdef" * 4
+
+
+def test_a_refusal_offers_whole_lines_of_the_very_file() -> None:
+    text = "one = 1\ntwo = compute(items)\nthree = 3\n"
+    with pytest.raises(EditRefused) as caught:
+        apply_edits(text, [replacing("two = computee(item)", "x")], crlf=False, sha=SHA)
+    assert '"2-2@01234567"' in caught.value.quote
+    offered = Edit(new="two = 2\nhalf = 0.5", lines="2-2@01234567")
+    edited = apply_edits(text, [offered], crlf=False, sha=SHA)
+    assert edited.text == "one = 1\ntwo = 2\nhalf = 0.5\nthree = 3\n"
+    gone = apply_edits(text, [Edit(new="", lines="1-2@01234567")], crlf=False, sha=SHA)
+    assert gone.text == "three = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("edits", "why"),
+    [
+        ([Edit(new="x", lines="2-2@01234568")], "not the one whose lines were shown"),
+        ([Edit(new="x", lines="3-4@01234567")], "has lines 1 to 2"),
+        ([Edit(new="x", lines="2-1@01234567")], "has lines 1 to 2"),
+        ([Edit(new="x", lines="0-1@01234567")], "has lines 1 to 2"),
+        ([Edit(new="x", lines="1-2")], "is a range such as"),
+        ([Edit(old="a", new="x", lines="1-2@01234567")], "is a range such as"),
+        ([Edit(old="a", new="x"), Edit(new="x", lines="1-2@01234567")], "only edit"),
+    ],
+)
+def test_lines_of_another_file_or_none_are_refused(edits: list[Edit], why: str) -> None:
+    with pytest.raises(EditRefused, match=why):
+        apply_edits("a\nb\n", edits, crlf=False, sha=SHA)

@@ -1,0 +1,337 @@
+"""Edits of a text: old replaced by new, where old is what stands there or misses it by little."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from pydantic import Field
+
+from duckflow_tui.tools.operation import Arguments
+
+
+class Edit(Arguments):
+    old: str = Field(
+        default="",
+        description="The exact text to replace, with its indentation and enough lines around it "
+        "to occur once. No line numbers.",
+    )
+    new: str = Field(description="What stands there afterwards; empty to delete the text.")
+    all: bool = Field(
+        default=False, description="Replace every occurrence instead of the only one."
+    )
+    lines: str = Field(default="", description="Instead of old, as a refusal offers it.")
+
+
+_SHOWN_LINES: Final = 20
+_SHOWN_PLACES: Final = 5
+_LONG_LINE: Final = 200
+_SEARCHED_LINES: Final = 20_000  # a nearest match is looked for in no more; it is a courtesy
+_HASH: Final = 8  # hex digits of the file's SHA-256 that a range of lines is bound to
+
+#: How a text that is not there to the letter was found, as a code for the gate.
+Near = Literal["other_blanks", "other_characters", "other_indentation"]
+
+#: Characters that models write for each other: quotes, dashes, spaces. One stands for one.
+_ALIKE: Final = str.maketrans(
+    "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033"
+    "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+    "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    "'" * 5 + '"' * 5 + "-" * 7 + " " * 15,
+)
+_BLANKS: Final = " \t"
+
+
+class EditRefused(ValueError):
+    """An edit that does not fit, in words for the model; ``quote`` shows lines of the file."""
+
+    def __init__(self, text: str, quote: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        self.quote = quote
+
+
+class Edited(NamedTuple):
+    """The text after the edits, and how those were found that were not there to the letter."""
+
+    text: str
+    near: tuple[Near, ...] = ()
+
+
+def apply_edits(text: str, edits: Sequence[Edit], *, crlf: bool, sha: str = "") -> Edited:
+    """The text after the edits, one after the other; raises EditRefused and changes nothing.
+
+    A line break matches LF and CR LF. A replacement takes the endings of the lines it replaces,
+    or with ``crlf`` CR LF where it replaces none. A text that is nowhere to the letter is taken
+    where exactly one place differs from it only in blanks at the ends of lines, in the kind of
+    its quotes, dashes and spaces, or in one and the same indentation of all its lines; what the
+    replacement repeats of it stays as it stands in the file. ``sha`` is the SHA-256 of the file,
+    in hex, to which a range of lines is bound.
+    """
+    near: list[Near] = []
+    for number, edit in enumerate(edits, start=1):
+        label = f"edit {number}: " if len(edits) > 1 else ""
+        if edit.lines:
+            if len(edits) > 1:
+                raise EditRefused(f"{label}lines must be the only edit of a call")
+            return Edited(_replace_lines(text, edit, sha, crlf))
+        text, how = _apply(text, edit, label, crlf, sha)
+        if how is not None and how not in near:
+            near.append(how)
+    return Edited(text, tuple(near))
+
+
+def _apply(text: str, edit: Edit, label: str, crlf: bool, sha: str) -> tuple[str, Near | None]:
+    old = edit.old.replace("\r\n", "\n")
+    new = edit.new.replace("\r\n", "\n")
+    if not old:
+        raise EditRefused(
+            f"{label}old is empty; use file_ops.write_file to give a file its content"
+        )
+    if old == new:
+        raise EditRefused(f"{label}old and new are the same, so nothing would change")
+    how: Near | None = None
+    spans = _find(text, old)
+    if not spans:
+        spans, new, how = _find_near(text, old, new)
+        if len(spans) > 1:
+            raise EditRefused(
+                f"{label}old was not found in the file to the letter, and {len(spans)} places "
+                f"are like it, at lines {_numbers(text, spans)}; give more of the lines around it"
+            )
+    if not spans:
+        raise EditRefused(f"{label}old was not found in the file", _nearest(text, old, sha))
+    if len(spans) > 1 and not edit.all:
+        raise EditRefused(
+            f"{label}old occurs {len(spans)} times, at lines {_numbers(text, spans)}; "
+            "give more of the lines around it, or set all to true"
+        )
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        if start < at:
+            continue
+        parts.append(text[at:start])
+        parts.append(_with_endings(new, text[start:end], crlf))
+        at = end
+    parts.append(text[at:])
+    return "".join(parts), how
+
+
+def _with_endings(new: str, replaced: str, crlf: bool) -> str:
+    pairs = "\r\n" in replaced if "\n" in replaced else crlf
+    return new.replace("\n", "\r\n") if pairs else new
+
+
+def _numbers(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """The lines where the places begin, the first five by number."""
+    lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in spans[:_SHOWN_PLACES])
+    more = f" and {len(spans) - _SHOWN_PLACES} more" if len(spans) > _SHOWN_PLACES else ""
+    return lines + more
+
+
+def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
+    """The text with a range of whole lines replaced, where the file is still the one shown."""
+    found = re.fullmatch(r"(\d{1,9})-(\d{1,9})@([0-9a-f]{8})", edit.lines)
+    if found is None or edit.old:
+        raise EditRefused(
+            'lines is a range such as "12-15@0f3c9a1e", with old left out, as a refusal offers it'
+        )
+    if found[3] != sha[:_HASH]:
+        raise EditRefused("the file is not the one whose lines were shown: read it again")
+    rows = (
+        text.splitlines(keepends=True) if "\r" not in text else re.findall(r"[^\n]*\n|[^\n]+", text)
+    )
+    first, last = int(found[1]), int(found[2])
+    if not 1 <= first <= last <= len(rows):
+        raise EditRefused(f"the file has lines 1 to {len(rows)}")
+    replaced = "".join(rows[first - 1 : last])
+    new = edit.new.replace("\r\n", "\n")
+    if new and replaced.endswith("\n") and not new.endswith("\n"):
+        new += "\n"
+    return "".join([*rows[: first - 1], _with_endings(new, replaced, crlf), *rows[last:]])
+
+
+def _find(text: str, old: str) -> list[tuple[int, int]]:
+    """Every place where ``old`` begins, overlapping ones too: they make it ambiguous."""
+    return _spans(text, "\r?\n".join(map(re.escape, old.split("\n"))))
+
+
+def _spans(text: str, pattern: str) -> list[tuple[int, int]]:
+    compiled = re.compile(pattern)
+    found: list[tuple[int, int]] = []
+    match = compiled.search(text)
+    while match:
+        found.append(match.span())
+        match = compiled.search(text, match.start() + 1)
+    return found
+
+
+def _find_near(text: str, old: str, new: str) -> tuple[list[tuple[int, int]], str, Near | None]:
+    """The places that miss ``old`` by little, and ``new`` as it fits the only one."""
+    rows = old.split("\n")
+    bare = [row.rstrip(_BLANKS) for row in rows]
+    if not any(bare):
+        return [], new, None
+    end = rf"(?=[{_BLANKS}]*(?:\r?\n|\Z))" if bare[-1] != rows[-1] else ""
+    kinds: tuple[tuple[Near, str, list[str]], ...] = (
+        ("other_blanks", text, bare),
+        ("other_characters", text.translate(_ALIKE), [row.translate(_ALIKE) for row in bare]),
+    )
+    for how, searched, wanted in kinds:
+        spans = _spans(searched, rf"[{_BLANKS}]*\r?\n".join(map(re.escape, wanted)) + end)
+        if len(spans) == 1:
+            return spans, _as_it_stands(new, rows, text[slice(*spans[0])]), how
+        if spans:
+            return spans, new, how
+    return _find_shifted(text, rows, new)
+
+
+def _as_it_stands(new: str, old: Sequence[str], found: str, shift: Shift | None = None) -> str:
+    """The new text, where each line that it repeats of the old one stays as the file has it."""
+    stands = found.replace("\r\n", "\n").split("\n")
+    written = new.split("\n")
+    made: list[str] = []
+    blocks = difflib.SequenceMatcher(None, old, written, autojunk=False).get_opcodes()
+    for tag, old_from, old_to, new_from, new_to in blocks:
+        if tag == "equal":
+            made += stands[old_from:old_to]
+        else:
+            made += (shift.moved(row) if shift else row for row in written[new_from:new_to])
+    return "\n".join(made)
+
+
+class Shift(NamedTuple):
+    """What all lines of a text have more, or (``less``) less, in front than its like."""
+
+    by: str
+    less: bool
+
+    def moved(self, row: str) -> str:
+        """A line of the new text in its place; raises ValueError where it cannot be moved."""
+        if not row.strip():
+            return row
+        if not self.less:
+            return self.by + row
+        if not row.startswith(self.by):
+            raise ValueError(row)
+        return row[len(self.by) :]
+
+
+def _find_shifted(
+    text: str, old: Sequence[str], new: str
+) -> tuple[list[tuple[int, int]], str, Near | None]:
+    """The places of whole lines that are ``old`` under another indentation, the same for all."""
+    whole = list(old)
+    closed = len(whole) > 1 and not whole[-1].strip()  # old ends with the end of a line
+    if closed:
+        whole.pop()
+    rows = text.split("\n")
+    keys = [row.strip().translate(_ALIKE) for row in whole]
+    lines = [row.strip().translate(_ALIKE) for row in rows]
+    anchor = max(range(len(keys)), key=lambda n: len(keys[n]))
+    found: list[tuple[int, Shift]] = []
+    for at, line in enumerate(lines):
+        first = at - anchor
+        if line != keys[anchor] or first < 0 or lines[first : first + len(keys)] != keys:
+            continue
+        shift = _shift(rows[first : first + len(keys)], whole)
+        if shift is not None:
+            found.append((first, shift))
+    starts = [0]
+    for row in rows:
+        starts.append(starts[-1] + len(row) + 1)
+    spans: list[tuple[int, int]] = []
+    for first, _ in found:
+        last = first + len(keys)
+        stop = starts[last] - 1 if not closed else min(starts[last], len(text))
+        if not closed and rows[last - 1].endswith("\r"):
+            stop -= 1
+        spans.append((starts[first], stop))
+    if len(found) != 1:
+        return spans, new, "other_indentation" if found else None
+    try:
+        made = _as_it_stands(new, old, text[slice(*spans[0])], found[0][1])
+    except ValueError:
+        return [], new, None
+    return spans, made, "other_indentation" if found[0][1].by else "other_blanks"
+
+
+def _shift(stands: Sequence[str], old: Sequence[str]) -> Shift | None:
+    """The one difference of indentation between the lines of the file and those of the edit."""
+    shifts: set[Shift] = set()
+    for here, there in zip(stands, old, strict=True):
+        if not there.strip():
+            continue
+        ours, theirs = _indentation(here), _indentation(there)
+        if ours.endswith(theirs):
+            shifts.add(Shift(ours[: len(ours) - len(theirs)], less=False))
+        elif theirs.endswith(ours):
+            shifts.add(Shift(theirs[: len(theirs) - len(ours)], less=True))
+        else:
+            return None
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def _indentation(row: str) -> str:
+    return row[: len(row) - len(row.lstrip(_BLANKS))]
+
+
+def _nearest(text: str, old: str, sha: str) -> str:
+    """The lines most like ``old``, numbered, and how to replace them; empty when nothing is."""
+    lines = text.replace("\r\n", "\n").split("\n")[:_SEARCHED_LINES]
+    wanted = old.strip("\n").split("\n")
+    keys = [line.strip() for line in wanted]
+    best, score = _best_by_lines([line.strip() for line in lines], keys)
+    if score == 0:
+        best = _best_by_likeness(lines, max(wanted, key=len).strip(), wanted)
+        if best < 0:
+            return ""
+    end = min(len(lines), best + min(len(wanted), _SHOWN_LINES))
+    shown = "\n".join(f"{n + 1:>6}  {lines[n][:_LONG_LINE]}" for n in range(best, end))
+    hint = ""
+    same = [line.strip() for line in lines[best : best + len(wanted)]] == keys
+    if same:
+        hint = " (it differs only in spaces or tabs at the ends of lines)"
+    offer = f'\nTo replace whole lines, give lines, such as "{best + 1}-{end}@{sha[:_HASH]}".'
+    return f"The nearest lines are{hint}:\n{shown}{offer if sha else ''}"
+
+
+def _best_by_lines(lines: list[str], keys: list[str]) -> tuple[int, int]:
+    """Where most lines of ``keys`` stand in their places; blank lines do not count."""
+    where: dict[str, list[int]] = {}
+    for index, line in enumerate(lines):
+        where.setdefault(line, []).append(index)
+    votes: dict[int, int] = {}
+    for offset, key in enumerate(keys[:_SHOWN_LINES]):
+        if not key:
+            continue
+        for index in where.get(key, ())[:200]:
+            if index >= offset:
+                votes[index - offset] = votes.get(index - offset, 0) + 1
+    if not votes:
+        return -1, 0
+    best = max(votes, key=lambda start: (votes[start], -start))
+    return best, votes[best]
+
+
+def _best_by_likeness(lines: list[str], key: str, wanted: list[str]) -> int:
+    matcher = difflib.SequenceMatcher(autojunk=False)
+    matcher.set_seq2(key[:_LONG_LINE])
+    best, ratio = -1, 0.6
+    for index, line in enumerate(lines):
+        candidate = line.strip()[:_LONG_LINE]
+        if not candidate:
+            continue
+        matcher.set_seq1(candidate)
+        if matcher.real_quick_ratio() <= ratio or matcher.quick_ratio() <= ratio:
+            continue
+        likeness = matcher.ratio()
+        if likeness > ratio:
+            best, ratio = index, likeness
+    if best < 0:
+        return -1
+    offset = next((i for i, line in enumerate(wanted) if line.strip() == key), 0)
+    return max(0, best - offset)
