@@ -65,6 +65,18 @@ async def test_answers_that_end_the_turn(tmp_path: Path, pattern: Pattern, way: 
         assert analyses == (["a tool is missing"] if way == "analyse" else [])
 
 
+async def test_an_analysis_that_no_model_can_make_is_missing_and_said(tmp_path: Path) -> None:
+    """The turn ends as the user chose."""
+    files(tmp_path / "work", 6)
+    replies, environ = stuck(Pattern.LIMIT)
+    async with session(tmp_path, Script(replies={"main": replies}), environ=environ) as s:
+        await stuck_session(s, Pattern.LIMIT)
+        await answer(s, "analyse")
+        assert (await s.ended()).outcome == "partial"
+        assert "consulting.no_analysis" in s.notices()
+        assert "consulting.analysis" not in s.notices()
+
+
 async def test_an_accepted_result_is_done_where_every_requirement_is_met(tmp_path: Path) -> None:
     files(tmp_path / "work", 6)
     replies, environ = stuck(Pattern.LIMIT)

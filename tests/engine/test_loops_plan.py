@@ -26,7 +26,7 @@ from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status
-from duckflow_tui.state.plan import PlanEdit, PlanStatus, RunMode, WorkStatus
+from duckflow_tui.state.plan import SOFT_STEPS, PlanEdit, PlanStatus, RunMode, WorkStatus
 from duckflow_tui.state.plan_events import (
     PlanAnswered,
     PlanProposed,
@@ -804,20 +804,21 @@ async def test_a_list_is_run_as_it_is_only_where_no_task_needs_another(
         assert (running.workspace / "b.txt").exists() is not bool(needs)
 
 
-async def test_a_plan_of_many_steps_gets_a_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [SOFT_STEPS, SOFT_STEPS + 1, 300])
+async def test_a_plan_of_many_steps_gets_a_word(tmp_path: Path, count: int) -> None:
     """Covers C24."""
     replies = Script(
         replies={
             "main": (PROPOSE, done("No.")),
-            "plan": (plan_reply(*(f"step {n}" for n in range(1, 301))),),
+            "plan": (plan_reply(*(f"step {n}" for n in range(count))),),
         }
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("a big one")
         await answer(running, "reject")
         await running.ended()
-        assert "plan.many_steps" in running.notices()
-        assert len(statuses(running.state)) == 300
+        assert ("plan.many_steps" in running.notices()) is (count > SOFT_STEPS)
+        assert len(statuses(running.state)) == count
 
 
 async def test_a_turn_without_a_word_is_asked_for_its_answer(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ async def test_tools_succeed_and_the_answer_misses_a_requirement_so_it_goes_on_a
         assert item(s).state is RequirementState.MET
         proof = item(s).evidence[0]
         assert (proof.kind, proof.source, proof.exit_code) == ("command", CHECK, 0)
+        assert proof.supports
         assert proof.at > 0
         ran = next(m for m in s.results() if m.call_id == proof.call_id)
         assert ran.for_requirement == "r1"
@@ -201,7 +202,8 @@ async def test_a_judge_who_says_all_is_well_is_overruled_by_a_check_that_fails(
         assert first.score == 0.5  # the mean of 0 and 1, both must
         assert first.vetoes == ("r1",)
         assert first.mismatch
-        assert first.items[0].evidence[0].exit_code == 1
+        refuted = first.items[0].evidence[0]
+        assert (refuted.exit_code, refuted.supports) == (1, False)
         assert end.outcome == "done"
 
 
