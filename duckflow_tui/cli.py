@@ -165,9 +165,7 @@ def _words(language: str) -> Catalogue:
 
 
 def _leave(status: int) -> NoReturn:
-    """End now. Loops and threads have ended; to take the modules down one by one would keep the
-    shell waiting for a third of a second.
-    """
+    """End now: taking the modules down one by one would cost the shell a third of a second."""
     import logging
 
     logging.shutdown()

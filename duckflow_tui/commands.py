@@ -1,6 +1,4 @@
-"""What a user can do: one table for the composer, the palette, the keys, the help, a replay and
-runs without a screen.
-"""
+"""What a user can do, as one table for composer, palette, keys, help, replay and headless runs."""
 
 from __future__ import annotations
 

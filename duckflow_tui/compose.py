@@ -344,10 +344,7 @@ class Sessions:
         self.choice = replace(self.choice, resume=session_id)
 
     async def open_resumed(self, session_id: str, spawn: Spawn) -> Engine:
-        """Another session of this workspace, in place of the one that is open.
-
-        Raises SessionFault; then that one stays.
-        """
+        """Open another session of this workspace; raises SessionFault, then the old one stays."""
         choice = replace(self.choice, resume=session_id)
         stack = AsyncExitStack()
         engine = await stack.enter_async_context(open_session(choice, spawn, self.ending))

@@ -106,9 +106,7 @@ def _flags(arguments: Sequence[str]) -> dict[str, str] | None:
 
 
 def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The texts of ``[ui]`` and its truth values, a line at a time: ``tomllib`` takes longer to
-    load than the frame.
-    """
+    """The texts and truth values of ``[ui]``; to load ``tomllib`` takes longer than the frame."""
     try:
         with open(settings_path(environ), "rb") as file:
             lines = file.read(MAX_SETTINGS).decode("utf-8-sig", "replace").splitlines()

@@ -100,9 +100,7 @@ class Outlet:
         threading.Thread(target=self._run, name="outlet", daemon=True).start()
 
     def write(self, stream: TextIO, text: str) -> None:
-        """Write the text in its turn; raises OSError when the stream failed, or far too much
-        waits for its reader.
-        """
+        """Write it in its turn; raises OSError when the stream failed, or far too much waits."""
         behind = not self.idle.is_set()
         with self._guard:
             if self._waiting > MOST_WAITING:

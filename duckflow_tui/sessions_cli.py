@@ -278,10 +278,7 @@ _SAID: Final = tuple(
 
 
 def session_named(given: str, workspace: Path, state_dir: Path, say: Catalogue) -> str:
-    """The whole id; empty means the newest of the workspace in which something was said.
-
-    Raises Unusable with the sessions there are.
-    """
+    """The whole id; empty means the newest with words in it. Raises Unusable with a list."""
     root = Path(os.path.realpath(workspace))
     if not given:
         newest = next((p for p in places(state_dir, root) if _holds_words(p.path)), None)

@@ -167,9 +167,7 @@ _FAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Reads the body of an answer: an event stream, or a plain completion from a server that
-    does not stream.
-    """
+    """Reads the body of an answer: an event stream, or a plain completion where none streams."""
 
     _completion: Completion
     _life: Life

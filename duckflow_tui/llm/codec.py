@@ -1,6 +1,4 @@
-"""What both codecs share: the encoded request, the decoded reply, the schema of a decision, names
-and words on the wire.
-"""
+"""What both codecs share: request, decoded reply, schema of a decision, words on the wire."""
 
 from __future__ import annotations
 

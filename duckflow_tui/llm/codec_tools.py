@@ -134,9 +134,7 @@ class ToolsDecoder:
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """The decision of the calls. Calls without ``decide``: not stated, continue; content
-        alone: done.
-        """
+        """The decision of the calls; no ``decide``: not stated, continue; content alone: done."""
         text = wire_text(completion.text).strip()
         raw = completion.text.strip()
         for call in completion.calls:

@@ -36,10 +36,7 @@ class ReplyObject:
 
 
 def parse_object(text: str) -> JsonObject:
-    """One object, nothing behind it: no duplicate keys, no NaN, no depth over 50.
-
-    Raises NotStrict.
-    """
+    """One object with nothing behind it; raises NotStrict for a double key, NaN, depth over 50."""
     try:
         value: object = jiter.from_json(
             text.encode("utf-8"), allow_inf_nan=False, catch_duplicate_keys=True

@@ -133,10 +133,7 @@ class WireChunk(_Wire):
 
 
 def read_chunk(event: bytes) -> WireChunk:
-    """The chunk of an event; halves of surrogate pairs stay in its texts.
-
-    Raises ValidationError.
-    """
+    """The chunk of an event, with halves of surrogate pairs; raises ValidationError."""
     try:
         return WireChunk.model_validate_json(event)
     except ValidationError:

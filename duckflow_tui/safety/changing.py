@@ -267,9 +267,7 @@ class Changer:
 
     @contextlib.contextmanager
     def _temp(self, directory: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
-        """Name and descriptor of a new file that holds the data; at the end it is closed, and
-        taken away where it still has that name.
-        """
+        """Name and descriptor of a new file with this data; taken away unless it was renamed."""
         name = f"{TEMP_PREFIX}{secrets.token_hex(6)}{TEMP_SUFFIX}"
         file = self._disk.create(directory, name, mode)
         identity = _identity(file)

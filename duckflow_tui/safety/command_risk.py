@@ -313,9 +313,7 @@ _OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
 
 
 class RuleRefused(ValueError):
-    """A rule that would not say exactly what runs. ``code`` is one of ``read_command`` or
-    ``several`` for more than one command.
-    """
+    """A rule that does not say exactly what runs: a code of ``read_command``, or ``several``."""
 
     def __init__(self, rule: str, code: str) -> None:
         super().__init__(f"{rule}: {code}")

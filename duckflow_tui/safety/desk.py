@@ -67,9 +67,7 @@ class Desk:
     @overload
     async def ask(self, question: Card) -> CardAnswer: ...
     async def ask(self, question: Gate | Card) -> GateAnswer | CardAnswer:
-        """Open it and wait for the user's answer. Raises Unanswered; cancelled: the question is
-        withdrawn as stopped.
-        """
+        """The user's answer. Raises Unanswered; cancelled, the question is withdrawn as stopped."""
         if isinstance(question, Gate):
             key, opened = question.gate_id, GateOpened(gate=question)
         else:
@@ -109,9 +107,7 @@ class Desk:
         await self._store.commit(GrantAdded(grant=grant))
 
     def withdraw(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
-        """Close an open gate or card without an answer: who asks gets ``Unanswered``. One that is
-        not open is left alone.
-        """
+        """Close an open gate or card, if it is: who asks gets ``Unanswered``."""
         state = self._store.state
         if any(gate.gate_id == key for gate in state.gates):
             self._store.dispatch(GateWithdrawn(gate_id=key, reason=reason))

@@ -209,10 +209,7 @@ class DirectoryEntry(NamedTuple):
 
 
 class WorkspaceError(Exception):
-    """A path could not be used; ``str()`` is a sentence for the model.
-
-    ``code`` is stable, ``shown`` names the path it failed on.
-    """
+    """The path ``shown`` cannot be used; ``str()`` is for the model, ``code`` is stable."""
 
     def __init__(self, code: str, shown: str, sentence: str) -> None:
         super().__init__(sentence)

@@ -221,10 +221,7 @@ class Workspace:
         await finish(partial(self._changer.remove, anchor, path, place, expect))
 
     async def move(self, source: Place, target: Place, expect: str) -> tuple[str, ...]:
-        """Rename a regular file; never over another one.
-
-        Returns the directories made for it, as shown, the outermost first.
-        """
+        """Rename a file, never over another; returns the directories made, the outermost first."""
         for place in (source, target):
             self._check_changeable(place)
             if place.is_link:

@@ -45,10 +45,7 @@ class FileBlobs:
         self._shared = shared
 
     async def put(self, data: bytes) -> str:
-        """Keep the bytes and return their SHA-256; returns once a crash cannot take them.
-
-        Raises OSError, and then leaves nothing behind.
-        """
+        """The SHA-256, once a crash cannot take the bytes; raises OSError, then nothing is left."""
         return await asyncio.to_thread(self.keep, data)
 
     async def put_file(self, file: BinaryIO) -> str:

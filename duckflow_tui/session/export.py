@@ -296,10 +296,7 @@ LARGEST: Final = 1_000_000_000  # bytes of a file that is read
 
 
 def json_lines(path: Path, redact: Redact) -> Iterator[str]:
-    """The session in this folder as one JSON object, a record a line, without secrets.
-
-    ASCII only. Raises what ``read_session`` raises.
-    """
+    """The session as one JSON object in ASCII, a record a line, redacted; raises SessionFault."""
     with closing(SessionFolder.open(path)) as folder:
         read = read_session(folder)
     head = {
@@ -318,9 +315,7 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
 
 
 def read_export(path: Path) -> SessionRead:
-    """The records of such a file; raises NotASession for any other, NewerSession, and
-    SessionUnreadable.
-    """
+    """The records of such a file; raises NotASession, NewerSession and SessionUnreadable."""
     data = read_bytes(path)
     try:
         fields = cast("dict[str, Any]", json_of(data))

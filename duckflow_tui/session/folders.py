@@ -66,10 +66,7 @@ def places(
 def find(
     state_dir: Path, prefix: str, workspace: Path | str | None = None, *, trash: bool = False
 ) -> list[SessionPlace]:
-    """The sessions whose id begins so; exactly that one where a whole id is given.
-
-    ``session_`` at the start of an id need not be typed.
-    """
+    """The sessions whose id begins so, with or without ``session_``; for a whole id only that."""
     found = places(state_dir, workspace, trash=trash)
     same = [place for place in found if place.session_id == prefix]
     if same or not prefix:
@@ -294,9 +291,7 @@ class SessionFolder:
         return self._numbers(_SNAPSHOT)
 
     def read(self, name: str) -> BinaryIO:
-        """Open a plain file of this folder; raises OSError, ELOOP for a link, and NotASession for
-        what is no file.
-        """
+        """Open a file of this folder; raises OSError, ELOOP for a link, NotASession for no file."""
         try:
             return open_plain(name, self.descriptor)
         except NotAFile:
@@ -384,9 +379,7 @@ def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
 
 
 def sweep(folder: int) -> None:
-    """Take away what a killed process, or a disk that failed, left of drafts in an open folder
-    that nobody else writes in. Raises nothing.
-    """
+    """Take drafts that a killed process left out of a folder that nobody else writes in."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if _DRAFT.fullmatch(name):

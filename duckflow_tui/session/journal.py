@@ -178,9 +178,7 @@ class JournalDisk:
         return self._folder
 
     def _go_on(self, folder: SessionFolder) -> None:
-        """Append to the newest file; a line that was never finished is sealed with a newline,
-        never cut.
-        """
+        """Append to the newest file; a line that was never finished gets a newline, no cut."""
         name = segment_name(self.segment)
         self._file = self._disk.append_to(folder.descriptor, name)
         os.fchmod(self._file, 0o600)

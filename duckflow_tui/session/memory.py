@@ -336,9 +336,7 @@ def _heading(row: str) -> str | None:
 
 
 def with_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWords) -> str:
-    """The text with one line more, the last of its section; a section that lacks is added, before
-    a comment that never ends.
-    """
+    """The text with a line more at the end of its section, which is added where it lacks."""
     text = text if text.strip() else fresh(words)
     end = "\r\n" if "\r\n" in text else "\n"
     line = f"- {on} {said}"

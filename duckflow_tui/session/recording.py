@@ -81,9 +81,7 @@ class Recording:
             self.tell(self._health)
 
     def tell(self, health: JournalHealth) -> None:
-        """Tell the user, once each time, that the session cannot be kept, and that it can again;
-        the journal's ``on_health``.
-        """
+        """Tell the user, once each time, that the session cannot be kept, or can be again."""
         self._health = health
         if self._told is None or self.frozen:
             return

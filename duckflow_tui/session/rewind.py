@@ -183,9 +183,7 @@ class RecordedPast:
         return self._recording.is_kept
 
     async def before(self, message_id: str) -> AgentState | None:
-        """A state of its own, as the session stood just before the user sent this message; None
-        where that is nowhere recorded.
-        """
+        """The state just before the user sent this message, None where that is nowhere recorded."""
         await self._recording.flushed(self._recording.newest)
         return await asyncio.to_thread(self._before, message_id)
 
@@ -224,9 +222,7 @@ class RecordedPast:
         return None
 
     def _fork(self, message_id: str, until: int, event: SessionForked) -> None:
-        """The same in its thread. Records that tell nothing are left out; what the others keep
-        beside the journal is copied.
-        """
+        """The same in its thread, with the blobs; records that tell nothing are left out."""
         source = self._recording.path
         assert source is not None
         with contextlib.closing(SessionFolder.open(source)) as folder:
@@ -428,9 +424,7 @@ class RewindActions:
             self._parts.notices.warn(stopped.key, **stopped.params)
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
-        """Make another session that goes on from before this message, or from here. This one stays
-        as it is, whatever it does.
-        """
+        """Make another session that goes on from before this message, or from here."""
         if not self._earlier.is_kept:
             return Forked(problem="not_kept")
         state = self._store.state

@@ -37,9 +37,7 @@ Count = Annotated[int, AfterValidator(partial(min, MOST_COUNTED))]
 
 
 class Frozen(BaseModel):
-    """A value that is replaced, never changed; unknown fields and floats that are no number or
-    without end are errors.
-    """
+    """A value that is replaced, never changed. Unknown fields, NaN and infinity are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
@@ -194,9 +192,7 @@ class Clock(Protocol):
 
 
 def moment(value: object) -> float:
-    """A time out of a file, in seconds since the epoch; raises ValueError for what is none, or
-    over three thousand years away.
-    """
+    """Seconds since the epoch; raises ValueError for no time, or over 3,000 years away."""
     if not isinstance(value, int | float | str):
         raise ValueError("no time")
     try:

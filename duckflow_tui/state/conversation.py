@@ -53,9 +53,7 @@ class RefusedCall(Frozen):
 
 
 class AssistantMessage(InConversation):
-    """What the model replied. ``raw`` and ``calls`` are kept only for a reply that could not be
-    used.
-    """
+    """What the model replied; ``raw`` and ``calls`` only of a reply that could not be used."""
 
     kind: Literal["assistant"] = "assistant"
     llm_id: str

@@ -127,9 +127,7 @@ class GateAnswer(Frozen):
 
 
 class Grant(Frozen):
-    """Consent that outlives one call: the same operation on the same thing, for this session, or
-    until the step ends that it was given in.
-    """
+    """Consent to an operation on one thing, for this session or the step it was given in."""
 
     grant_id: str
     operation: str
@@ -156,9 +154,7 @@ class CardKind(StrEnum):
 
 
 class CardOption(Frozen):
-    """One way to answer. The words are the screen's, by kind and action, unless ``label`` has
-    words of the model, which are labelled as such.
-    """
+    """One way to answer. The words are the screen's, but for ``label``, which is the model's."""
 
     key: str  # the letter or digit that takes it; the same action has the same key everywhere
     action: str
@@ -370,10 +366,7 @@ class CardOpened(Event, kind="card_opened"):
 
 
 class CardAnswered(Event, kind="card_answered"):
-    """The user's key on a card; the card with its answer enters the conversation.
-
-    Refused unless it is bound to what an open card shows.
-    """
+    """The user's key on an open card, bound to what it shows; both enter the conversation."""
 
     answer: CardAnswer
     message_id: str

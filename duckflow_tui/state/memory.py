@@ -34,9 +34,7 @@ Ref = Annotated[str, Field(pattern=f"^{_REF}$")]
 
 
 class WorkingMemory(Frozen):
-    """What the work is about right now; short on purpose, carried by every request. One that breaks
-    a limit is none (S4-44).
-    """
+    """What the work is about, in every request; one that breaks a limit is none (S4-44)."""
 
     goal: Line = ""
     why_now: Line = ""
@@ -142,9 +140,7 @@ class Compaction(Frozen):
 
 
 class CompactionMessage(InConversation):
-    """The conversation before was compacted. The model reads the digest at the head of what
-    travels, not here.
-    """
+    """The conversation before was compacted; its digest travels at the head, not here."""
 
     kind: Literal["compaction"] = "compaction"
     compaction: Compaction

@@ -1,6 +1,4 @@
-"""What the working memory notes of an event: what changed last, and what was decided (S4-41,
-S4-43).
-"""
+"""What the working memory notes: what changed last, and what was decided (S4-41, S4-43)."""
 
 from __future__ import annotations
 

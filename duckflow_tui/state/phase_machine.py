@@ -79,9 +79,7 @@ class PhaseTable(BaseModel):
 
 
 class PhaseMachine:
-    """Moves the phase of the one state. Each move is a ``PhaseChanged``, which whoever watches the
-    Store hears (S4-33).
-    """
+    """Moves the phase of the one state, each time by a ``PhaseChanged`` (S4-33)."""
 
     def __init__(self, store: Store, table: PhaseTable | None = None) -> None:
         self._store = store

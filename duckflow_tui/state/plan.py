@@ -36,9 +36,7 @@ class WorkStatus(StrEnum):
 
 
 class PlanStatus(StrEnum):
-    """Status of a plan: the five of S2-14, what the user's no makes of it (C35), and what their
-    yes to another plan does.
-    """
+    """The five of S2-14, what a no makes of a plan (C35), and a yes to another one."""
 
     DRAFT = "draft"
     APPROVED = "approved"
@@ -198,9 +196,7 @@ _DIGITS: Final = 9  # of a number that may mean a step
 
 
 class PlanProblem(ValueError):
-    """Why a plan or a change of it cannot be; ``str()`` is a sentence for the model, ``told`` the
-    same for the user.
-    """
+    """Why a plan or its change cannot be: ``str()`` says it to the model, ``told`` to the user."""
 
     def __init__(self, text: str, code: str = "cannot_be", **params: str) -> None:
         super().__init__(text)

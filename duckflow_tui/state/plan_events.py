@@ -88,9 +88,7 @@ class PlanRevised(Event, kind="plan_revised"):
 
 
 class PlanAnswered(Event, kind="plan_answered"):
-    """The user approved or rejected a plan, exactly as it was shown. What is approved is what is
-    worked on.
-    """
+    """The user approved or rejected a plan exactly as it was shown; approved, it is worked on."""
 
     plan_id: str
     fingerprint: str

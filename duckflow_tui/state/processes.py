@@ -117,9 +117,7 @@ class ProcessEnded(Event, kind="process_ended"):
 
 
 class McpServerChanged(Event, kind="mcp_server", transient=True):
-    """A server came to another status or has other tools. Never journalled: a session that is
-    taken up again starts its servers anew.
-    """
+    """A server changed status or tools. Never journalled: a resume starts servers anew."""
 
     server: McpServer
 

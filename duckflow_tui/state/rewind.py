@@ -81,9 +81,7 @@ def left_out(messages: list[Message]) -> tuple[OperationMessage, ...]:
 
 
 def all_calls(state: AgentState) -> list[OperationMessage]:
-    """The calls of the session in the order in which they ended, also those that a way back left
-    behind: what they did to files stands.
-    """
+    """All calls in the order of their ends, also those a way back left: their files stand."""
     found = [m for m in state.messages if isinstance(m, OperationMessage)]
     if state.left_behind:
         found = sorted([*state.left_behind, *found], key=lambda message: message.at)
@@ -186,9 +184,7 @@ class SessionForked(Event, kind="session_forked"):
 
 
 def can_be_undone(state: AgentState) -> bool:
-    """Whether nothing was said or done since the conversation went back. Words of the app, and
-    commands of the user's own, leave it so.
-    """
+    """Whether nothing was said since, but by the app, and nothing done but the user's commands."""
     rewound = state.rewound
     if rewound is None or len(state.turns) != rewound.turns:
         return False

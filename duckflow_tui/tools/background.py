@@ -98,10 +98,7 @@ class BackgroundCommands:
         return f"[{process_id}: {how}, {entry.running.duration:.0f} s]\n{text}"
 
     async def end(self, process_id: str, by: Ender) -> bool:
-        """End one with all it started, within about a second; False when it had ended already.
-
-        Raises ToolFault for an unknown id.
-        """
+        """End one with all it started; False when it had ended. Raises ToolFault for no such id."""
         entry = self._entry(process_id)
         if entry.over.is_set():
             return False

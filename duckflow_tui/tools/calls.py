@@ -212,9 +212,7 @@ def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:
 
 
 def check_refused(call: Call, verdict: Verdict) -> None:
-    """Raise the refusal, where it is one. What the user runs themselves is refused only where a
-    place is protected.
-    """
+    """Raise a refusal; what the user runs is refused only where a place is protected."""
     if call.by_user and verdict.zone is not Zone.PROTECTED:
         return
     if verdict.kind is Decision.DENY:

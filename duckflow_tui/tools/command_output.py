@@ -39,9 +39,7 @@ _PROGRESS: Final = re.compile(
 
 
 def readable(text: str) -> tuple[str, bool]:
-    """The text without what acts on a terminal, and with a run of lines of progress as one; and
-    whether there was such a run.
-    """
+    """The text without escapes and each run of lines of progress as one; whether there was one."""
 
     def told(match: re.Match[str]) -> str:
         lines = len(match.group().splitlines())

@@ -122,9 +122,7 @@ class RunningCommand:
         return True
 
     async def end(self) -> None:
-        """End it and all that it started. Cancelled, it kills at once what is left; the
-        cancellation is raised when that is done.
-        """
+        """End it and all it started; cancelled, kill what is left and raise that once done."""
         self._told_to_end = True
         await self.group.end()
         if await settled(self.over, lambda: None):

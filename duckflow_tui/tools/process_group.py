@@ -20,9 +20,7 @@ _REAPED: Final = 1.0  # seconds until the end of a program that was killed is kn
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """Tells at once that the program ended: asyncio itself waits for the pipes too, which a
-    child may hold open for long.
-    """
+    """Tells at once that the program ended; asyncio waits for pipes that a child may hold."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -83,9 +81,7 @@ class Program:
         self._exited.add_done_callback(lambda _: call())
 
     async def read(self, pipe: asyncio.StreamReader | None) -> bytes:
-        """The next piece of an output, empty at the end; that comes soon after the program's own
-        end, whoever else may hold the pipe open.
-        """
+        """The next piece of an output; empty soon after the program's end, whoever has the pipe."""
         if pipe is None:
             return b""
         reading = asyncio.ensure_future(pipe.read(_PIECE))
@@ -137,9 +133,7 @@ class ProcessGroup:
         watchdog: Watchdog,
         **streams: int,
     ) -> ProcessGroup:
-        """Start it under a mark that its children inherit; ``streams`` are those of
-        ``Program.start``. Raises OSError.
-        """
+        """Start it under a mark that its children inherit. Raises OSError."""
         mark = watchdog.expect()
         try:
             program = await Program.start(argv, cwd, {**environ, MARK: mark}, **streams)

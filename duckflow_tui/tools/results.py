@@ -42,9 +42,7 @@ async def bounded(text: str, blobs: Blobs) -> tuple[str, int, str]:
 
 
 async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
-    """The whole of what a call of this session gave, by its id or the hash of what was kept of
-    it; raises ToolFault for any other handle.
-    """
+    """The whole result of a call of this session, by its id or hash; raises ToolFault."""
     for message in reversed(state.messages if handle else ()):
         if isinstance(message, OperationMessage) and handle in (
             message.call_id,

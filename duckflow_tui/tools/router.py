@@ -317,9 +317,7 @@ class ToolRouter:
         await self.store.commit(OperationRequested(**call.asked(), at=self.store.clock.now()))
 
     async def _start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
-        """Record that it runs now. The wait for another effect may have been long: raises
-        JudgedAnew where nothing allows it any more.
-        """
+        """Record that it runs; raises JudgedAnew where nothing allows it after its wait."""
         unasked = call.unasked
         if unasked and self._judge(unasked, call.step_id).kind is not Decision.ALLOW:
             raise JudgedAnew

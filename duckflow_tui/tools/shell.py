@@ -150,9 +150,7 @@ class Shell:
         )
 
     async def end_process(self, process_id: str) -> bool:
-        """The user ends a background command; False when it had ended. Raises ToolFault for an
-        unknown id.
-        """
+        """The user ends a background command; False when it had ended. Raises ToolFault."""
         return await self._background.end(process_id, "user")
 
     async def close(self) -> None:

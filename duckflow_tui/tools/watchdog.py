@@ -46,10 +46,7 @@ class Watchdog:
         return self._process.pid if self._process is not None else None
 
     def expect(self) -> str:
-        """A mark for the environment of what is about to be started (``process_table.MARK``).
-
-        Raises OSError when nobody could watch over it.
-        """
+        """A ``process_table.MARK`` for what will start; raises OSError with nobody to watch."""
         mark = secrets.token_hex(8)
         self._tell(mark, f"expect {mark}\n")
         return mark

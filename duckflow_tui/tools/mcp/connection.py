@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 
 def result_text(result: types.CallToolResult) -> str:
-    """Structured content as JSON, then every text that does not merely repeat it; pictures and
-    sounds are named, not shown.
-    """
+    """Structured content as JSON, then texts that do not repeat it; pictures by name."""
     parts: list[str] = []
     structured: Any = result.structured_content
     if structured is not None:

@@ -145,10 +145,7 @@ class Server:
     # --- its work -------------------------------------------------------------------------------
 
     async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
-        """One call; a server that has ended is started once more for it.
-
-        Raises ConnectionFailed with what the server or the system said.
-        """
+        """One call; a server that has ended is started once more. Raises ConnectionFailed."""
         if self.status == "stopped":
             raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
         life = self._life

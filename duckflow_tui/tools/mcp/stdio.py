@@ -179,10 +179,7 @@ async def stdio_server(
     on_end: Callable[[], None],
     watchdog: Watchdog,
 ) -> AsyncGenerator[tuple[ServerProcess, TransportStreams]]:
-    """The program started in a group of its own, and the streams that the SDK's session takes.
-
-    Raises OSError when it cannot be started.
-    """
+    """The program in a group of its own, and the streams for the SDK; raises OSError."""
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp.types.jsonrpc import jsonrpc_message_adapter
