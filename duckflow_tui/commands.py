@@ -264,7 +264,6 @@ USER_CAN: Final[tuple[Command, ...]] = (
 
 #: Those that can be typed, in the order of the palette.
 COMMANDS: Final = tuple(command for command in USER_CAN if command.name)
-
 _BY_NAME: Final = {command.name: command for command in COMMANDS}
 
 #: A message that begins so is a command; ``/etc/hosts is wrong`` is a message.

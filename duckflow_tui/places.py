@@ -70,8 +70,6 @@ def peek_ui(places: Places) -> dict[str, str]:
 
 
 AssetFolder = Literal["styles", "prompts"]
-
-
 _PACKAGE = Path(__file__).resolve().parent
 
 

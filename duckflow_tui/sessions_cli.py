@@ -37,12 +37,8 @@ from duckflow_tui.ui.session_words import (
 from duckflow_tui.words.catalogue import Catalogue
 
 ACTIONS: Final = ("list", "show", "export", "delete", "restore", "prune")
-
-
 FAILED: Final = 1
 USAGE_ERROR: Final = 2
-
-
 _WIDE: Final = 120  # columns where the output is no terminal
 _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 

@@ -27,7 +27,6 @@ from duckflow_tui.tools.mcp.config import SERVER_NAME, McpServerConfig
 
 Say = Callable[..., str]
 
-
 #: What a value has to be, by the beginning of pydantic's name for the mistake.
 _KINDS: Final = (
     ("string_too_short", "empty"),
@@ -43,7 +42,6 @@ _KINDS: Final = (
 )
 
 _BOUNDS: Final = ("greater_than", "less_than")
-
 _CHOICES: Final = ("literal_error", "enum")
 
 
@@ -104,7 +102,6 @@ ENV_PREFIX: Final = "DUCKFLOW_"
 
 #: Keys without which an endpoint or a server does not exist: they come before its other ones.
 _MAKERS: Final = ("__BASE_URL", "__COMMAND", "__URL")
-
 
 _M = TypeVar("_M", bound=BaseModel)
 

@@ -212,11 +212,7 @@ def said_to_model(history: Sequence[Message]) -> list[Message]:
 
 LONGEST: Final = 64  # characters that providers take for a function's name
 _KEPT: Final = 55  # of a longer name, then "_" and 8 hex digits of its SHA-256
-
-
 DECIDE: Final = "decide"  # the function that carries the judgement
-
-
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 

@@ -24,7 +24,6 @@ _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
 _LEAD: Final = 64  # characters of blank space and half a tag that are held back
 
-
 Hear = Callable[[str], None]
 
 

@@ -124,7 +124,6 @@ _OVERFLOW: Final = re.compile(
 )
 
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.I)
-
 _WORDS: Final = 2000  # characters of the server's message that are kept to learn from
 
 

@@ -15,11 +15,8 @@ from duckflow_tui.llm.wire import HALF, PieceJoiner
 from duckflow_tui.state.base import JsonObject, brief
 
 _MAX_SEARCHED: Final = 1_000_000  # characters that are searched for the name of a bad value
-
 _ESCAPED_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-
 MAX_DEPTH: Final = 50  # deeper values could not be written to the journal again
-
 _FENCE: Final = re.compile(r"^[ \t]*```[ \t]*(?:json[c5]?)?[ \t]*\r?\n(.*?)^[ \t]*```", re.M | re.S)
 
 

@@ -30,7 +30,6 @@ MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of one answer (R18)
 MAX_ERROR_BODY: Final = 64 * 1024  # of an answer that is an error; the rest is not read
 PURPOSE_HEADER: Final = "X-Duckflow-Purpose"
 
-
 #: What of a request's headers the client library writes; all others would be its own affair.
 _PASSED: Final = frozenset(
     {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"}

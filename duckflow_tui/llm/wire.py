@@ -19,7 +19,6 @@ _MOST_TOKENS: Final = 100_000_000  # of one request; the largest windows take a 
 
 #: A half of a surrogate pair, escaped or as the bytes that UTF-8 forbids.
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
-
 _MAX_WITH_HALVES: Final = 256 * 1024  # bytes; as Python objects JSON may take 40 times its size
 
 
@@ -181,7 +180,6 @@ class WireUsage(_Wire):
 
 
 HALF: Final = re.compile("[\ud800-\udfff]")
-
 _PIECES: Final = codecs.getincrementaldecoder("utf-16-le")
 
 

@@ -30,8 +30,6 @@ from duckflow_tui.safety.paths import (
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 
 log = logging.getLogger("duckflow.safety")
-
-
 _BLOCK = 1024 * 1024
 T = TypeVar("T")
 
@@ -420,11 +418,8 @@ def _dress(new: int, old: int, mode: int | None) -> None:
 
 _NOT_THERE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
-
 # Besides, a directory that may be entered but not read has only a descriptor that cannot sync.
 _NO_SYNC: Final = _NOT_THERE | {errno.EBADF}
-
-
 _RENAMEAT2: Final = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "armv7l": 382, "ppc64le": 357}
 
 

@@ -50,9 +50,7 @@ _CODE: Final = {
 }
 
 _INTERPRETERS: Final = frozenset(_CODE) | {"eval", "source", "."}
-
 _EVALUATES: Final = frozenset({"eval", "source", "."})
-
 
 _DISK: Final = frozenset(
     ["fdisk", "parted", "sfdisk", "wipefs", "blkdiscard", "cryptsetup", "lvremove"]
@@ -64,7 +62,6 @@ _SYSTEM: Final = words_of(
 )
 
 _PERMISSIONS: Final = frozenset(["chmod", "chown", "chgrp", "setfacl"])
-
 _ENDS: Final = frozenset(["kill", "killall", "pkill"])
 
 _REMOTE: Final = frozenset(
@@ -78,7 +75,6 @@ _WRITES: Final = (
     | _PERMISSIONS
     | frozenset(["tee", "cp", "mv", "ln", "install", "dd", "touch", "mkdir"])
 )
-
 
 #: Two words that together do what the code says, and its level.
 _PAIRS: Final[dict[tuple[str, str], tuple[str, Risk]]] = {
@@ -108,14 +104,9 @@ _INSTALLERS: Final = words_of(
 )
 
 _INSTALL_WORDS: Final = frozenset({"install", "add", "i", "ci", "upgrade", "update", "remove"})
-
-
 _LARGE: Final = frozenset({"/", "/*", "~", "~/", "~/*", "*", ".", "./", "./*", "..", "../*"})
-
 _FUNCTION: Final = re.compile(r"\(\s*\)\s*[{(]|\bfunction\s")
-
 _NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
-
 _MAX_DEPTH: Final = 3  # shells within shells
 _MAX_COMMANDS: Final = 200
 

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 MAX_LINE: Final = 8_000  # characters; a longer line is not read
 MAX_PARTS: Final = 50  # commands in one line
 MAX_NODES: Final = 10_000  # of the tree, looked at
-
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
-
 _JOINERS: Final = frozenset({"&&", "||", ";", "|"})
 _INTO: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
 _WORDS: Final = frozenset({"word", "number", "string", "raw_string", "concatenation"})

@@ -22,7 +22,6 @@ from duckflow_tui.state.operations import Zone
 MAX_LINKS = 40  # as Linux counts them
 MAX_PATH = 4096  # bytes
 
-
 #: (device, inode)
 Identity = tuple[int, int]
 
@@ -308,11 +307,8 @@ def failure(doing: str, place: Place, error: OSError) -> WorkspaceError:
 #: Raises OSError: ELOOP or ENOTDIR when a component is a link.
 Opener = Callable[[int, str, int, int], int]
 
-
 #: Flags for a directory that is only walked through: needs no read permission where possible.
 WALK: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 _OPENAT2: Final = 437  # the same number on every architecture that Python has wheels for
 _NO_MAGICLINKS: Final = 0x02
 _NO_SYMLINKS: Final = 0x04

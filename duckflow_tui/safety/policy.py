@@ -20,19 +20,14 @@ from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 
-
 #: Reasons for which a change asks in every mode and each time anew (S4-63).
 ALWAYS_ASK: Final = frozenset(
     {"secret", "secret_content", "system_file", "wide_impact", "bulk_data", "hidden_characters"}
 )
 
-
 _ZONE: Final = attrgetter("zone")
 _LEADS_OUT: Final = attrgetter("leads_out")
-
-
 _WRITES: Final = frozenset({Effect.WRITE, Effect.MOVE})
-
 _CHANGES: Final = _WRITES | {Effect.DELETE}
 
 
@@ -319,28 +314,23 @@ _FILES = ("file_ops.*",)
 _SHELL = ("shell.*",)
 _MCP = ("mcp.*",)
 _OWN = ("plan_tool.*", "task_tool.*", "task_loop.*")
-
 _READ = frozenset({Effect.READ})
 _DELETE = frozenset({Effect.DELETE})
 _RUN = frozenset({Effect.EXECUTE})
 _STATE = frozenset({Effect.STATE})
 _ANY = frozenset(Effect)
 _EFFECTS = _ANY - {Effect.STATE}
-
 _INSIDE = frozenset({Zone.INSIDE})
 _NOWHERE = frozenset({Zone.NOWHERE})
 _SECRET = frozenset({Zone.SECRET})
 _OUTSIDE = frozenset({Zone.OUTSIDE})
 _IN_OR_NONE = frozenset({Zone.INSIDE, Zone.NOWHERE})
 _NOT_PROTECTED = frozenset(Zone) - {Zone.PROTECTED}
-
 _APPROVED = frozenset({Fact.APPROVED})
 _NAMED = frozenset({Fact.NAMED})
 _RESULT = frozenset({Fact.OWN_RESULT})
-
 _EVERY = frozenset(ApprovalMode)
 _LOOSE = frozenset({ApprovalMode.STANDARD, ApprovalMode.TRUSTED})
-
 _A, _G, _D = Decision.ALLOW, Decision.GATE, Decision.DENY
 
 #: The first row that fits decides; where none fits, the call is denied (R17).

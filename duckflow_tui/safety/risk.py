@@ -33,13 +33,8 @@ from duckflow_tui.state.operations import Effect, Risk, Zone
 
 WIDE_FILES: Final = 10  # files in one call from which on the impact counts as wide (S4-63)
 BULK_LINES: Final = 500  # lines that go away in one call: bulk data (S4-63)
-
-
 _RISKY: Final = frozenset({Effect.DELETE, Effect.EXECUTE, Effect.REMOTE})
-
-
 _CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
-
 
 _MAGIC: Final = (
     b"\x7fELF",
@@ -49,7 +44,6 @@ _MAGIC: Final = (
     b"\xcf\xfa\xed\xfe",
     b"\xca\xfe\xba\xbe",
 )
-
 
 # Text that shows an order of words other than the one a compiler reads, or hides some of them.
 _HIDING: Final = re.compile(
@@ -138,14 +132,11 @@ def is_binary_program(place: Place | None, content: bytes | None) -> bool:
 #: From what is free to what is never touched (R02: the stricter wins).
 STRICTNESS: Final = (Zone.NOWHERE, Zone.INSIDE, Zone.SECRET, Zone.OUTSIDE, Zone.PROTECTED)
 
-
 # Windows into the kernel: /proc/self/environ holds keys, /proc/self/root leads anywhere.
 _SYSTEM: Final = frozenset({"proc", "sys", "dev"})
 
-
 # Entries looked at when a file with several names is compared with the protected ones.
 _MAX_ENTRIES: Final = 100_000
-
 
 # Content-addressed: thousands of entries, and none that git obeys.
 _LEFT_OUT: Final = frozenset({"objects", "lfs"})
@@ -248,8 +239,6 @@ def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
 #: Our own unfinished files; never listed.
 TEMP_PREFIX = ".duckflow-"
 TEMP_SUFFIX = ".tmp"
-
-
 log = logging.getLogger("duckflow.safety")
 
 

@@ -21,9 +21,7 @@ _ALWAYS: Final = (
 )
 # What is invisible too, but belongs to emoji and ideographs when it stands behind them.
 _JOINING: Final = "\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
-
 _SUSPECT: Final = re.compile(f"[{_ALWAYS}{_JOINING}]")
-
 _ZWJ: Final = "\u200d"
 _TEXT_OR_EMOJI: Final = "\ufe0e\ufe0f"
 _KEYCAP: Final = "\u20e3"

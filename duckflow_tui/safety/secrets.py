@@ -13,14 +13,9 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 REDACTED: Final = "[redacted]"
-
-
 _SHORTEST: Final = 4  # characters of a secret
 _UNMISTAKABLE: Final = 8  # from here on it is replaced inside of words too
-
-
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@:]*:([^\s/@]+)(?=@)")
-
 
 # Shapes that are a key wherever they stand: how each begins, then the whole of it. The beginnings
 # are searched for as plain text, which is a hundred times faster on a long file.
@@ -53,7 +48,6 @@ _SHAPES: Final = tuple(
 )
 
 _AUTHORIZATION: Final = re.compile(r"(?i)(\b(bearer|basic)\s+)([A-Za-z0-9+/=._~-]{12,})")
-
 _LONG_TOKEN: Final = 24  # characters from which on mixed case alone makes a token
 
 

@@ -18,7 +18,6 @@ from duckflow_tui.session.folders import draft_in, open_plain, opened, places
 from duckflow_tui.state.base import digest
 
 BLOBS: Final = "blobs"  # in the session's folder
-
 _HEX: Final = frozenset("0123456789abcdef")
 _SHA_LENGTH: Final = 64
 _NAMED: Final = re.compile(rb"[0-9a-f]{64}")

@@ -48,8 +48,6 @@ from duckflow_tui.words.catalogue import Catalogue
 Format = Literal["markdown", "json"]
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
-
-
 _HEAD: Final = 30  # lines of a result that are written, and of its end
 _TAIL: Final = 10
 _WIDEST: Final = 400  # characters of such a line

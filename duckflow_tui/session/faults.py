@@ -29,9 +29,7 @@ FaultCode = Literal[
     "io_error",
 ]
 
-
 Mode = Literal["disk", "memory", "closed"]
-
 
 _CODES: Final[dict[int, FaultCode]] = {
     errno.ENOENT: "missing",

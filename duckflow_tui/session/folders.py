@@ -20,8 +20,6 @@ from duckflow_tui.session.faults import NotASession, SessionInUse, opening
 from duckflow_tui.state.base import digest
 
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
 TRASH: Final = "trash"  # beside ``sessions``, with the same folders in it
 
 
@@ -160,14 +158,9 @@ def _alive(pid: int) -> bool:
 
 
 FOLDER: Final = "sessions"
-
-
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-
 _SEGMENT: Final = re.compile(r"journal-([1-9][0-9]*)\.d1")
-
 _SNAPSHOT: Final = re.compile(r"snapshot-([1-9][0-9]{0,14})\.d1")
-
 _KEY_LENGTH: Final = 16  # hex digits of a workspace's hash
 
 
@@ -333,7 +326,6 @@ def _open_folder(parent: int | None, name: str) -> int:
 
 
 _SUFFIX: Final = ".draft"
-
 _DRAFT: Final = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 
 

@@ -30,13 +30,10 @@ from duckflow_tui.session.folders import FOLDER, TRASH, SessionFolder, SessionPl
 from duckflow_tui.session.records import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
-
-
 _VERSION: Final = 1  # of the tables and of what is put in them
 _MADE_BY: Final = f"{__version__} {SCHEMA} {_VERSION}"
 _TRIGRAM: Final = 3  # characters of the shortest word that the index finds
 _BUSY_S: Final = 2.0  # seconds that another process may write
-
 
 _TABLES: Final = """
 CREATE TABLE made (program TEXT);
@@ -51,21 +48,15 @@ CREATE VIRTUAL TABLE words USING fts5(
 );
 """
 
-
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
 
 #: Whether this SQLite knows the tokenizer; without it every search reads every text.
 TRIGRAMS: Final = sqlite3.sqlite_version_info >= (3, 34)
 
-
 #: The file is no database, not whole, or not ours.
 _BROKEN: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
-
 T = TypeVar("T")
-
-
 log = logging.getLogger("duckflow.sessions")
 
 

@@ -227,13 +227,9 @@ LAZY: Final = 1.0  # seconds until what nobody waits for is synced
 CLOSE_WITHIN: Final = 2.0  # seconds that the last sync may take
 SNAPSHOT_EVERY: Final = 1_000_000  # bytes of records, or a quarter of what the last one took
 BATCH: Final = 100  # records written between two looks at who waits
-
 AT_ONCE: Final = (0.005, 0.02)  # seconds, least and most, of work on a snapshot between batches
 
-
 log = logging.getLogger("duckflow.journal")
-
-
 OnHealth = Callable[[JournalHealth], None]
 
 
@@ -246,7 +242,6 @@ class _Draw:
 
 
 _Signal = Literal["sync", "stop"]
-
 _Item = Record | _Draw | _Signal
 
 

@@ -22,13 +22,10 @@ from duckflow_tui.state.base import Clock, digest
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
 
 LARGEST: Final = 64 * 1024  # bytes of the notes
-
 _COUNTS: Final = ("total_files", "successful_operations", "total_conversations")
-
 _MOST: Final = 10**12  # of a count
 _NAME: Final = 40  # characters of the folder's name
 _IN_PROMPT: Final = 5  # lines of a kind
-
 
 _T = TypeVar("_T")
 
@@ -260,12 +257,9 @@ class SmallFiles:
 
 KINDS: Final[tuple[MemoryKind, ...]] = ("worked", "failed", "preference")
 
-
 # Each is matched at the start of a row only: the file may hold one line of 64 KB.
 _HEADING: Final = re.compile(r"#{1,6}[ \t]+")
-
 _BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
-
 _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ \t]*[:：]?[ \t]+")
 
 

@@ -29,7 +29,6 @@ from duckflow_tui.state.store import Record
 
 INLINE: Final = 64 * 1024  # bytes of JSON in a record; more goes to a blob first (safety.md)
 
-
 Redact = Callable[[str], str]
 
 _FILL: Final = "•"
@@ -170,15 +169,9 @@ def _replaced(value: Any, changed: dict[str, str]) -> Any:
 
 
 SCHEMA: Final = 1
-
-
 MAX_LINE: Final = 1_000_000  # bytes; what is longer is no record of a journal
-
-
 _HEAD: Final = re.compile(rb"D1 ([0-9]{1,9}) ([0-9a-f]{8}) ([0-9]{1,15}) ")
-
 _OTHER: Final = re.compile(rb"D([2-9]|[1-9][0-9]{1,3}) [0-9]+ ")  # a frame of a later program
-
 
 DamageReason = Literal["torn", "frame", "checksum", "too_long", "no_newline"]
 

@@ -62,14 +62,10 @@ UNKNOWN: Final = (
 )
 
 NOT_BEGUN: Final = "The app ended before this ran; nothing was executed."
-
-
 _WORK: Final = "work"  # on a plan
 _CLOCKS: Final = 2.0  # seconds that a file's time may be off
 
-
 log = logging.getLogger("duckflow.session")
-
 
 #: Calls that only wait: with one of these there, the call is made again and finds it.
 _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
@@ -77,7 +73,6 @@ _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
     "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE}),
     "task_loop.run": frozenset({_WORK}),
 }
-
 
 EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one
 

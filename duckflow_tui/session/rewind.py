@@ -321,7 +321,6 @@ Hindrance = Literal[
     "", "busy", "unknown", "lost", "none", "said", "not_kept", "not_written", "replay"
 ]
 
-
 _PREVIEW: Final = 80  # characters of a message that a notice repeats
 
 _BACK: Final = (

@@ -123,10 +123,7 @@ def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 #: Changed by transient events only, and therefore not the same after a replay.
 IN_FLIGHT: Final = frozenset(place.name for place in fields(InFlight))
-
-
 PIECE: Final = 4  # items of a list in one piece: few enough that they die young
-
 
 Image = dict[str, Any]  # name of a field → its value, containers copied one level deep
 

@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 
 #: JSON object as it came from a model or goes to a tool; values are JSON values only.
 JsonObject = dict[str, Any]
-
-
 ELLIPSIS = "…"
 MAX_BRIEF = 300  # characters of a value from outside that a sentence repeats
 
-
 MOST_COUNTED: Final = 10**12
-
 
 #: How many of something; a larger number, which only a journal or an export that lies holds, is
 #: read as ``MOST_COUNTED``, so that it can be added, divided and shown.

@@ -241,7 +241,6 @@ CONSULTATION_OPTIONS: Final[dict[Pattern, tuple[CardOption, ...]]] = {
     Pattern.LIMIT: _numbered("more_loops", "accept_result", "analyse", "stop_work"),
 }
 
-
 #: What the user may answer when the attempts are used up (S1-34…39).
 ESCALATION_OPTIONS: Final = _numbered(
     "instructions",
@@ -251,7 +250,6 @@ ESCALATION_OPTIONS: Final = _numbered(
     "cancel",
     text=frozenset({"instructions"}),
 )
-
 
 #: What the user may answer when a hard limit refused a call.
 BUDGET_OPTIONS: Final = _numbered("raise_budget", "accept_result", "stop_work")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
 VETO_BELOW: Final = 0.5  # a priority-1 requirement under it blocks that (C14)
 
-
 #: How the last turn on a request ended that was not done.
 Left = Literal["partial", "denied", "failed", "limit", "stopped"]
 

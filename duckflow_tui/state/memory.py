@@ -22,14 +22,9 @@ MAX_PLAN_BRIEF = 3
 MAX_OPEN_QUESTIONS = 2
 MAX_CONTEXT_REFS = 20
 MAX_DECISIONS = 50
-
-
 _REF = r"(file|conversation|plan):\S.*"
-
 Line = Annotated[str, Field(max_length=LINE, pattern=r"^[^\n]*$")]
-
 Item = Annotated[str, Field(max_length=ITEM)]
-
 Ref = Annotated[str, Field(pattern=f"^{_REF}$")]
 
 

@@ -106,8 +106,6 @@ NEUTRAL_MOOD = 0.70  # C30: the factor of the limit is 1.0 until there is eviden
 NEUTRAL_FOCUS = 0.75
 FRESH_STAMINA = 1.00
 HISTORY = 16  # points kept for the sparkline of each gauge
-
-
 Vital = Literal["mood", "focus", "stamina"]
 
 

@@ -50,11 +50,8 @@ OPENED_AGAIN: Final = (
     CardKind.BREAKPOINT,
 )
 
-
 #: Cards that whoever had asked asks again, before the next call to a model.
 ASKED_AGAIN: Final = (CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET)
-
-
 CUT: Final = "the app ended while it ran"
 
 

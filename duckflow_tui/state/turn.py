@@ -20,7 +20,6 @@ TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
 #: What a turn's message is to the request before it: another one, the same, or open until the
 #: model's first decision says it; until then what is guessed holds.
 Belongs = Literal["new", "same", "guessed_new", "guessed_same"]
-
 PauseState = Literal["running", "pausing", "paused"]
 
 

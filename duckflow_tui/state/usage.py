@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
 KEPT_REQUESTS: Final = 100  # newest requests whose figures are kept
 
-
 PartName = Literal["base", "operations", "project", "pinned", "files", "results", "chat", "tail"]
 
 #: The parts of a request, in the order in which the meter shows them.
 PARTS: Final[tuple[PartName, ...]] = get_args(PartName)
-
 
 CompactedBy = Literal["user", "auto", "overflow"]
 

@@ -24,7 +24,6 @@ MOST: Final = 16  # commands in the background at a time
 TOLD_LINES: Final = 20  # of a command that ended by itself, for the model
 
 log = logging.getLogger("duckflow.commands")
-
 Ender = Literal["user", "model", "app"]
 
 

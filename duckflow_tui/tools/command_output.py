@@ -21,10 +21,8 @@ from duckflow_tui.state.calls import TAIL, overprinted
 from duckflow_tui.tools.results import MAX_RESULT
 
 HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a few lines between
-
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
 _LONG_LINE: Final = 64 * 1024  # characters from which on a line is no longer printed over
-
 
 #: What colours a terminal, moves its cursor or names its window (ECMA-48, and OSC of xterm).
 _ESCAPE: Final = re.compile(

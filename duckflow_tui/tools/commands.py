@@ -277,9 +277,7 @@ _SECRET_NAME: Final = re.compile(
 )
 
 _USERINFO: Final = re.compile(r"://[^\s/@:]*:[^\s/@]+@")
-
 _SHORTEST_SECRET: Final = 8  # characters; a shorter value is a word like any other
-
 
 #: Variables that make bash, the loader or an interpreter run something else than was shown.
 _ACTING: Final = words_of(
@@ -289,13 +287,11 @@ _ACTING: Final = words_of(
 
 _ACTING_STARTS: Final = ("BASH_FUNC_", "DYLD_", "LD_", "DUCKFLOW_")
 
-
 #: Ways to the user's desktop, terminal and agents.
 _SOCKETS: Final = words_of(
     "DBUS_SESSION_BUS_ADDRESS DISPLAY GPG_AGENT_INFO SSH_AGENT_PID SSH_CLIENT SSH_CONNECTION "
     "SSH_TTY STY TMUX TMUX_PANE WAYLAND_DISPLAY XDG_RUNTIME_DIR"
 )
-
 
 #: What every command gets: no colours, no pager, no question on a terminal that is not there.
 _PLAIN: Final = {

@@ -23,9 +23,7 @@ _MARKS: Final = (
 )
 
 _JAPANESE: Final = ("euc_jp", "cp932")
-
 _KANA: Final = re.compile("[\u3041-\u30ff]")
-
 _HALF_WIDTH: Final = re.compile("[\uff61-\uff9f]")
 
 # Controls that text in an old encoding has no use for; form feed and escape occur.
@@ -143,7 +141,6 @@ CONTEXT: Final = 3  # lines around a change
 #: Comparisons that difflib may need before a region is shown as replaced as a whole; keeps the
 #: diff of a 10,000-line file under 0.15 s whatever its lines are.
 _WORK: Final = 400_000
-
 
 #: What became of lines ``old[a:b]`` and ``new[c:d]``, as difflib gives it: tag, a, b, c, d.
 Region = tuple[str, int, int, int, int]

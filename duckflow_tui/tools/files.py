@@ -187,7 +187,6 @@ def _refusal(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
 
 _CONTENT: Final = frozenset({"content", "old", "new"})
 
-
 WRITE_FILE: Final = Operation(
     name="file_ops.write_file",
     summary="Create a file, or replace the whole content of one.",
@@ -201,7 +200,6 @@ WRITE_FILE: Final = Operation(
     content=_CONTENT,
 )
 
-
 EDIT_FILE: Final = Operation(
     name="file_ops.edit_file",
     summary="Replace exact pieces of text in a file.",
@@ -213,7 +211,6 @@ EDIT_FILE: Final = Operation(
     content=_CONTENT,
 )
 
-
 MOVE_FILE: Final = Operation(
     name="file_ops.move_file",
     summary="Move or rename a file.",
@@ -224,7 +221,6 @@ MOVE_FILE: Final = Operation(
     paths=lambda args: (args.source, args.target),
     prepare=_move,
 )
-
 
 DELETE_FILE: Final = Operation(
     name="file_ops.delete_file",

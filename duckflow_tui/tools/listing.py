@@ -261,7 +261,6 @@ LIST_DIR: Final = Operation(
     prepare=_prepare_list,
 )
 
-
 FIND_FILES: Final = Operation(
     name="file_ops.find_files",
     summary="Find files by a pattern of their names.",
@@ -272,16 +271,13 @@ FIND_FILES: Final = Operation(
     content=frozenset({"glob"}),
 )
 
-
 MAX_RULES_BYTES: Final = 256 * 1024  # R18, of one ignore file
-
 
 #: Folders that hold what tools made or fetched; left out also where no ignore file says so.
 HEAVY: Final = words_of(
     ".git .hg .svn .duckflow node_modules __pycache__ .venv venv .tox .nox .mypy_cache "
     ".ruff_cache .pytest_cache"
 )
-
 
 #: What every search by ripgrep leaves out and takes in, as ``walk`` does.
 RG_OPTIONS: Final = (
@@ -293,7 +289,6 @@ RG_OPTIONS: Final = (
     "--no-ignore-global",
     *(f"--glob=!{name}" for name in sorted(HEAVY)),
 )
-
 
 #: Gives the bytes of an ignore file by its path below the root, None when there is none.
 ReadRules = Callable[[str], bytes | None]

@@ -25,13 +25,11 @@ class Arguments(BaseModel):
 
 A = TypeVar("A", bound=Arguments)
 
-
 #: What a schema of arguments says.
 _SCHEMA: Final = (
     "additionalProperties", "default", "description", "enum", "items", "maxItems", "maxLength",
     "maximum", "minItems", "minLength", "minimum", "properties", "required", "type",
 )  # fmt: skip
-
 
 RUN: Final = "shell.run"  # the one operation that runs command lines
 
@@ -158,7 +156,6 @@ class Operation(Generic[A]):
 
 #: An operation whose arguments are not known to the reader.
 AnyOperation = Operation[Any]
-
 
 #: ``{{previous_result}}``, ``{{task_1.output}}``; other braces belong to what they are written for.
 PLACEHOLDER: Final = r"\{\{\s*(?:previous|task|step|result|output|call|action)[\w.\[\]-]*\s*\}\}"

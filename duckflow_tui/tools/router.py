@@ -69,7 +69,6 @@ _REMOVED: Final = attrgetter("removed")
 
 #: What changes something: what let it happen unasked is recorded.
 _EFFECTS: Final = frozenset(Effect) - {Effect.READ, Effect.STATE}
-
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 
 #: Effects that nobody else may have at the same time; those of files take the lock by themselves.

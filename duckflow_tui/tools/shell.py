@@ -38,7 +38,6 @@ from duckflow_tui.tools.router import ToolRouter
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
 _DEFAULT_LINES: Final = 50
-
 _REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own
 
 

@@ -20,7 +20,6 @@ Language = Literal["en", "ja"]
 
 LANGUAGES: Final[tuple[str, ...]] = get_args(Language)
 
-
 _FOLDER = Path(__file__).parent
 
 

@@ -15,9 +15,7 @@ from duckflow_tui.state.base import digest, one_line
 
 #: Names that fit into an operation's name as they are, in every protocol.
 SERVER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,24}")
-
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL", re.IGNORECASE)
-
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -102,7 +100,6 @@ def _is_private(host: str) -> bool:
 
 LONGEST: Final = 48  # characters of a tool's part, so that the whole fits a line of the prompt
 _KEPT: Final = 39  # of a longer one, then "_" and 8 hex digits of its SHA-256
-
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 

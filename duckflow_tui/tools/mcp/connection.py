@@ -148,9 +148,7 @@ _SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at mo
 _CLOSED: Final = "Connection closed"  # what the SDK says of a connection that has gone
 _REASON_S: Final = 1.0  # to learn why a connection ended under a call
 
-
 Progress = Callable[[str], None]
-
 TakeTools = Callable[[Sequence["types.Tool"]], Awaitable[None]]
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 32  # levels of a schema that is looked at
 MAX_NODES: Final = 4_000  # tables and lists in it
 MAX_CHECKS: Final = 4_000  # keywords that are compared with one call; the server checks the rest
-
-
 _TOLD_DEPTH: Final = 5  # levels that are told
 _TOLD_NODES: Final = 600
 _TEXT: Final = 300  # characters of a description in a schema
@@ -269,7 +267,6 @@ def _plain(value: object) -> object:
 
 MAX_TOOLS: Final = 128  # of one server
 MAX_TOLD: Final = 40 * 1024  # bytes of all servers' tools in a request
-
 
 Why = Literal["name", "schema", "many", "size"]
 

@@ -103,7 +103,6 @@ _PIECE: Final = 64 * 1024
 _STDERR_PAUSE_S: Final = 0.01  # after a full piece: a server that floods its log waits, not we
 _LAST_WORDS_S: Final = 0.2  # for what it wrote before it ended
 
-
 #: What a server's environment holds beside its settings: nothing of it is a secret.
 _PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_ALL",
