@@ -50,10 +50,7 @@ def response_format(rung: JsonRung, name: str, schema: JsonObject) -> JsonObject
         return None
     if rung == "json_object":
         return {"type": "json_object"}
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": name, "strict": False, "schema": schema},
-    }
+    return {"type": "json_schema", "json_schema": {"name": name, "strict": False, "schema": schema}}
 
 
 def decision_text(decision: TurnDecision) -> str:

@@ -67,9 +67,7 @@ def encode(prompt: Prompt) -> WireRequest:
 
 
 def _reply(
-    message: AssistantMessage,
-    results: dict[str, OperationMessage],
-    specs: dict[str, OperationSpec],
+    message: AssistantMessage, results: dict[str, OperationMessage], specs: dict[str, OperationSpec]
 ) -> list[JsonObject]:
     """A reply with its calls, then the results of these, which are taken out of ``results``."""
     decision = message.decision

@@ -126,13 +126,7 @@ class Changer:
         return []
 
     def create(
-        self,
-        anchor: int,
-        path: str,
-        place: Place,
-        data: bytes,
-        mode: int | None,
-        ticket: Ticket,
+        self, anchor: int, path: str, place: Place, data: bytes, mode: int | None, ticket: Ticket
     ) -> list[str]:
         """A new file, with the directories it needs; nothing is left of them on a fault.
 
@@ -256,10 +250,7 @@ class Changer:
                 yield directory, name, made
         except BaseException:
             for below in reversed(made):
-                with (
-                    contextlib.suppress(OSError),
-                    self._parent(anchor, below) as (directory, name),
-                ):
+                with contextlib.suppress(OSError), self._parent(anchor, below) as (directory, name):
                     os.rmdir(name, dir_fd=directory)
             raise
 
@@ -477,13 +468,7 @@ class Disk:
         """Move to a name that must be free; FileExistsError when it is not."""
         if _rename(source_dir, source, target_dir, target, exchange=False):
             return
-        os.link(
-            source,
-            target,
-            src_dir_fd=source_dir,
-            dst_dir_fd=target_dir,
-            follow_symlinks=False,
-        )
+        os.link(source, target, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
         try:
             os.unlink(source, dir_fd=source_dir)
         except OSError:

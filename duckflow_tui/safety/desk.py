@@ -158,9 +158,7 @@ class UnattendedDesk(Desk):
                 "Do what can be done without it and say what was left out.",
             )
         return CardAnswer(
-            card_id=question.card_id,
-            subject=question.subject,
-            action=self._choice(question).action,
+            card_id=question.card_id, subject=question.subject, action=self._choice(question).action
         )
 
     def _choice(self, card: Card) -> CardOption:

@@ -317,11 +317,7 @@ _TRIES: Final = 16  # EAGAIN: a rename elsewhere raced with the walk; the kernel
 
 
 class _OpenHow(ctypes.Structure):
-    _fields_ = (
-        ("flags", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
-        ("resolve", ctypes.c_uint64),
-    )
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def open_in_kernel(directory: int, path: str, flags: int, mode: int = 0) -> int:

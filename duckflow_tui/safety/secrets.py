@@ -40,10 +40,7 @@ _SHAPES: Final = tuple(
         ("sk_live_", r"[A-Za-z0-9]{16,}"),
         ("rk_live_", r"[A-Za-z0-9]{16,}"),
         ("eyJ", r"[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-        (
-            "-----BEGIN",
-            r"[ A-Z0-9]*PRIVATE KEY-----(?:.*?-----END[ A-Z0-9]*PRIVATE KEY-----|.*)",
-        ),
+        ("-----BEGIN", r"[ A-Z0-9]*PRIVATE KEY-----(?:.*?-----END[ A-Z0-9]*PRIVATE KEY-----|.*)"),
     )
 )
 

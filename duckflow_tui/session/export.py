@@ -321,10 +321,7 @@ def read_export(path: Path) -> SessionRead:
         if version > VERSION or schema > SCHEMA:
             raise NewerSession(path, schema)
         return _read(fields)
-    except (
-        *(ValueError, TypeError, KeyError, AttributeError),
-        *(OverflowError, RecursionError),
-    ):
+    except (*(ValueError, TypeError, KeyError, AttributeError), *(OverflowError, RecursionError)):
         raise NotASession("foreign", path) from None
 
 

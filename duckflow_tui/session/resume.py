@@ -391,10 +391,7 @@ async def _result(
                 )
     files |= known(made)
     result = OperationResult(
-        outcome=Outcome.STOPPED,
-        text="\n".join(lines),
-        summary=figures(made),
-        changes=tuple(made),
+        outcome=Outcome.STOPPED, text="\n".join(lines), summary=figures(made), changes=tuple(made)
     )
     return result, files
 

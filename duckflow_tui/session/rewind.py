@@ -354,10 +354,7 @@ class RewindActions:
     """One for a session."""
 
     def __init__(
-        self,
-        parts: TurnParts,
-        earlier: RecordedPast,
-        turn_runs: Callable[[], bool],
+        self, parts: TurnParts, earlier: RecordedPast, turn_runs: Callable[[], bool]
     ) -> None:
         """``turn_runs``: or is about to."""
         self._parts = parts

@@ -232,11 +232,7 @@ CONSULTATION_OPTIONS: Final[dict[Pattern, tuple[CardOption, ...]]] = {
         text=frozenset({"top_requirement"}),
     ),
     Pattern.TOO_MANY_TRIES: _numbered(
-        "accept_result",
-        "analyse",
-        "simplify",
-        "different_approach",
-        text=frozenset({"simplify"}),
+        "accept_result", "analyse", "simplify", "different_approach", text=frozenset({"simplify"})
     ),
     Pattern.LIMIT: _numbered("more_loops", "accept_result", "analyse", "stop_work"),
 }

@@ -87,12 +87,7 @@ class PhaseMachine:
         self._decision_moved_at: dict[str, float] = {}
 
     def move(
-        self,
-        new: Phase,
-        trigger: Trigger,
-        *,
-        decision_id: str = "",
-        status: Status | None = None,
+        self, new: Phase, trigger: Trigger, *, decision_id: str = "", status: Status | None = None
     ) -> bool:
         """Make the move and say whether it was made; staying is no move and always allowed."""
         state = self._store.state

@@ -29,9 +29,7 @@ class WriteFile(Arguments):
 class EditFile(Arguments):
     path: str = Field(description="The file, relative to the workspace.")
     edits: list[Edit] = Field(
-        description="Replacements, applied one after the other.",
-        min_length=1,
-        max_length=MAX_EDITS,
+        description="Replacements, applied one after the other.", min_length=1, max_length=MAX_EDITS
     )
 
 

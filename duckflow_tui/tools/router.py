@@ -112,12 +112,7 @@ class ToolRouter:
             return await undo_last(self.store, self.workspace, self.blobs, self.own_writes)
 
     async def call(
-        self,
-        action: Action,
-        *,
-        step_id: str = "",
-        by_user: bool = False,
-        for_requirement: str = "",
+        self, action: Action, *, step_id: str = "", by_user: bool = False, for_requirement: str = ""
     ) -> OperationMessage:
         """Run one action to its recorded end; refusals and faults are results, not exceptions.
 
@@ -188,8 +183,7 @@ class ToolRouter:
             raise ToolFault(f"{verdict.reason_text}{hint}".strip(), Outcome.INVALID)
         if not call.by_user and not call.action.reasoning.strip():
             raise ToolFault(
-                "reasoning is required: say in one sentence why this call is made.",
-                Outcome.INVALID,
+                "reasoning is required: say in one sentence why this call is made.", Outcome.INVALID
             )
         found = [] if call.by_user else references(call.args, operation.content)
         if found:

@@ -12,13 +12,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
-from duckflow_tui.tools.mcp.schemas import (
-    LeftOut,
-    OfferedTool,
-    ToolArguments,
-    Why,
-    within_limits,
-)
+from duckflow_tui.tools.mcp.schemas import LeftOut, OfferedTool, ToolArguments, Why, within_limits
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
 from duckflow_tui.tools.operation import Operation, Output, Registry, ToolContext, ToolFault, Work
