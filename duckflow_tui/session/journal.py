@@ -25,7 +25,6 @@ from duckflow_tui.session.folders import SessionFolder, segment_name, sweep
 from duckflow_tui.session.records import (
     HEADER_SEQ,
     JournalHeader,
-    Position,
     Redact,
     body_of,
     encode,
@@ -141,15 +140,15 @@ class JournalDisk:
         else:
             self.begin()
 
-    def write(self, line: bytes) -> Position:
-        """Append one line; it survives the process, not yet a power loss."""
-        position = Position(self.segment, self._size)
+    def write(self, line: bytes) -> int:
+        """Append one line, which survives the process, not yet a power loss; where it begins."""
+        start = self._size
         left = memoryview(line)
         while left:
             written = self._disk.write(self._file, left)
             self._size += written
             left = left[written:]
-        return position
+        return start
 
     def sync(self) -> None:
         """Return once all that was written survives a power loss."""
@@ -429,8 +428,8 @@ class Journal:
     def _put(self, pending: Pending) -> None:
         body = shelved(pending.body, pending.kind, pending.at, self._disk.blobs)
         line = encode(pending.seq, body)
-        position = self._disk.write(line)
-        self._last = SnapshotPlace(pending.seq, position, zlib.crc32(line))
+        start = self._disk.write(line)
+        self._last = SnapshotPlace(pending.seq, self._disk.segment, start, zlib.crc32(line))
         self._since_snapshot += len(line)
         if self._since_snapshot > max(self._snapshot_every, self._snapshot_size // 4):
             self._snapshot_due = self._drawing is None

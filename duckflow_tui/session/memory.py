@@ -42,7 +42,6 @@ class ProjectMemory:
         redact: Callable[[str], str],
         *,
         already: Mapping[str, int] | None = None,
-        disk: Disk | None = None,
     ) -> None:
         """``already`` are the counts that a resumed session brings with it: the totals hold them,
         and prompts count the session by itself.
@@ -52,10 +51,10 @@ class ProjectMemory:
         name = f"{shown}-{digest(os.fsencode(real))[:12]}"
         self._path = folder / f"{name}.md"
         self._counts_name = f"{name}.json"
-        self._files = SmallFiles(folder, disk)
+        self._files = SmallFiles(folder)
         self._words = words
         self._clock = clock
-        self._redact = redact
+        self.redacted = redact  # the user may have written a secret by hand
         self._already = already or {}
         self._changing = asyncio.Lock()
         self.known = LongMemory()  # what prompts are told; read at start and after each change
@@ -77,10 +76,6 @@ class ProjectMemory:
     async def lines(self) -> tuple[MemoryLine, ...]:
         """Every line of the file, also those of the user's own sections. Raises MemoryFault."""
         return memory_lines(await self._text(), self._words)
-
-    def redacted(self, text: str) -> str:
-        """The text without known secrets: the user may have written some by hand."""
-        return self._redact(text)
 
     async def check(self, text: str) -> None:
         """Raise MemoryFault for what may not, or need not, be noted."""
@@ -125,7 +120,7 @@ class ProjectMemory:
 
     def _check(self, text: str, notes: str) -> None:
         check_words(text)
-        if self._redact(text) != text:
+        if self.redacted(text) != text:
             raise MemoryFault("secret")
         if any(same(line.text, text) for line in memory_lines(notes, self._words)):
             raise MemoryFault("known")
@@ -172,13 +167,10 @@ class ProjectMemory:
         wishes = [line.text for line in lines if line.kind == "preference"]
         learned = [f"{line.kind}: {line.text}" for line in lines if line.kind != "preference"]
         totals = self._counts()
-        counts = {key: max(totals[key] - self._already.get(key, 0), 0) for key in _COUNTS}
         return LongMemory(
-            total_files=counts["total_files"],
-            successful_operations=counts["successful_operations"],
-            total_conversations=counts["total_conversations"],
-            user_settings=tuple(map(self._redact, wishes[:_IN_PROMPT])),
-            learned_patterns=tuple(map(self._redact, learned[:_IN_PROMPT])),
+            **{key: max(totals[key] - self._already.get(key, 0), 0) for key in _COUNTS},
+            user_settings=tuple(map(self.redacted, wishes[:_IN_PROMPT])),
+            learned_patterns=tuple(map(self.redacted, learned[:_IN_PROMPT])),
         )
 
     # --- the counts --------------------------------------------------------------------------
@@ -217,9 +209,9 @@ def _numbers(raw: bytes | None) -> dict[str, int]:
 class SmallFiles:
     """A folder of the app, mode 0700, its files 0600. No link is followed. Raises OSError."""
 
-    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._disk = disk or Disk()
+        self._disk = Disk()
 
     def read(self, name: str, limit: int) -> bytes | None:
         """At most ``limit`` bytes and one more, which says that there is more; None without it."""

@@ -146,8 +146,7 @@ class _Reading:
 
     def _segment(self, number: int, *, first: bool) -> None:
         """Its records; of a file before the one ``after`` lies in only the header counts."""
-        place = self._after
-        after = place.position if place else None
+        after = self._after
         skipped = after is not None and number < after.segment
         if skipped and not first:
             return
@@ -159,10 +158,10 @@ class _Reading:
                     head = next(frames, None)
                     if isinstance(head, Frame) and head.seq == HEADER_SEQ:
                         self._header(head, number)
-                if place and number == place.position.segment:
-                    file.seek(place.position.start)
+                if after is not None and number == after.segment:
+                    file.seek(after.start)
                     frames = scan(file)
-                    _check(next(frames, None), place)
+                    _check(next(frames, None), after)
                 if not skipped:
                     self._records(frames, number)
                     file.seek(0)

@@ -254,14 +254,6 @@ def _reason(line: bytes, *, known: bool) -> DamageReason:
 HEADER_SEQ: Final = 0  # a header is no event
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a record begins."""
-
-    segment: int
-    start: int  # bytes from the beginning of that file
-
-
 class JournalHeader(Frozen):
     """Says how the records after it are to be read, and whose session it is.
 

@@ -178,10 +178,9 @@ def beginnings(
         found = read_snapshot(folder, seq) if seq <= MAX_SEQ else None
         if found is None:
             continue
-        try:
-            yield found.state, read_session(folder, after=found.place), seq
-        except KeyError:  # made of another journal
-            continue
+        place, state = found
+        with contextlib.suppress(KeyError):  # made of another journal
+            yield state, read_session(folder, after=place), seq
     yield AgentState(), read_session(folder), 0
 
 

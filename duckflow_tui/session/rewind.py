@@ -162,10 +162,6 @@ def counted_requirements(state: AgentState) -> set[tuple[str, str]]:
     }
 
 
-class NotWritten(Exception):
-    """A fork could not be made; the text says why."""
-
-
 WRITE_WITHIN: Final = 60.0  # seconds that the last sync of a copy may take
 
 
@@ -173,36 +169,27 @@ class RecordedPast:
     """How an open session stood earlier, and sessions made of that, in threads of its own."""
 
     def __init__(self, recording: Recording, state_dir: Path, redact: Redact) -> None:
-        self._recording = recording
+        self.recording = recording
         self._state_dir = state_dir
         self._redact = redact
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether the session is on the disk, so that a fork can be."""
-        return self._recording.is_kept
-
     async def before(self, message_id: str) -> AgentState | None:
         """The state just before the user sent this message, None where that is nowhere recorded."""
-        await self._recording.flushed(self._recording.newest)
+        await self.recording.flushed(self.recording.newest)
         return await asyncio.to_thread(self._before, message_id)
 
     async def fork(self, message_id: str, event: SessionForked) -> None:
         """Make the session of the event from all that was recorded before the message, or from
-        all there is where the message is empty; raises NotWritten, and then leaves nothing behind.
+        all there is where the message is empty; raises SessionFault and OSError, and then leaves
+        nothing behind.
         """
-        until = self._recording.newest  # the event tells how things stood then
-        await self._recording.flushed(until)
-        try:
-            await asyncio.to_thread(self._fork, message_id, until, event)
-        except SessionFault as fault:
-            raise NotWritten(str(fault)) from fault
-        except OSError as error:
-            raise NotWritten(error.strerror or str(error)) from error
+        until = self.recording.newest  # the event tells how things stood then
+        await self.recording.flushed(until)
+        await asyncio.to_thread(self._fork, message_id, until, event)
 
     def _before(self, message_id: str) -> AgentState | None:
         """The same in its thread; from the newest snapshot that is older than the message."""
-        recorder, path = self._recording.recorder, self._recording.path
+        recorder, path = self.recording.recorder, self.recording.path
         if isinstance(recorder, MemoryRecorder):
             events = [record.event for record in recorder.records]
             return _replayed(AgentState(), events, message_id)
@@ -223,7 +210,7 @@ class RecordedPast:
 
     def _fork(self, message_id: str, until: int, event: SessionForked) -> None:
         """The same in its thread, with the blobs; records that tell nothing are left out."""
-        source = self._recording.path
+        source = self.recording.path
         assert source is not None
         with contextlib.closing(SessionFolder.open(source)) as folder:
             entries = read_session(folder).entries
@@ -272,10 +259,11 @@ def _until(
         if entry.seq > until:
             return
         found = _event(entry)
-        if found is not None and message_id and _sends(found, message_id):
+        if found is None:
+            continue
+        if _sends(found, message_id):
             return
-        if found is not None:
-            yield entry, found
+        yield entry, found
 
 
 class _Then:
@@ -421,7 +409,7 @@ class RewindActions:
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
         """Make another session that goes on from before this message, or from here."""
-        if not self._earlier.is_kept:
+        if not self._earlier.recording.is_kept:
             return Forked(problem="not_kept")
         state = self._store.state
         point = point_at(state, message_id)
@@ -433,8 +421,9 @@ class RewindActions:
         event = self._forked(past, point, draft)
         try:
             await self._earlier.fork(message_id, event)
-        except NotWritten as error:
-            return Forked(problem="not_written", detail=str(error))
+        except (SessionFault, OSError) as error:
+            detail = (isinstance(error, OSError) and error.strerror) or str(error)
+            return Forked(problem="not_written", detail=detail)
         return Forked(event.session.session_id)
 
     # inside
@@ -460,7 +449,7 @@ class RewindActions:
 
     def _notices(self, past: AgentState, point: Point) -> tuple[NoticeMessage, ...]:
         """What went with the messages, and what did not."""
-        state = self._store.state
+        state, notice = self._store.state, self._parts.notices.message
         files = file_names(point.changes)
         known = {process.process_id for process in past.processes}
         running = sum(p.runs and p.process_id not in known for p in state.processes)
@@ -468,30 +457,20 @@ class RewindActions:
         told += [_COMMANDS] if running else []
         for_model = " ".join([_BACK, *told]) if told else ""
         said = one_line(point.text, _PREVIEW)
-        found = [
-            self._parts.notices.message(
-                "rewind.back", for_model, said=said, count=str(point.messages)
-            )
-        ]
+        found = [notice("rewind.back", for_model, said=said, count=str(point.messages))]
         if files:
             count = str(point.files)
-            found.append(
-                self._parts.notices.message(
-                    "rewind.files", level=Level.WARNING, files=files, count=count
-                )
-            )
+            found.append(notice("rewind.files", level=Level.WARNING, files=files, count=count))
         then = {plan.plan_id for plan in past.plans}
         plans = [one_line(p.name, _PREVIEW) for p in state.plans if p.plan_id not in then]
         if plans:
-            found.append(self._parts.notices.message("rewind.plans", names=", ".join(plans)))
+            found.append(notice("rewind.plans", names=", ".join(plans)))
         if dropped := counted_requirements(state) - counted_requirements(past):
-            found.append(
-                self._parts.notices.message("rewind.requirements", count=str(len(dropped)))
-            )
+            found.append(notice("rewind.requirements", count=str(len(dropped))))
         if running:
-            found.append(self._parts.notices.message("rewind.commands", count=str(running)))
+            found.append(notice("rewind.commands", count=str(running)))
         if state.queue:
-            found.append(self._parts.notices.message("rewind.queue", count=str(len(state.queue))))
+            found.append(notice("rewind.queue", count=str(len(state.queue))))
         return tuple(found)
 
     def _forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
@@ -505,15 +484,16 @@ class RewindActions:
             forked_from=state.session.session_id,
             forked_title=title,
         )
-        said = one_line(point.text, _PREVIEW) if point is not None else ""
-        key = "rewind.forked_before" if point is not None else "rewind.forked"
+        key, said = "rewind.forked", ""
+        if point is not None:
+            key, said, draft = "rewind.forked_before", one_line(point.text, _PREVIEW), point.text
         params = {"title": title, "said": said, "id": state.session.session_id}
         return SessionForked(
             session=session,
             standing=standing_at(past, state),
             stopped=past.turn.stopped(past, now) if past.turn is not None else None,
             carried=carried(past, state.messages),
-            draft=point.text if point is not None else draft,
+            draft=draft,
             notices=(self._parts.notices.message(key, _FORKED, Level.INFO, **params),),
             at=now,
         )

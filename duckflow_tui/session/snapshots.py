@@ -8,9 +8,9 @@ say the same.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
-from typing import Any, Final, cast, get_type_hints
+from typing import Any, Final, NamedTuple, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,7 +21,6 @@ from duckflow_tui.session.folders import SessionFolder, draft_in, snapshot_name
 from duckflow_tui.session.records import (
     SCHEMA,
     Frame,
-    Position,
     Redact,
     UnreadableRecord,
     as_bytes,
@@ -36,21 +35,13 @@ KEPT: Final = 2  # an older one stays until the next but one is there
 MAX_PIECE: Final = 256_000_000  # bytes of one line
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotPlace:
-    """The record a snapshot was made after: where it is, and the checksum of its line."""
+class SnapshotPlace(NamedTuple):
+    """The record a snapshot was made after."""
 
     seq: int
-    position: Position
-    check: int
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A state and the record it was true after."""
-
-    place: SnapshotPlace
-    state: AgentState
+    segment: int
+    start: int  # bytes from the beginning of that file
+    check: int  # checksum of its line
 
 
 def write_steps(
@@ -72,34 +63,22 @@ def write_steps(
         disk.unlink(folder.descriptor, snapshot_name(seq))
 
 
-def read_snapshot(folder: SessionFolder, seq: int) -> Snapshot | None:
-    """The snapshot after this record; None when it is damaged, or of another program."""
+def read_snapshot(folder: SessionFolder, seq: int) -> tuple[SnapshotPlace, AgentState] | None:
+    """The state after this record; None when it is damaged, or of another program."""
     try:
         with folder.read(snapshot_name(seq)) as file:
             lines = _lines(file)
             head = next(lines, None)
             if head is None or head.get("app") != __version__ or head.get("schema") != SCHEMA:
                 return None
-            place = SnapshotPlace(
-                int(head["seq"]),
-                Position(int(head["segment"]), int(head["start"])),
-                int(head["check"]),
-            )
-            return Snapshot(place, restored(_until_end(lines)))
+            place = SnapshotPlace(*(int(head[name]) for name in SnapshotPlace._fields))
+            return place, restored(_until_end(lines))
     except (OSError, NotASession, UnreadableRecord, NotAnImage, KeyError, TypeError, ValueError):
         return None
 
 
 def _all(place: SnapshotPlace, image: Image, redact: Redact | None) -> Iterator[dict[str, Any]]:
-    yield {
-        "snapshot": "state",
-        "schema": SCHEMA,
-        "app": __version__,
-        "seq": place.seq,
-        "segment": place.position.segment,
-        "start": place.position.start,
-        "check": place.check,
-    }
+    yield {"snapshot": "state", "schema": SCHEMA, "app": __version__, **place._asdict()}
     for piece in pieces(image):
         yield piece if redact is None else without_secrets(piece, redact, fits)
     yield {"end": True}
