@@ -17,7 +17,8 @@ from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import prompt_tokens
 from duckflow_tui.prompting.replies import Shape
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
-from duckflow_tui.state.decision import PromptPattern, TurnDecision, asks_for_checks
+from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision, asks_for_checks
+from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.usage import (
     LlmCall,
@@ -39,10 +40,12 @@ if TYPE_CHECKING:
     from duckflow_tui.prompting.compiler import PromptCompiler
     from duckflow_tui.prompting.questions import ModelQuestion, QuestionPrompts
     from duckflow_tui.state.base import IdSource
+    from duckflow_tui.state.decision import Action
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
 
-REPAIRS: Final = 2  # calls that ask for a well-formed reply (C8)
+REPAIRS: Final = 3  # calls in a row that ask for a well-formed decision; then the turn ends (C8)
+REASKED: Final = 2  # times another question is asked again; then its asker goes on without (C8)
 
 Read = TypeVar("Read")
 ReplyForm = TypeVar("ReplyForm", bound=Shape)
@@ -115,37 +118,65 @@ class Asker:
         # Who asks for the conversation itself makes room in it.
         self._compactor = None if step_id or answers else Compactor(parts)
         self.repaired = 0  # replies to the newest question that had to be asked for again
+        self._owed = 0  # replies in a row before it that were carried out in part only
         self.in_calls = False  # whether the newest reply came as native calls
         self._checks_asked = False  # the model was asked for its own checks, which is done once
         self.last_reply = ""
 
     async def decide(self, pattern: PromptPattern, role: Role = "main") -> TurnDecision:
-        """Ask the role's model, and ask again at most twice when the reply cannot be acted on.
+        """Ask the role's model, and ask again where the reply cannot be acted on. Where only a part
+        of it can, its calls that read come back, and the rest is asked for behind their results.
 
         Raises LlmError, BudgetEnd, or TurnEnd when the repairs are used up.
         """
-        problems = ""
-        for self.repaired in range(REPAIRS + 1):
+        self.repaired = 0
+        while True:
             reply = await self._ask(pattern, role)
-            await self._record(reply)
             self.in_calls = reply.protocol == "tools"
             self._checks_asked = self._checks_asked or asks_for_checks(reply.problems)
-            if reply.decision is not None and not reply.problems:
-                return reply.decision
-            problems = "; ".join(reply.problems) or "the reply was cut off"
-            if self.repaired < REPAIRS:
-                self._parts.notices.say(
-                    "turn.repair",
-                    for_model="Your last reply could not be used and nothing of it was carried "
-                    f"out: {problems}. Reply again in the required format.",
-                    step_id=self._step_id,
-                    aside=self._aside,
-                    problems=problems,
-                )
+            made, problems = reply.decision, reply.problems
+            if made is not None and not problems:
+                self._owed = 0
+                await self._record(reply, made)
+                return made
+            problems, part = self._usable(reply)
+            await self._record(reply, part)
+            if self._owed + self.repaired == REPAIRS:
+                break
+            done = "only its calls that read were carried out" if part else "nothing of it was"
+            self._parts.notices.say(
+                "turn.repair_rest" if part else "turn.repair",
+                for_model=f"Your last reply could not be used and {done}: {problems}. Reply again "
+                "in the required format.",
+                step_id=self._step_id,
+                aside=self._aside,
+                problems=problems,
+            )
+            self.repaired += 1
+            if part is not None:
+                self._owed += self.repaired
+                return part
         self._parts.notices.error("turn.unreadable", step_id=self._step_id, problems=problems)
         if not self._aside:
             self._parts.machine.recover(problems[:200])
         raise TurnEnd("failed", Status.ERROR)
+
+    def _usable(self, reply: DecisionReply) -> tuple[str, TurnDecision | None]:
+        """All that is wrong with a reply, in words for the model, and what may be done of it: the
+        calls that read (R16).
+        """
+        wrong, registry, made = list(reply.problems), self._parts.router.registry, reply.decision
+        reads: list[Action] = []
+        for action in made.actions if made is not None else ():
+            operation = registry.get(action.operation)
+            if operation is not None and operation.effect is Effect.READ:
+                reads.append(action)
+            elif problem := registry.argument_problem(action.operation, action.args):
+                wrong.append(problem.removesuffix("."))
+        part = None
+        if made is not None and reads:
+            part = made.replace(actions=tuple(reads), next_step=NextStep.CONTINUE, question=None)
+        return "; ".join(wrong) or "the reply was cut off", part
 
     async def _ask(self, pattern: PromptPattern, role: Role) -> DecisionReply:
         """One request; where it overflows the window, once more in a shorter form."""
@@ -215,7 +246,7 @@ class Asker:
             accounts.append(reply.call)
         return reply
 
-    async def _record(self, reply: DecisionReply) -> None:
+    async def _record(self, reply: DecisionReply, decision: TurnDecision | None) -> None:
         self.last_reply = reply.text or self.last_reply
         await self._store.commit(
             AssistantReplied(
@@ -225,9 +256,9 @@ class Asker:
                     text=reply.text,
                     reasoning=reply.reasoning,
                     reasoning_s=reply.reasoning_s,
-                    decision=None if reply.problems else reply.decision,
+                    decision=decision,
                     protocol=reply.protocol,
-                    raw=reply.raw if reply.problems or reply.decision is None else "",
+                    raw=reply.raw if reply.problems or decision is None else "",
                     calls=reply.calls if reply.problems else (),
                     complete=reply.complete,
                     step_id=self._step_id,
@@ -294,7 +325,7 @@ class ModelAccess:
         """
         purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
         problems: tuple[str, ...] = ()
-        for _ in range(REPAIRS + 1):
+        for _ in range(REASKED + 1):
             asked = self.questions.messages(question, problems, self.service.window(role))
             await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self.ids("llm")

@@ -78,7 +78,7 @@ def _history(history: tuple[Message, ...]) -> list[JsonObject]:
             results = []
         if isinstance(item, AssistantMessage):
             made = item.decision if item.complete else None
-            messages.append(assistant(unread(item) if made is None else decision_text(made)))
+            messages.append(assistant(item.raw or decision_text(made) if made else unread(item)))
         elif isinstance(item, OperationMessage):
             messages.append(user(result_text(item)))
         else:
@@ -130,11 +130,13 @@ class JsonDecoder:
         if completion.calls:
             reading.warnings.append("native calls in a JSON reply are left out")
         try:
-            found = find_object(said)
+            found = find_object(said, TurnDecision.model_fields)
         except NotStrict as error:
             is_prose = not shown and "{" not in raw
             return Decoded(None, raw if is_prose else shown, raw, (str(error),))
-        if found.around:
+        if found.around and not found.data.get("reply"):
+            found.data["reply"] = found.around
+        elif found.around:
             reading.warnings.append("text around the JSON object is left out")
         decision = reading.decision(decision_id, found.data)
         if not (decision.reply or decision.rationale or decision.actions or decision.question):

@@ -72,9 +72,10 @@ def _reply(
     """A reply with its calls, then the results of these, which are taken out of ``results``."""
     decision = message.decision
     calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
+    if message.calls and (calls := _refused(message, results)):
+        return _with_calls(message.text, calls)
     if decision is None or not message.complete:
-        calls = _refused(message)
-        return _with_calls(message.text, calls) if calls else [assistant(unread(message))]
+        return [assistant(unread(message))]
     checks = (decision.goal_consistency, decision.constraint_check)
     if decision.rationale or decision.step or checks != (Judgement(), Judgement()):
         calls.append((f"decide_{decision.decision_id}", DECIDE, judgement_of(decision), NOTED))
@@ -87,18 +88,32 @@ def _reply(
     return _with_calls(decision.reply, calls) if calls else [assistant(decision.reply)]
 
 
-def _refused(message: AssistantMessage) -> list[tuple[str, str, JsonObject, str]]:
-    """The calls of a reply that could not be used; none where a server would not take them."""
+def _refused(
+    message: AssistantMessage, results: dict[str, OperationMessage]
+) -> list[tuple[str, str, JsonObject, str]]:
+    """The calls of a reply that could not be used, or only those of them that read; none where a
+    server would not take them.
+    """
+    actions = message.decision.actions if message.decision is not None else ()
+    ran = {action.wire_id: action.call_id for action in actions}
+    if not message.complete or "" in ran:
+        return []
     calls: list[tuple[str, str, JsonObject, str]] = []
-    for call in message.calls if message.complete else ():
+    for call in message.calls:
         try:
             arguments = parse_object(call.arguments.strip() or "{}")
         except NotStrict:
             return []
         if not (call.wire_id and call.name == wire_name(call.name)):
             return []
-        calls.append((call.wire_id, call.name, arguments, NOT_EXECUTED))
-    return calls if len({wire_id for wire_id, *_ in calls}) == len(calls) else []
+        result = results.get(ran.get(call.wire_id, ""))
+        came = NOT_EXECUTED if result is None else result_text(result)
+        calls.append((call.wire_id, call.name, arguments, came))
+    if len({wire_id for wire_id, *_ in calls}) < len(calls):
+        return []
+    for call_id in ran.values():
+        results.pop(call_id, None)
+    return calls
 
 
 def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> list[JsonObject]:
@@ -148,6 +163,7 @@ class ToolsDecoder:
                 "you wrote calls as text; nothing of it ran: call the functions themselves"
             )
         judgement, others = _split(completion.calls, reading)
+        reading.why = str((judgement or {}).get("rationale") or text)
         actions = (
             _actions(others, reading, _ids_in(prompt)) if reading.count_allowed(len(others)) else ()
         )

@@ -357,7 +357,7 @@ def _cut_by(error: LlmError) -> str:
 
 def _shaped(text: str, shape: type[ReplyShape]) -> tuple[ReplyShape | None, tuple[str, ...]]:
     try:
-        return shape.model_validate(find_object(text).data), ()
+        return shape.model_validate(find_object(text, shape.model_fields).data), ()
     except NotStrict as error:
         return None, (str(error),)
     except ValidationError as error:

@@ -1,11 +1,13 @@
-"""JSON of a reply: found in the text, then parsed strictly, because it will be acted on (R16)."""
+"""JSON of a reply: found in the text, read where it has one meaning only, then held to strict
+rules, because it will be acted on (R16).
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -17,7 +19,15 @@ from duckflow_tui.state.base import JsonObject, brief
 _MAX_SEARCHED: Final = 1_000_000  # characters that are searched for the name of a bad value
 _ESCAPED_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_DEPTH: Final = 50  # deeper values could not be written to the journal again
-_FENCE: Final = re.compile(r"^[ \t]*```[ \t]*(?:json[c5]?)?[ \t]*\r?\n(.*?)^[ \t]*```", re.M | re.S)
+
+#: The fence that the object stands in, before it and behind it.
+_FENCES: Final = re.compile(r"```[ \t]*(?:json[c5]?)?\s*$"), re.compile(r"^\s*```[ \t]*$", re.M)
+_BEGIN: Final = re.compile(r'\{(?=\s*")')
+#: A string to its end, a sign, a number or word, the space between.
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++|\s++', re.S)
+_WORDS: Final = {"True": "true", "False": "false", "None": "null"}  # as Python writes them
+_ESCAPED: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[\x00-\x1f]", re.S)
+_NO_ESCAPE: Final = re.compile(r'(?:[^\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+\\', re.S)
 
 
 class NotStrict(ValueError):
@@ -26,19 +36,27 @@ class NotStrict(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReplyObject:
-    """The object of a reply; ``around`` tells whether other text stood before or behind it."""
+    """The object of a reply; ``around`` is the other text before and behind it."""
 
     data: JsonObject
-    around: bool = False
+    around: str = ""
 
 
-def parse_object(text: str) -> JsonObject:
-    """One object with nothing behind it; raises NotStrict for a double key, NaN, depth over 50."""
+def parse_object(text: str, *, mend: bool = True) -> JsonObject:
+    """One object, nothing behind it: no duplicate keys, no NaN, no depth over 50.
+
+    With ``mend``, what can mean one thing only is read as that: a comma too many, a line break
+    inside a string, a backslash that escapes nothing, ``True``, ``False`` and ``None``. What is cut
+    off is never completed. Raises NotStrict.
+    """
     try:
         value: object = jiter.from_json(
             text.encode("utf-8"), allow_inf_nan=False, catch_duplicate_keys=True
         )
     except ValueError as error:
+        mended, end = _first(text, 0) if mend and text.startswith("{") else ("", 0)
+        if mended and not text[end:].strip():
+            return parse_object(mended, mend=False)
         raise NotStrict(_half(text) or f"not valid JSON: {brief(str(error))}") from None
     if not isinstance(value, dict):
         raise NotStrict("the JSON is not an object")
@@ -46,26 +64,85 @@ def parse_object(text: str) -> JsonObject:
     return cast("JsonObject", value)
 
 
-def find_object(text: str) -> ReplyObject:
-    """The one object of a reply: bare, in a code fence, or behind some prose.
+def find_object(text: str, known: Iterable[str]) -> ReplyObject:
+    """The one object of a reply, whatever else is written around it. Where there are several, it
+    is the one with a field that is ``known``.
 
-    Raises NotStrict when there is none, more than one fence with JSON, or text behind a bare
-    object: what was meant is then not certain.
+    Raises NotStrict when there is none, and when two different ones could be meant.
     """
-    stripped = text.strip().removeprefix("\ufeff").strip()
-    if stripped.startswith("{"):
-        return ReplyObject(parse_object(stripped))
-    fenced = [match.group(1).strip() for match in _FENCE.finditer(stripped)]
-    objects = [body for body in fenced if body.startswith("{")]
-    if len(objects) == 1:
-        whole = stripped.startswith("```") and stripped.endswith("```")
-        return ReplyObject(parse_object(objects[0]), around=not whole)
-    if len(objects) > 1:
-        raise NotStrict("there is more than one JSON object; send exactly one")
-    start = stripped.find("{")
-    if start < 0:
+    text = text.strip().removeprefix("\ufeff").strip()
+    wrong: NotStrict | None = None
+    if text.startswith("{"):
+        try:
+            return ReplyObject(parse_object(text))
+        except NotStrict as error:
+            wrong = error
+    found: list[ReplyObject] = []
+    at = 0
+    while begin := _BEGIN.search(text, at):
+        mended, at = _first(text, begin.start())
+        try:
+            if not mended:
+                parse_object(text[begin.start() :], mend=False)
+                break
+            data = parse_object(mended, mend=False)
+        except NotStrict as error:
+            wrong = wrong or error
+            if not mended:
+                break  # what it holds inside is never taken for the whole
+            continue
+        before = _FENCES[0].sub("", text[: begin.start()]).strip()
+        behind = text[at:]
+        if fence := _FENCES[1].match(behind):
+            behind = behind[fence.end() :]
+        found.append(ReplyObject(data, f"{before}\n\n{behind.strip()}".strip()))
+    names = frozenset(known)
+    fitting = [one for one in found if names & one.data.keys()]
+    if not fitting and wrong is not None:
+        raise wrong
+    fitting = fitting or found
+    if not fitting:
         raise NotStrict("there is no JSON object in the reply")
-    return ReplyObject(parse_object(stripped[start:]), around=True)
+    if any(one.data != fitting[0].data for one in fitting):
+        raise NotStrict("there is more than one JSON object; send exactly one")
+    return fitting[0]
+
+
+def _first(text: str, start: int) -> tuple[str, int]:
+    """The object that begins at ``start``, mended, and where it ends; empty where it does not."""
+    parts: list[str] = []
+    depth, at = 0, start
+    while token := _TOKEN.match(text, at):
+        piece, at = token.group(), token.end()
+        if piece[0] == '"':
+            piece = _mended(piece)
+        elif piece in "{[":
+            depth += 1
+        elif piece in "}]":
+            depth -= 1
+            while parts[-1].isspace():
+                parts.pop()
+            if parts[-1] == ",":
+                parts.pop()
+        parts.append(_WORDS.get(piece, piece))
+        if not depth:
+            return "".join(parts), at
+    return "", at
+
+
+def _mended(string: str) -> str:
+    """A string of JSON whose line breaks and lone backslashes are escaped."""
+    raw = _NO_ESCAPE.match(string) is not None  # it holds a backslash that escapes nothing
+
+    def escaped(match: re.Match[str]) -> str:
+        sign = match.group()
+        # Beside \d and \w a \b is the end of a word and not the control character.
+        kept = '"\\/nrt' if raw else '"\\/nrtbf'
+        if len(sign) > 2 or (len(sign) == 2 and sign[1] in kept):
+            return sign
+        return json.dumps(sign)[1:-1]
+
+    return _ESCAPED.sub(escaped, string)
 
 
 def _check(root: object) -> None:

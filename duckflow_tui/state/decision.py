@@ -2,8 +2,8 @@
 sent, the reader of what it wrote, and what the rest of the program sees.
 
 Read from a journal or built by our own code, a value must be exact. While a reply is read, a
-``Reading`` is the context of the validation, and the validators forgive what models write
-differently: a check as "yes: …", a list of one as a text, arguments as the text of an object.
+``Reading`` is the context of the validation, and the validators take what models write differently
+where it can mean one thing only: a check as "yes: …", one item for a list, "365" for a number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError, PydanticUseDefault
 
 from duckflow_tui.state.base import Frozen, IdSource, JsonObject, canonical_json, digest
-from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.operations import OperationSpec, fitted
 from duckflow_tui.state.phase import Phase
 
 MAX_ACTIONS = 20  # actions in one reply; safety.md, "same failing call again"
@@ -91,6 +91,8 @@ _CHECKS: Final = ("goal_consistency", "constraint_check")
 _MUST_BE: Final = "must be stated before"
 _NEEDED: Final = ("rationale", *_CHECKS, "step", "next_step", "prompt_pattern")
 _NEEDED_OF_ACTION: Final = ("operation", "args", "reasoning")
+#: How models also call what an action says.
+_ALSO: Final = {"name": "operation", "tool": "operation", "arguments": "args"}
 
 
 @dataclass(slots=True)
@@ -109,6 +111,7 @@ class Reading:
     judged_in: str = "the object"  # where the model writes its checks, in words
     judged_before: tuple[Judgement, Judgement] | None = None  # by a reply that only judged
     checks_asked: bool = False  # once is enough: checks that are missing now are not stated
+    why: str = field(default="", init=False)  # of the reply: the reason of a call that gives none
     problems: list[str] = field(default_factory=list[str])
     warnings: list[str] = field(default_factory=list[str])
 
@@ -117,30 +120,50 @@ class Reading:
     ) -> TurnDecision:
         """The decision of these fields; ``stated`` is false for a reply without a judgement.
 
-        Missing checks are a problem only when an action has side effects (S4-58). Where
-        ``next_step`` cannot be read, the rest of the reply tells what comes next.
+        Missing checks are a problem only when an action has side effects (S4-58). Where ``step``,
+        ``prompt_pattern`` or ``next_step`` cannot be read, the rest of the reply tells it.
         """
         fields = self._known(written, TurnDecision)
+        self.why = str(fields.get("rationale") or fields.get("reply") or self.why)
         if stated:
             said = (*fields, *_CHECKS)
             self.warnings += [f"{name} is missing" for name in _NEEDED if name not in said]
         elif self.judged_before is not None:
             fields |= dict(zip(_CHECKS, self.judged_before, strict=True))
         made = TurnDecision.model_validate({**fields, "decision_id": decision_id}, context=self)
-        self._demand_checks(made)
-        if str(fields.get("next_step")).strip().lower() == made.next_step:
-            return made
-        follows = NextStep.PENDING_USER if made.question else NextStep.DONE
-        if made.actions or self.problems:
-            follows = NextStep.CONTINUE
-        return made.replace(next_step=follows)
+        first = ""  # operation with an effect outside
+        for action in reversed(made.actions):
+            if self.operations[action.operation].has_side_effects:
+                first = action.operation
+        missing = [name for name in _CHECKS if getattr(made, name).ok is None]
+        if missing and first and not self.checks_asked:
+            self.problems.append(
+                f"{' and '.join(missing)} {_MUST_BE} {first} can run: write "
+                f'{{"ok": true or false, "reason": "…"}} for each in {self.judged_in}'
+            )
+        elif missing:
+            self.warnings.append(f"not stated: {', '.join(missing)}")
+        update: dict[str, object] = {}
+        if made.step is None and first:
+            update["step"] = Phase.EXECUTION
+        at_work = update.get("step", made.step) in (Phase.EXECUTION, Phase.REVIEW)
+        if str(fields.get("prompt_pattern")).strip().lower() != made.prompt_pattern and at_work:
+            update["prompt_pattern"] = PromptPattern.BASE_MAIN_SPECIALIZED
+        if str(fields.get("next_step")).strip().lower() != made.next_step:
+            follows = NextStep.PENDING_USER if made.question else NextStep.DONE
+            update["next_step"] = NextStep.CONTINUE if made.actions or self.problems else follows
+        return made.replace(**update) if update else made
 
     def action(self, where: str, written: object, wire_id: str = "") -> Action | None:
         """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""
         if not isinstance(written, dict):
             self.problems.append(f"{where} must be an object")
             return None
-        fields = self._known(cast("JsonObject", written), Action, f"{where}: ")
+        given = cast("JsonObject", written)
+        for other, name in _ALSO.items():
+            if given.get(name) is None and given.get(other) is not None:
+                given = {**given, name: given[other]}
+        fields = self._known(given, Action, f"{where}: ")
         name = fields.get("operation")
         if isinstance(name, str):
             spec = self.operation(where, name.strip())
@@ -148,7 +171,18 @@ class Reading:
                 return None
             where = f"{where} ({spec.name})"
             fields["operation"] = spec.name
-        wrong = [f"{name} is missing" for name in _NEEDED_OF_ACTION if name not in fields]
+            own: JsonObject = spec.parameters.get("properties") or {}
+            if "args" not in fields:  # they may stand beside it
+                beside = {key: value for key, value in given.items() if key in own}
+                if beside or not spec.parameters.get("required"):
+                    fields["args"] = beside
+            if "args" in fields:
+                fields["args"] = fitted(fields["args"], spec.parameters, self.parse)
+        fields.setdefault("reasoning", fields.get("intent") or self.why or "–")
+        wrong: list[str] = []
+        for name in _NEEDED_OF_ACTION:
+            if name not in fields:
+                wrong.append(f"{name} is missing")
         if not wrong:
             ours = {"call_id": self.ids("call"), "wire_id": wire_id}
             try:
@@ -163,6 +197,10 @@ class Reading:
         if spec := self.operations.get(name):
             return spec
         names = list(dict.fromkeys(spec.name for spec in self.operations.values()))
+        bare = name.replace("__", ".").removeprefix("functions.")
+        same = [known for known in names if bare in (known, known.rpartition(".")[2])]
+        if len(same) == 1:
+            return self.operations[same[0]]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if not near:
             tail = name.rpartition(".")[2]
@@ -197,19 +235,6 @@ class Reading:
             for name, value in written.items()
             if name in names and value is not None and str(value).strip()
         }
-
-    def _demand_checks(self, made: TurnDecision) -> None:
-        missing = [name for name in _CHECKS if getattr(made, name).ok is None]
-        if not missing:
-            return
-        for action in made.actions if not self.checks_asked else ():
-            if self.operations[action.operation].has_side_effects:
-                self.problems.append(
-                    f"{' and '.join(missing)} {_MUST_BE} {action.operation} can run: write "
-                    f'{{"ok": true or false, "reason": "…"}} for each in {self.judged_in}'
-                )
-                return
-        self.warnings.append(f"not stated: {', '.join(missing)}")
 
 
 def asks_for_checks(problems: Iterable[str]) -> bool:
@@ -258,10 +283,9 @@ def _texts(value: object, name: str, reading: Reading) -> tuple[str, ...]:
 
 
 def _flag(value: object, name: str, reading: Reading) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and (said := value.strip().lower()) in ("true", "false"):
-        return said == "true"
+    for said, pattern in _VERDICTS:
+        if pattern.fullmatch(str(value)):
+            return said
     raise reading.left_out(f"{name} {_quoted(value)} is neither true nor false")
 
 
@@ -330,6 +354,8 @@ def _requirements(value: object, name: str, reading: Reading) -> list[Requiremen
             reading.warnings.append("a requirement without text is left out")
             continue
         priority = fields.get("priority", 1)
+        if isinstance(priority, str) and priority.strip().lstrip("Pp").isdecimal():
+            priority = int(priority.strip().lstrip("Pp"))
         if isinstance(priority, bool) or not isinstance(priority, int):
             reading.warnings.append("a priority is not 1, 2 or 3, taken as 1")
             priority = 1
@@ -412,6 +438,8 @@ def _actions(value: object, name: str, reading: Reading) -> tuple[Action, ...]:
     """The actions of a JSON reply; those of native calls come read."""
     if isinstance(value, tuple):
         return cast("tuple[Action, ...]", value)
+    if isinstance(value, dict):
+        value = [cast("JsonObject", value)]
     if not isinstance(value, list):
         reading.problems.append(f"{name} must be a list")
         return ()

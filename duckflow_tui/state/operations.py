@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import Field
 
@@ -45,6 +46,52 @@ class OperationSpec(Frozen):
     def has_side_effects(self) -> bool:
         """Whether a call may change anything outside our own state."""
         return self.effect not in (Effect.READ, Effect.STATE)
+
+
+#: What a type of JSON is in Python, of those that models also write as text.
+_WRITTEN: Final = {
+    "integer": (int, float),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def fitted(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]) -> object:
+    """The value as the type that the schema names, where it can mean one thing only: "365" for a
+    number, one item for a list, null for an argument that may be left out. Anything else stays as
+    it is, for the operation to refuse. Lists and objects are changed in place; ``parse`` reads the
+    text of an object.
+    """
+    kind = schema.get("type")
+    items: JsonObject = schema.get("items") or {}
+    if kind in _WRITTEN and isinstance(value, str):
+        try:
+            read = parse(f'{{"value": {value}}}')
+        except ValueError:
+            read = {}
+        if len(read) == 1 and type(read.get("value")) in _WRITTEN[kind]:
+            value = read["value"]
+    if kind == "string" and type(value) in (int, float):
+        return str(value)
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind == "array" and isinstance(value, list | dict | str | int):
+        many = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
+        for at, item in enumerate(many):
+            many[at] = fitted(item, items, parse)
+        return many
+    if kind == "object" and isinstance(value, dict):
+        needed: list[str] = schema.get("required") or []
+        own: JsonObject = schema.get("properties") or {}
+        fields = cast("JsonObject", value)
+        for name in fields.keys() & own.keys():
+            if fields[name] is None and name not in needed:
+                del fields[name]
+            else:
+                fields[name] = fitted(fields[name], own[name], parse)
+    return cast("object", value)
 
 
 class Risk(StrEnum):

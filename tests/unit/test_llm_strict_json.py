@@ -1,4 +1,4 @@
-"""The JSON of a reply is parsed strictly, because it is acted on."""
+"""The JSON of a reply is read where it can mean one thing only, because it is acted on."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, pars
     [
         ('{"a": 1, "a": 2}', "duplicate key"),
         ('{"x": {"a": 1, "a": 2}}', "duplicate key"),
-        ('{"a": 1} and more', "trailing characters"),
-        ('{"a": 1}{"b": 2}', "trailing characters"),
+        ('{"a": 1}{"a": 2}', "more than one"),
+        ('{"a": 1} or else {"a": 2}', "more than one"),
         ('{"a": NaN}', "not valid JSON"),
         ('{"a": Infinity}', "not valid JSON"),
         ('{"a": 1e999}', "too large"),
@@ -27,11 +27,13 @@ from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, pars
         ('{"a": [1, {"b c": "x\ud83e"}]}', r"not valid Unicode: a\[1\]\.b c holds U\+D83E"),
         ('{"a": {"\udc00": 1}}', r"not valid Unicode: a name in a holds U\+DC00"),
         ('{"a": "\ud83e', "not valid Unicode: it holds one half"),
-        ('{"a": "\\ud83e\\udd86"} and more', "trailing characters"),
-        ('{"a": "line\nbreak"}', "control character"),
         ("{'a': 1}", "not valid JSON"),
-        ('{"a": 1,}', "not valid JSON"),
         ('{"a": "cut', "not valid JSON"),
+        ('{"a": {"a": 1}', "not valid JSON"),
+        ('{"b": {"a": 1}, "a": wrong}', "not valid JSON"),
+        ('Here: {"b": {"a": 1}, "a": ', "not valid JSON"),
+        ('{"a": "he said "no" to it"}', "not valid JSON"),
+        ('{"a": 1 "b": 2}', "not valid JSON"),
         ("[1]", "not an object"),
         ("no JSON at all", "no JSON object"),
         ("", "no JSON object"),
@@ -40,32 +42,66 @@ from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, pars
 )
 def test_what_is_not_certain_is_refused_with_the_reason(text: str, words: str) -> None:
     """Covers R16."""
-    parse = parse_object if text.startswith("[") else find_object
     with pytest.raises(NotStrict, match=f"(?i){words}"):
-        parse(text)
+        parse_object(text) if text.startswith("[") else find_object(text, {"a"})
+
+
+OBJECT = '{"a": {"b": [1, "}"]}}'
 
 
 @pytest.mark.parametrize(
     ("text", "around"),
     [
-        ('{"a": {"b": [1, "}"]}}', False),
-        ('\ufeff  {"a": {"b": [1, "}"]}}\n', False),
-        ('```json\n{"a": {"b": [1, "}"]}}\n```', False),
-        ('```\n{"a": {"b": [1, "}"]}}\n```', False),
-        ('Here it is:\n```json\n{"a": {"b": [1, "}"]}}\n```\nDone.', True),
-        ('Here it is: {"a": {"b": [1, "}"]}}', True),
+        (OBJECT, ""),
+        (f"\ufeff  {OBJECT}\n", ""),
+        (f"```json\n{OBJECT}\n```", ""),
+        (f"```\n{OBJECT}\n```", ""),
+        (f"Here it is:\n```json\n{OBJECT}\n```\nDone.", "Here it is:\n\nDone."),
+        (f"Here it is: {OBJECT}", "Here it is:"),
+        (f"{OBJECT} and more", "and more"),
+        (f"```json\n{OBJECT}\n```\n```python\nx = {{1: 2}}\n```", "```python\nx = {1: 2}\n```"),
+        (f'It was {{"c": 1}}.\n{OBJECT}\nIt is {{"d": True}}', 'It was {"c": 1}.'),
+        (f'In Python {{"a": f(1)}}, so: {OBJECT}', 'In Python {"a": f(1)}, so:'),
+        (f"{OBJECT}\n{OBJECT}", OBJECT),
     ],
 )
-def test_the_one_object_is_found(text: str, around: bool) -> None:
-    found = find_object(text)
+def test_the_one_object_is_found_whatever_is_written_around_it(text: str, around: str) -> None:
+    found = find_object(text, {"a", "x"})
     assert found.data == {"a": {"b": [1, "}"]}}
-    assert found.around is around
+    assert found.around.startswith(around)
+    assert bool(found.around) is bool(around)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('{"a": [1, 2,], "b": {"c": 3 , },\n}', {"a": [1, 2], "b": {"c": 3}}),
+        ('{"a": "one\n\ttwo"}', {"a": "one\n\ttwo"}),
+        (r'{"a": "\d+\s \\w \"\n"}', {"a": '\\d+\\s \\w "\n'}),
+        (r'{"a": "\bword\d", "b": "\b"}', {"a": r"\bword\d", "b": "\b"}),
+        (r'{"a": "\user \u00e9"}', {"a": r"\user é"}),
+        ('{"a": "x \\\n y"}', {"a": "x \\\n y"}),
+        (
+            '{"a": True, "b": [False, None], "c": "True, None,}"}',
+            {"a": True, "b": [False, None], "c": "True, None,}"},
+        ),
+    ],
+)
+def test_what_can_mean_one_thing_only_is_read_as_that(written: str, meant: object) -> None:
+    assert parse_object(written) == meant
+    assert find_object(f"So:\n{written}\nThat is all.", {"a"}).data == meant
+
+
+def test_what_is_mended_is_held_to_the_same_rules() -> None:
+    for text, words in (('{"a": 1, "a": True,}', "duplicate"), ('{"a": 1e999,}', "too large")):
+        with pytest.raises(NotStrict, match=f"(?i){words}"):
+            parse_object(text)
 
 
 def test_a_fence_inside_a_string_is_no_fence() -> None:
     data = {"reply": 'Look:\n```json\n{"x": 1}\n```\n'}
-    assert find_object(json.dumps(data)).data == data
-    assert find_object(f"```json\n{json.dumps(data)}\n```").data == data
+    assert find_object(json.dumps(data), {"reply", "x"}).data == data
+    assert find_object(f"```json\n{json.dumps(data)}\n```", {"reply", "x"}).data == data
 
 
 def test_the_deepest_allowed_value_can_be_written_again() -> None:
