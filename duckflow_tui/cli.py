@@ -75,6 +75,10 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         from duckflow_tui import replay_cli
 
         return replay_cli.run(arguments[1:], places, language), False
+    if arguments[:1] == ["doctor"]:
+        from duckflow_tui import doctor_cli
+
+        return doctor_cli.run(arguments[1:], places, language), False
     args = parser(_help_words(arguments, language)).parse_args(arguments)
     if args.max_calls is not None and _count(args.max_calls) is None:
         return _refuse(_words(language)("cli.bad_max_calls", given=args.max_calls)), False

@@ -6,6 +6,7 @@ request and keeps the connection; the stream is read here, where it has limits a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -16,7 +17,7 @@ from typing import Final
 import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import CREDENTIAL_HEADERS, Endpoint, is_loopback
@@ -126,6 +127,26 @@ class ChatClient:
         if not (completion.ended or completion.finish):
             raise teller.of("cut", "the stream ended without an end", retryable=True)
 
+    async def models(self, seconds: float) -> tuple[str, ...]:
+        """The names of the models that the server lists, within so many seconds.
+
+        Raises LlmError; ``not_json`` also where the answer is no list of models.
+        """
+        teller = FailureTeller(self._endpoint, "", self._secrets)
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._sdk.get("/models", cast_to=object)
+        except TimeoutError:
+            raise teller.of(
+                "connect", f"no answer within {seconds:.0f} s", setting="base_url"
+            ) from None
+        except _FAULTS as error:
+            raise self._broken(error, teller) from None
+        try:
+            return tuple(entry.id for entry in _Models.model_validate(answer).data)
+        except ValidationError:
+            raise teller.of("not_json", str(answer)[:_SHOWN], setting="base_url") from None
+
     def _broken(self, error: BaseException, teller: FailureTeller) -> LlmError:
         """The LlmError of whatever the client library or the transport raised."""
         if isinstance(error, LlmError):
@@ -150,6 +171,14 @@ class ChatClient:
         if isinstance(cause, (httpx2.TransportError, OSError)):
             return teller.of("cut", words, retryable=True)
         return teller.of("connect", words, setting="base_url")
+
+
+class _Model(BaseModel):
+    id: str
+
+
+class _Models(BaseModel):
+    data: list[_Model]
 
 
 _FAULTS: Final = (

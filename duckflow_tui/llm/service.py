@@ -239,6 +239,11 @@ class LLMService:
         call = exchange.close("incomplete" if truncated else outcome)
         return AskReply(value, problems, wire_text(completion.text), call, truncated)
 
+    async def models(self, role: Role, seconds: float) -> tuple[str, ...]:
+        """The models that the endpoint of a role lists, within so many seconds; raises LlmError."""
+        client = await self._client(self.endpoint_of(role).endpoint)
+        return await client.models(seconds)
+
     async def _complete(self, exchange: Exchange) -> Completion:
         """The completion, after retries and steps down the ladder.
 

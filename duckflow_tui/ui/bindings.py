@@ -211,9 +211,14 @@ def keys_of(*surfaces: Surface) -> tuple[Key, ...]:
 _TELL_SHIFT_ENTER: Final = ("kitty", "ghostty", "wezterm", "foot", "alacritty", "iterm")
 
 
+def tells_shift_enter(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is one that is known to tell Shift+Enter from Enter."""
+    known = f"{environ.get('TERM', '')} {environ.get('TERM_PROGRAM', '')}".lower()
+    return any(name in known for name in _TELL_SHIFT_ENTER)
+
+
 def label_here(key: Key, environ: Mapping[str, str]) -> str:
     """The label without keys that this terminal cannot send."""
-    known = f"{environ.get('TERM', '')} {environ.get('TERM_PROGRAM', '')}".lower()
-    if "shift+enter" in key.keys and not any(name in known for name in _TELL_SHIFT_ENTER):
+    if "shift+enter" in key.keys and not tells_shift_enter(environ):
         return key.label.replace(" · Shift+Enter", "")
     return key.label

@@ -1,0 +1,258 @@
+"""``duckflow-tui doctor``: what this machine has of what the program uses, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import locale
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from duckflow_tui.compose import Flags, SessionChoice, Unusable, choose
+from duckflow_tui.glance import LANGUAGES
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.places import Places
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.base import one_line
+from duckflow_tui.words.catalogue import Catalogue
+
+SOUND: Final = 0
+BROKEN: Final = 1  # something without which no work is possible
+USAGE_ERROR: Final = 2
+
+State = Literal["ok", "missing", "broken"]  # missing: it works without
+
+_MARKS: Final[Mapping[State, str]] = {"ok": "✓", "missing": "!", "broken": "✗"}
+_LEAST_FREE: Final = 200 * 1024 * 1024  # bytes: a long session with the files it changed
+_SMALLEST: Final = (60, 20)  # columns and rows that the screen is made for
+_ANSWER_S: Final = 5.0  # seconds that a server or a program has to answer
+_SHOWN_MODELS: Final = 5
+_DEEP: Final = ("truecolor", "24bit")
+
+
+class HealthCheck(NamedTuple):
+    """One thing that was looked at: what was found, and the fix where it is not sound."""
+
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+def run(arguments: Sequence[str], places: Places, language: str) -> int:
+    """What stands behind ``doctor`` on the command line; returns the exit status."""
+    say = Catalogue(language)
+    args = parser(say).parse_args(arguments)
+    cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="replace")  # a finding, no fault
+    workspace = Path(args.dir).expanduser()
+    flags = Flags(
+        workspace=workspace, base_url=args.base_url, model=args.model, api_key_env=args.api_key_env
+    )
+    checks: list[HealthCheck] = []
+    for check in _Doctor(flags, places, language, say).checks():
+        checks.append(check)
+        if not args.json:
+            _print(check, say)
+    if args.json:
+        print(json.dumps([check._asdict() for check in checks], ensure_ascii=False, indent=1))
+    broken = [check for check in checks if check.state == "broken"]
+    if not args.json:
+        print(say("doctor.broken" if broken else "doctor.sound", count=len(broken)))
+    return BROKEN if broken else SOUND
+
+
+def parser(say: Catalogue) -> argparse.ArgumentParser:
+    """The command line of ``doctor``."""
+    made = argparse.ArgumentParser(
+        prog="duckflow-tui doctor",
+        description=say("doctor.description"),
+        add_help=False,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("-h", "--help", action="help", help=say("cli.help.help"))
+    add("--json", action="store_true", help=say("doctor.json"))
+    add("--dir", metavar="D", default=".", help=say("cli.help.dir"))
+    add("--base-url", metavar="U", help=say("cli.help.base_url"))
+    add("--model", metavar="N", help=say("cli.help.model"))
+    add("--api-key-env", metavar="V", help=say("cli.help.api_key_env"))
+    add("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
+    return made
+
+
+def _print(check: HealthCheck, say: Catalogue) -> None:
+    name = say(f"doctor.name.{check.name}")
+    print(f"{_MARKS[check.state]} {name}: {check.found}")
+    if check.fix:
+        print(f"    {check.fix}", flush=True)
+
+
+class _Doctor:
+    def __init__(self, flags: Flags, places: Places, language: str, say: Catalogue) -> None:
+        self._flags = flags
+        self._places = places
+        self._language = language
+        self._say = say
+
+    def checks(self) -> Iterator[HealthCheck]:
+        """Each check as soon as it is done; the one that asks the model's server comes last."""
+        yield self._terminal()
+        yield self._colours()
+        yield self._characters()
+        yield self._keys()
+        for name in ("rg", "git"):
+            yield self._program(name)
+        yield self._made("sandbox", "ok", "sandbox.none")
+        yield self._disk()
+        try:
+            choice = choose(self._flags, self._places, self._language)
+        except Unusable as refused:
+            problems = [problem.words(self._say) for problem in refused.problems]
+            yield self._settings(problems)
+            yield HealthCheck("model", "broken", one_line(str(refused), 300))
+            return
+        yield self._settings([problem.words(self._say) for problem in choice.problems])
+        yield from self._servers(choice)
+        yield self._model(choice)
+
+    def _made(self, name: str, state: State, key: str, fix: str = "", **params: Any) -> HealthCheck:
+        say = self._say
+        found = say(f"doctor.{key}", **params)
+        return HealthCheck(name, state, found, say(f"doctor.{fix}", **params) if fix else "")
+
+    def _terminal(self) -> HealthCheck:
+        term = os.environ.get("TERM", "")
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return self._made("terminal", "missing", "terminal.none", "terminal.none_fix")
+        size = shutil.get_terminal_size()
+        facts: dict[str, Any] = {
+            "term": visible_line(term) or "TERM=",
+            "columns": size.columns,
+            "rows": size.lines,
+        }
+        if term in ("", "dumb"):
+            return self._made("terminal", "broken", "terminal.found", "terminal.dumb_fix", **facts)
+        if size.columns < _SMALLEST[0] or size.lines < _SMALLEST[1]:
+            facts |= {"least": f"{_SMALLEST[0]}×{_SMALLEST[1]}"}
+            return self._made(
+                "terminal", "missing", "terminal.found", "terminal.small_fix", **facts
+            )
+        return self._made("terminal", "ok", "terminal.found", **facts)
+
+    def _colours(self) -> HealthCheck:
+        environ = os.environ
+        if environ.get("NO_COLOR"):
+            return self._made("colours", "missing", "colours.off", "colours.off_fix")
+        if environ.get("COLORTERM", "").lower() in _DEEP:
+            return self._made("colours", "ok", "colours.deep")
+        key = "colours.many" if "256color" in environ.get("TERM", "") else "colours.few"
+        return self._made("colours", "missing", key, "colours.fix")
+
+    def _characters(self) -> HealthCheck:
+        encoding = locale.getpreferredencoding(False)
+        if encoding.lower().replace("-", "") == "utf8":
+            return self._made("characters", "ok", "characters.found", encoding=encoding)
+        return self._made(
+            "characters", "missing", "characters.found", "characters.fix", encoding=encoding
+        )
+
+    def _keys(self) -> HealthCheck:
+        from duckflow_tui.ui.bindings import tells_shift_enter
+
+        if tells_shift_enter(os.environ):
+            return self._made("keys", "ok", "keys.all")
+        return self._made("keys", "missing", "keys.some", "keys.fix")
+
+    def _program(self, name: Literal["rg", "git"]) -> HealthCheck:
+        from duckflow_tui.tools.commands import find_program
+
+        found = find_program(name, self._flags.workspace.absolute())
+        if found is None:
+            return self._made(name, "missing", "program.none", f"program.{name}_fix")
+        try:
+            asked = subprocess.run(
+                [found, "--version"], capture_output=True, timeout=_ANSWER_S, check=False
+            )
+            version = asked.stdout.decode("utf-8", "replace").partition("\n")[0]
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return HealthCheck(name, "missing", one_line(str(error), 200))
+        return HealthCheck(name, "ok", f"{visible_line(one_line(version, 60))} ({found})")
+
+    def _disk(self) -> HealthCheck:
+        folders: list[Path] = []
+        for folder in dict.fromkeys(self._places.own_dirs):
+            there = next(path for path in (folder, *folder.parents) if path.exists())
+            if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+                return self._made("disk", "broken", "disk.closed", "disk.closed_fix", path=folder)
+            folders.append(there)
+        try:
+            free = min(shutil.disk_usage(folder).free for folder in folders)
+        except OSError as error:
+            return HealthCheck("disk", "broken", one_line(str(error), 200))
+        facts: dict[str, Any] = {"path": self._places.state, "megabytes": free // 1024**2}
+        if free < _LEAST_FREE:
+            return self._made("disk", "missing", "disk.free", "disk.full_fix", **facts)
+        return self._made("disk", "ok", "disk.free", **facts)
+
+    def _settings(self, problems: Sequence[str]) -> HealthCheck:
+        path = self._places.settings_file
+        if problems:
+            return HealthCheck("settings", "missing", "\n    ".join(problems))
+        key = "settings.read" if path.exists() else "settings.none"
+        return self._made("settings", "ok", key, path=path)
+
+    def _servers(self, choice: SessionChoice) -> Iterator[HealthCheck]:
+        """The programs of the MCP servers; those at an address are not asked."""
+        from duckflow_tui.tools.commands import find_program
+
+        for name, server in choice.settings.mcp.servers.items():
+            if server.command and find_program(server.command, choice.workspace) is None:
+                yield self._made(
+                    "server", "missing", "server.none", "server.fix", server=name,
+                    command=visible_line(server.command),
+                )  # fmt: skip
+
+    def _model(self, choice: SessionChoice) -> HealthCheck:
+        if choice.endpoint_missing:
+            return self._made("model", "broken", "model.none", "model.none_fix")
+        if choice.confirm_origin:
+            return self._made(
+                "model", "missing", "model.unconfirmed", "model.unconfirmed_fix",
+                origin=choice.confirm_origin,
+            )  # fmt: skip
+        main = choice.settings.roles.of("main")
+        assert main is not None  # else the endpoint is missing
+        host = choice.settings.endpoints[main.endpoint].host
+        facts: dict[str, Any] = {"model": visible_line(main.model), "host": host}
+        try:
+            names = asyncio.run(_models(choice))
+        except LlmError as error:
+            words = self._say(f"llm.error.{error.code}", **error.params)
+            if error.code in ("not_found", "not_json", "html"):  # a server need not have a list
+                return self._made("model", "missing", "model.unlisted", **facts)
+            return HealthCheck("model", "broken", visible_line(one_line(words, 400)))
+        if main.model not in names:
+            known = ", ".join(visible_line(one_line(name, 60)) for name in names[:_SHOWN_MODELS])
+            facts |= {"known": known, "count": len(names)}
+            return self._made("model", "broken", "model.unknown", "model.unknown_fix", **facts)
+        return self._made("model", "ok", "model.found", **facts)
+
+
+async def _models(choice: SessionChoice) -> tuple[str, ...]:
+    """The models that the main endpoint lists; raises LlmError."""
+    from duckflow_tui.llm.service import LLMService
+    from duckflow_tui.state.base import SystemClock, random_id
+
+    settings = choice.settings
+    service = LLMService(settings.endpoints, settings.roles, random_id, SystemClock())
+    try:
+        return await service.models("main", _ANSWER_S)
+    finally:
+        await service.aclose()

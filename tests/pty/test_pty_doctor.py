@@ -1,0 +1,114 @@
+"""``doctor``: what is there and what is missing is found, and each fix is said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.pty import Terminal
+from support.serving import served
+
+from duckflow_tui.demo.replies import Script
+
+PROGRAM = [sys.executable, "-m", "duckflow_tui", "doctor"]
+
+
+def checks(
+    tmp_path: Path, *arguments: str, environ: Mapping[str, str] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """The exit status, and each check by its name."""
+    run = subprocess.run(
+        [*PROGRAM, "--json", *arguments],
+        cwd=tmp_path,
+        env={"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8", **(environ or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.stderr == ""
+    return run.returncode, {check["name"]: check for check in json.loads(run.stdout)}
+
+
+def test_a_bare_machine_is_told_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
+    """No ripgrep, git, colours, terminal, model; and a home that is no folder."""
+    (tmp_path / "home").write_text("in the way")
+    status, found = checks(tmp_path, environ={"PATH": str(tmp_path), "NO_COLOR": "1"})
+    assert status == 1
+    assert {name: check["state"] for name, check in found.items()} == {
+        "terminal": "missing",
+        "colours": "missing",
+        "characters": "ok",
+        "keys": "missing",
+        "rg": "missing",
+        "git": "missing",
+        "sandbox": "ok",
+        "disk": "broken",
+        "settings": "missing",
+        "model": "broken",
+    }
+    assert "ripgrep" in found["rg"]["fix"]
+    assert "NO_COLOR" in found["colours"]["fix"]
+    assert "DUCKFLOW_HOME" in found["disk"]["fix"]
+    assert "--base-url" in found["model"]["fix"]
+
+
+def test_a_sound_machine_with_a_model_has_nothing_in_the_way(tmp_path: Path) -> None:
+    """Seen in a terminal, as a person sees it, with the model's server really asked."""
+    with served(Script(models=("small", "large"))) as server:
+        command = [*PROGRAM, "--base-url", server.endpoint.base_url, "--model", "large"]
+        environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "COLORTERM": "truecolor"}
+        with Terminal(command, cwd=tmp_path, environ=environ) as terminal:
+            assert terminal.wait() == 0
+            shown = terminal.text
+        assert [request.path for request in server.endpoint.requests] == ["/v1/models"]
+    assert "✓ Terminal: xterm-256color, 120×40" in shown
+    assert "✓ Colours: 16 million" in shown
+    assert "✓ Model: large at 127.0.0.1:" in shown
+    assert "Nothing is in the way." in shown
+
+
+def test_a_small_terminal_and_a_dumb_one_are_told(tmp_path: Path) -> None:
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home")}
+    with Terminal(PROGRAM, cwd=tmp_path, environ=environ, width=50, height=30) as terminal:
+        terminal.wait()
+        assert "made for 60×20 and more" in terminal.text.replace("\n", "")
+    with Terminal(PROGRAM, cwd=tmp_path, environ={**environ, "TERM": "dumb"}) as terminal:
+        assert terminal.wait() == 1
+        assert "Set TERM to what your terminal is" in terminal.text
+
+
+def test_a_model_that_the_server_does_not_list_is_named_with_those_it_lists(
+    tmp_path: Path,
+) -> None:
+    with served(Script(models=("small", "large"))) as server:
+        status, found = checks(tmp_path, "--base-url", server.endpoint.base_url, "--model", "lagre")
+    assert (status, found["model"]["state"]) == (1, "broken")
+    assert "small, large" in found["model"]["fix"]
+
+
+def test_a_server_that_is_not_there_is_told_by_its_address(tmp_path: Path) -> None:
+    status, found = checks(tmp_path, "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert (status, found["model"]["state"]) == (1, "broken")
+    assert "127.0.0.1:9" in found["model"]["found"]
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "settings"), ("ja", "設定")])
+def test_wrong_settings_are_read_out_with_their_line(
+    tmp_path: Path, language: str, said: str
+) -> None:
+    config = tmp_path / "home" / "config"
+    config.mkdir(parents=True)
+    (config / "settings.toml").write_text(
+        "[ui]\nvitals = 3\n[mcp.servers.notes]\ncommand = 'no-such-program'\n"
+    )
+    _, found = checks(tmp_path, "--lang", language)
+    assert found["settings"]["state"] == "missing"
+    assert "settings.toml:2" in found["settings"]["found"]
+    assert "no-such-program" in found["server"]["found"]
+    assert "[mcp.servers.notes]" in found["server"]["fix"]
