@@ -197,7 +197,7 @@ class FixWriter:
                 return {**ends(), "confidence": 0.9, "state_delta": decided}
             case "denied" | "gave" | "already" | "show" | "tests":
                 return ends()
-            case "anything":  # what it cannot do is not done: the next word is the user's
+            case "anything" | "undo":  # it cannot do it: the next word is the user's
                 waits = {"next_step": "pending_user", "task_profile": "GENERAL_CHAT"}
                 return {**ends("PLANNING"), **waits}
             case _:

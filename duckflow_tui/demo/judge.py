@@ -24,6 +24,8 @@ _CHECK: Final = re.compile(r" \((?:command|file_exists|file_contains): .*\)$")
 _MISSING: Final = re.compile(r"^- P[123] (.+)$", re.M)
 _CHECKED: Final = re.compile(r"^- (r\d+) .+ — (met|refuted|unchecked): ", re.M)
 _READ: Final = re.compile(r"^(\d+)\. file_ops\.read_file\(", re.M)
+_ENTRY: Final = re.compile(r"^(\d+)\. .*?\) -> \[([^\]]+)\] ?(.*)", re.M)
+_WELL: Final = ("ok", "exit 0")
 _TOLD: Final = re.compile(r"\badd(?:s|ed)\b|one after the other|足し|順に")
 _WEIGHTS: Final = {"1": 3, "2": 2, "3": 1}
 
@@ -70,7 +72,7 @@ def _satisfaction(text: str, words: dict[str, Any]) -> JsonObject:
         if key not in items:
             continue
         known = items[key][1].partition(" — ")[0] == why
-        scores[key], evidence[key] = _explained(text, words) if known else (0.2, [])
+        scores[key], evidence[key] = _explained(text, words) if known else _answered(text)
     levels = {key: float(found == "met") for key, found in _CHECKED.findall(text)} | scores
     total = sum(_WEIGHTS[items[key][0]] for key in levels) or 1
     overall = sum(_WEIGHTS[items[key][0]] * level for key, level in levels.items()) / total
@@ -96,6 +98,14 @@ def _explained(text: str, words: dict[str, Any]) -> tuple[float, list[str]]:
     if not read:
         return 0.5, [words["told"]]
     return 1.0, [words["told"], filled(words["read"], number=read)]
+
+
+def _answered(text: str) -> tuple[float, list[str]]:
+    """Whether there is an answer that rests on results, none of which went wrong."""
+    entries = _ENTRY.findall(_frame("log", text))
+    if not entries or not _frame("reply", text) or any(e[1] not in _WELL for e in entries):
+        return 0.2, []
+    return 1.0, [f"{number}: {result[:60]}" for number, _, result in entries[-1:]]
 
 
 def _missing(text: str, words: dict[str, Any], way: dict[str, str]) -> JsonObject:

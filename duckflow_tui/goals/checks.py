@@ -95,10 +95,6 @@ class RequirementChecks:
             case _:
                 return None
 
-    def changed_something(self, log: Sequence[OperationMessage]) -> bool:
-        """Whether any of these calls changed a file, or may have changed something else."""
-        return any(self._may_have_changed(message) for message in log)
-
     # --- commands ----------------------------------------------------------------------------
 
     async def _command(self, item: RequirementItem) -> Finding:

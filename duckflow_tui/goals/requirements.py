@@ -415,17 +415,19 @@ _RULES: Final = (
     _rule(
         TaskProfile.GENERAL_CHAT,
         _STRONG,
-        r"^\W*(?:hi|hello|hey|thanks?(?: you)?|good (?:morning|evening|night)|bye|ok(?:ay)?)\b"
-        r".{0,20}$",
+        r"^\W*(?:hi|hello|hey|thanks?(?: you)?|good (?:morning|evening|night)|bye)\b.{0,20}$",
+        r"^\W*ok(?:ay)?(?:\W+(?:then|thanks?|thank you|cool|great|good|fine|got it))*\W*$",
         r"^\W*(?:こんにちは|こんばんは|おはよう|ありがとう|はじめまして|やあ|お疲れ|さようなら).{0,12}$",
     ),
     _rule(
         TaskProfile.SIMPLE_QUESTION,
         _WEAK,
-        r"^\W*(?:what|which|who|when|where|why|how|is|are|does|do|can|could|should)\b.{0,160}\?\s*$",
+        # Asked for as a favour it is an order: "can you …?", 「…してくれますか」.
+        r"^(?!\W*(?:(?:hi|hello|hey|ok|so|and)\W+)*(?:(?:can|could|would|will) you|please)\b)"
+        r"(?!.*(?:くれ|もらえ|頂け|いただけ|下さい|ください)).{1,180}[?？]\s*$",
         r"(?:とは|って)(?:何|なに|なん)|(?:何|なに|いつ|どこ|誰|どれ|どう|なぜ)"
         r"[^。]{0,60}(?:[?？]|ですか|か。?)$",
-        r"(?:ですか|ますか|でしょうか)[。?？]?\s*$",
+        r"(?:ですか|(?<!くれ)(?<!もらえ)(?<!頂け)(?<!いただけ)ますか|でしょうか)[。?？]?\s*$",
     ),
 )
 

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
 from duckflow_tui.goals.checks import Finding, RequirementChecks, judged, lacking, overall
-from duckflow_tui.goals.requirements import (
-    TALK,
-    guess,
-    new_requirement,
-    only_talk,
-    take_requirements,
-)
+from duckflow_tui.goals.requirements import TALK, guess, new_requirement, take_requirements
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.prompting.questions import missing_question, satisfaction_question
+from duckflow_tui.prompting.questions import missing_question, satisfaction_question, shown_by
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -98,19 +92,16 @@ class Reviewer:
         self._attempts = Attempts(parts, keeper)
         self._checks = RequirementChecks(parts.store, parts.ids, parts.router)
         self._understood = False  # what the turn's first decision says was taken
-        self._only_talk = True  # so far
         self.satisfaction: float | None = None  # of the newest review of this turn
 
     def resume(self, decisions: Sequence[TurnDecision]) -> None:
         """The turn goes on behind these decisions, which an earlier process took in."""
-        self._only_talk = all(only_talk(decision) for decision in decisions)
         objective = self._store.state.objective
         known = objective is not None and bool(objective.extracted_requirements)
         self._understood = len(decisions) > 1 or bool(decisions and known)
 
     async def understand(self, decision: TurnDecision) -> None:
         """Node 1 of an attempt: take what the turn's first decision says of the request (S1-24)."""
-        self._only_talk = self._only_talk and only_talk(decision)
         if self._understood or self._store.state.objective is None:
             return
         self._understood = True
@@ -157,24 +148,16 @@ class Reviewer:
         return await self._attempts.ask_again(review, report, log)
 
     def _is_judged(self, objective: TaskObjective, log: Sequence[OperationMessage]) -> bool:
-        """Whether this answer is reviewed at all."""
-        changed = any(message.result.changes for message in log)
-        counted = [item for item in objective.extracted_requirements if item.counts]
-        if any(item.by_user for item in counted):
+        """Whether this answer is reviewed: where something is required or was done, and else
+        unless the user, or the app's own rules, call the request talk. What the model calls it
+        makes no difference.
+        """
+        if items := objective.extracted_requirements:
+            return any(item.counts for item in items)
+        if shown_by(log, self._parts.router.registry.specs()):
             return True
         choice = self._store.state.profile_choice
-        if choice in TALK:
-            return False
-        said = guess(objective.original_query)
-        if said.strong and said.profile not in TALK:
-            return True  # a claim without any call is judged by the request
-        profile = choice or objective.profile
-        # A model that calls it a question and changes files anyway has done work.
-        if not changed and (profile in TALK or (self._only_talk and not log)):
-            return False
-        if objective.extracted_requirements:
-            return bool(counted)
-        return profile is not None or self._checks.changed_something(log)
+        return (choice or guess(objective.original_query).profile) not in TALK
 
     async def _findings(self, objective: TaskObjective) -> dict[str, Finding]:
         found: dict[str, Finding] = {}

@@ -221,7 +221,7 @@ async def test_a_free_message_gets_an_honest_answer_and_touches_nothing(
     async with play(tmp_path) as on:
         await on.say(said)
         end = await on.end()
-        cannot = "scripted" in answer or "台本" in answer or "--base-url" in answer
+        cannot = any(word in answer for word in ("scripted", "台本", "--base-url", "/undo"))
         assert end.outcome == ("partial" if cannot else "done")
         assert end.llm_calls == 1
         assert answer in end.reply

@@ -72,8 +72,10 @@ async def test_the_call_beyond_the_limit_is_not_sent_until_a_key_raises_it(tmp_p
             "purpose": "main",
         }
         await answer(s, "raise_budget")
+        assert (await budget(s)).facts["purpose"] == "satisfaction"  # judged work costs one more
+        await answer(s, "raise_budget")
         assert (await s.ended()).outcome == "done"
-        assert sent(s) == ["main"] * 4
+        assert sent(s) == [*["main"] * 4, "satisfaction"]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,8 @@ async def test_own_words_enter_the_conversation_and_are_no_consent_to_spend(
         await s.until(lambda state: any(c.card_id != first.card_id for c in state.cards))
         assert sent(s) == ["main"]
         await answer(s, "raise_budget")
+        assert (await budget(s)).facts["purpose"] == "satisfaction"
+        await answer(s, "raise_budget")
         await s.ended()
         assert "only the first line matters" in s.server.of("main")[-1].new_text
 
@@ -139,7 +143,7 @@ async def test_tokens_count_over_the_turns_of_a_session_and_raising_is_recorded(
 ) -> None:
     replies = script(done("One."), done("Two."), done("Three."))
     async with session(tmp_path, replies, environ={TOKENS: "100"}) as s:
-        await s.engine.send("first")
+        await s.engine.send("hello")
         found = await budget(s)
         assert sent(s) == []  # the request alone has more tokens than that
         coming = int(found.facts["next"])
@@ -149,7 +153,7 @@ async def test_tokens_count_over_the_turns_of_a_session_and_raising_is_recorded(
         await s.ended()
         (raised,) = s.events(BudgetRaised)
         assert str(100 + int(raised.by)) == found.facts["raise_to"]
-        await s.engine.send("second")
+        await s.engine.send("hello again")
         again = await budget(s)
         used = s.state.usage.tokens_in + s.state.usage.tokens_out
         assert again.facts["used"] == str(used)
@@ -163,9 +167,9 @@ async def test_tokens_count_over_the_turns_of_a_session_and_raising_is_recorded(
 async def test_cost_is_counted_by_the_prices_of_the_settings(tmp_path: Path) -> None:
     replies = script(done("One."), done("Two."))
     async with session(tmp_path, replies, environ={COST: "0.001"}, price=10.0) as s:
-        await s.turn("first")
+        await s.turn("hello")
         assert (s.state.usage.cost or 0) > 0.001
-        await s.engine.send("second")
+        await s.engine.send("hello again")
         assert (await budget(s)).facts["what"] == "cost"
         assert sent(s) == ["main"]
         await answer(s, "raise_budget")

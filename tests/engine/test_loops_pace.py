@@ -20,6 +20,7 @@ from support.pace_talk import (
     stuck,
 )
 from support.plan_talk import answer
+from support.reviews import judged, story
 from support.session import decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply
@@ -213,8 +214,9 @@ async def test_what_the_user_refuses_moves_nothing(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a.py").write_text("x = 1\n")
     wants = edit("a.py", "x = 1", "x = 2")
-    replies = [reads("a.py"), *(decision("so", wants) for _ in range(5)), done("I leave it.")]
-    async with session(tmp_path, script(*replies), environ=LONG) as s:
+    replies = (reads("a.py"), *(decision("so", wants) for _ in range(5)), done("I leave it."))
+    unmet = story(*replies, satisfaction=(judged(0.0),))
+    async with session(tmp_path, unmet, environ=LONG) as s:
         await s.engine.send("go")
         for number in range(1, 6):
             await s.answer(GateChoice.REJECT)
@@ -371,6 +373,7 @@ async def test_each_signal_moves_its_vital(tmp_path: Path) -> None:
             ("repeat", 0.75),
             ("check_no", 0.65),
             ("repaired", 0.6),
+            ("progress", 0.7),  # the review found the requirement met
         ]
         assert changes(s, "stamina")[0] == ("loop", 0.97)
 
@@ -382,7 +385,7 @@ async def test_a_new_objective_has_all_its_stamina(tmp_path: Path) -> None:
         await s.turn("go")
         assert s.state.vitals.stamina < 1.0
         mood, focus = s.state.vitals.mood, s.state.vitals.focus
-        await s.turn("well")
+        await s.turn("hello")
         assert ("new_objective", 1.0) in changes(s, "stamina")
         assert (s.state.vitals.mood, s.state.vitals.focus) == (mood, focus)
 

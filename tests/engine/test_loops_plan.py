@@ -729,7 +729,7 @@ async def test_a_list_without_a_plan_passes_values_by_typed_links(tmp_path: Path
         reads = [m for m in messages if m.operation == "file_ops.read_file"]
         assert len(reads) == 1
         assert reads[0].args == {"path": messages[0].result.text}
-        assert end.llm_calls == 3  # the request, the report, the answer
+        assert end.llm_calls == 4  # the request, the report, the answer, the judgement
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert report.step_name == "what does the note say?"
 
@@ -926,7 +926,7 @@ async def test_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> N
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         await running.turn("notes please")
         temperatures = {r.purpose: r.json.get("temperature") for r in running.server.requests}
-        assert temperatures == {"main": 0.1, "plan": None, "task": 0.1}
+        assert temperatures == {"main": 0.1, "plan": None, "task": 0.1, "satisfaction": None}
 
 
 async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path) -> None:

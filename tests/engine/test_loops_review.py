@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from support.reviews import (
@@ -24,7 +24,8 @@ from support.reviews import (
 )
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.demo.endpoint import Request
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.requirements import MAX_NEW
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
@@ -440,26 +441,91 @@ async def test_a_check_is_run_again_once_what_it_saw_was_taken_back(tmp_path: Pa
         assert [m.result.exit_code for m in s.results() if m.for_requirement] == [0, 2]
 
 
-# --- what is not reviewed ------------------------------------------------------------------------
+# --- what is judged ------------------------------------------------------------------------------
 
 
-async def test_a_question_whose_answer_was_looked_up_costs_no_review(tmp_path: Path) -> None:
-    asked = [{"requirement": "say what it holds", "priority": 1}]
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("profile", [None, *TaskProfile])
+async def test_tell_me_the_scenario_ends_in_the_scenario(
+    tmp_path: Path, profile: TaskProfile | None, protocol: Literal["tools", "json"]
+) -> None:
+    """The model reads the file and answers "I have read it": every operation went well, and the
+    user has nothing. Whatever it calls the request, it is sent back and ends in the answer.
+    Covers S1-46, S1-47, S1-1.
+    """
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "scenario.txt").write_text("A duck learns to fly, and the pond goes with it.\n")
+    said = {} if profile is None else {"task_profile": profile.value}
+    main = (
+        decision("I look.", action("file_ops.read_file", path="scenario.txt"), **said),
+        done("I have read it."),
+        done("A duck learns to fly, and the pond goes with it."),
+    )
+
+    def judge(request: Request) -> Reply | None:
+        """Finds met what the user was told in the words of the file, and nothing else."""
+        reply = request.text.partition("<reply>")[2]
+        return judged(0.9 if "learns to fly" in reply else 0.1)
+
+    others = {"requirements": (found(claim("the scenario is told")),)}
+    others |= {"missing": (lacks("the scenario itself"),), "continuation": (next_plan("tell it"),)}
+    tale = Script(replies={"main": main, **others, "satisfaction": ()})
+    async with session(tmp_path, tale, protocol=protocol, author=judge) as s:
+        end = await s.turn("tell me the scenario")
+        assert [r.done for r in reviews(s)] == [False, True]
+        assert "the scenario itself" in s.server.of("main")[2].text
+        assert (end.outcome, end.reply) == (
+            "done",
+            "A duck learns to fly, and the pond goes with it.",
+        )
+
+
+async def test_a_question_whose_answer_was_looked_up_is_judged(tmp_path: Path) -> None:
+    """One call more: C19."""
     look = action("file_ops.find_files", glob="*")
-    first = decision("", look, task_profile="SIMPLE_QUESTION", requirements=asked)
+    first = decision("", look, task_profile="SIMPLE_QUESTION")
     async with session(tmp_path, story(first, done("Nothing."))) as s:
-        assert (await s.turn("what is there?")).llm_calls == 2
-        assert reviews(s) == []
+        assert (await s.turn("what is there?")).llm_calls == 3
+        assert [r.done for r in reviews(s)] == [True]
 
 
-@pytest.mark.parametrize("profile", ["SIMPLE_QUESTION", "GENERAL_CHAT"])
-async def test_small_talk_and_simple_questions_cost_no_review(tmp_path: Path, profile: str) -> None:
-    asked = [{"requirement": "say hello", "priority": 1}]
-    script = story(done("Hello.", step="PLANNING", task_profile=profile, requirements=asked))
-    async with session(tmp_path, script) as s:
-        end = await s.turn("hi")
+@pytest.mark.parametrize("profile", [None, "SIMPLE_QUESTION", "GENERAL_CHAT"])
+@pytest.mark.parametrize("text", ["hi", "And geese?", "ガチョウとは何ですか？"])
+async def test_talk_without_requirements_and_operations_costs_no_review(
+    tmp_path: Path, profile: str | None, text: str
+) -> None:
+    """Covers S1-47."""
+    said = {} if profile is None else {"task_profile": profile}
+    async with session(tmp_path, story(done("Hello.", step="PLANNING", **said))) as s:
+        end = await s.turn(text)
         assert (end.outcome, end.llm_calls, end.satisfaction) == ("done", 1, None)
         assert reviews(s) == []
+
+
+async def test_requirements_are_judged_whatever_the_request_is_called(tmp_path: Path) -> None:
+    asked = [{"requirement": "say what it holds", "priority": 1}]
+    script = story(done("Nothing.", task_profile="SIMPLE_QUESTION", requirements=asked))
+    async with session(tmp_path, script) as s:
+        await s.turn("what is there?")
+        assert [r.done for r in reviews(s)] == [True]
+
+
+@pytest.mark.parametrize("text", ["set x to 2", "ok, set x to 2", "could you set x to 2?"])
+async def test_what_a_model_calls_talk_is_judged_unless_the_words_are(
+    tmp_path: Path, text: str
+) -> None:
+    """It claims the work and has done nothing. Covers S1-52."""
+    script = story(
+        done("x is 2 now.", task_profile="GENERAL_CHAT"),
+        done("Really.", task_profile="GENERAL_CHAT"),
+        satisfaction=(judged(0.0), judged(0.9)),
+        missing=(lacks("x is as it was"),),
+        continuation=(next_plan(),),
+    )
+    async with session(tmp_path, script) as s:
+        await s.turn(text)
+        assert [r.done for r in reviews(s)] == [False, True]
 
 
 async def test_a_turn_that_was_denied_something_is_not_reviewed(tmp_path: Path) -> None:
@@ -601,40 +667,32 @@ async def test_a_turn_that_changed_a_file_is_judged_by_the_request_whatever_was_
         assert item(s).state is RequirementState.MET
 
 
-async def test_a_command_that_may_change_something_is_judged_one_that_only_looks_is_not(
-    tmp_path: Path,
-) -> None:
+async def test_a_command_is_judged_that_looks_and_one_that_changes(tmp_path: Path) -> None:
     look, change = "ls", "touch made.txt"
     script = story(
         decision("", action("shell.run", command=look)),
         done("Nothing is there."),
         decision("", action("shell.run", command=change)),
         done("Made."),
-        satisfaction=(judged(0.9),),
+        satisfaction=(judged(0.8), judged(0.9)),
     )
     async with session(tmp_path, script, mode="trusted", allow=(look, change)) as s:
-        assert (await s.turn("what is there?")).satisfaction is None
-        assert purposes(s) == ["main", "main"]
+        assert (await s.turn("what is there?")).satisfaction == 0.8
+        assert item(s).requirement == "what is there?"
         assert (await s.turn("make it")).satisfaction == 0.9
         assert item(s).requirement == "make it"
 
 
-async def test_a_kind_that_the_user_chose_holds_against_what_was_done(tmp_path: Path) -> None:
-    script = story(decision("", write("half\n")), done("Written."))
-    async with session(tmp_path, script, mode="trusted") as s:
-        s.engine.pace.choose_profile(TaskProfile.SIMPLE_QUESTION)
-        end = await s.turn("write the notes")
-        assert (end.outcome, end.llm_calls, reviews(s)) == ("done", 2, [])
-
-
-async def test_talk_is_not_reviewed_though_the_user_chose_another_kind_before(
+async def test_what_was_done_is_judged_though_the_user_calls_the_request_a_question(
     tmp_path: Path,
 ) -> None:
-    hello = done("Geese fly.", task_profile="GENERAL_CHAT")
-    async with session(tmp_path, story(hello)) as s:
-        s.engine.pace.choose_profile(TaskProfile.RESEARCH)
-        end = await s.turn("And geese?")
-        assert (end.outcome, end.llm_calls, reviews(s)) == ("done", 1, [])
+    script = story(decision("", write("half\n")), done("Written."), done("It is a reply."))
+    async with session(tmp_path, script, mode="trusted") as s:
+        s.engine.pace.choose_profile(TaskProfile.SIMPLE_QUESTION)
+        await s.turn("write the notes")
+        assert [r.done for r in reviews(s)] == [True]
+        await s.turn("tell me the scenario")  # without an operation the user's word is enough
+        assert len(reviews(s)) == 1
 
 
 async def test_the_first_decision_is_asked_for_profile_requirements_and_confidence(
@@ -644,7 +702,7 @@ async def test_the_first_decision_is_asked_for_profile_requirements_and_confiden
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.turn("write the notes")
         first, second = s.server.of("main")
-        wish = "Decision 1 states task_profile, requirements (priority, check), confidence."
+        wish = "Decision 1 states task_profile, requirements (priority, check; none for mere talk)"
         assert wish in first.text
         assert wish not in second.text
         assert f"- r1 P1 open 0% the notes say done (command: {CHECK})" in second.text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.endpoint import Author, ScriptedEndpoint
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
@@ -211,18 +211,19 @@ async def session(
     own_window: int = 0,
     resume: str = "",
     no_session: bool = False,
+    author: Author | None = None,
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
 
     ``roles`` name other models of that endpoint, ``cli/…``; ``temperature`` is by role; ``price``
     is what a million of its tokens cost, in US dollars; ``window`` is what its models can hold, 0
     when unknown, and ``own_window`` those of the same server under the name ``own``; ``resume`` is
-    the id of a session to go on with.
+    the id of a session to go on with; ``author`` writes what no queue of the script holds.
     """
     workspace = tmp_path / "work"
     workspace.mkdir(exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
-    async with ScriptedEndpoint(judged_good(replies)) as server:
+    async with ScriptedEndpoint(judged_good(replies), author=author) as server:
         flags = Flags(
             workspace=workspace,
             base_url=server.base_url,
