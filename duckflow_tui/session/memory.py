@@ -42,6 +42,7 @@ class ProjectMemory:
         redact: Callable[[str], str],
         *,
         already: Mapping[str, int] | None = None,
+        disk: Disk | None = None,
     ) -> None:
         """``already`` are the counts that a resumed session brings with it: the totals hold them,
         and prompts count the session by itself.
@@ -51,7 +52,7 @@ class ProjectMemory:
         name = f"{shown}-{digest(os.fsencode(real))[:12]}"
         self._path = folder / f"{name}.md"
         self._counts_name = f"{name}.json"
-        self._files = SmallFiles(folder)
+        self._files = SmallFiles(folder, disk or Disk())
         self._words = words
         self._clock = clock
         self.redacted = redact  # the user may have written a secret by hand
@@ -209,9 +210,9 @@ def _numbers(raw: bytes | None) -> dict[str, int]:
 class SmallFiles:
     """A folder of the app, mode 0700, its files 0600. No link is followed. Raises OSError."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Disk) -> None:
         self._folder = folder
-        self._disk = Disk()
+        self._disk = disk
 
     def read(self, name: str, limit: int) -> bytes | None:
         """At most ``limit`` bytes and one more, which says that there is more; None without it."""
