@@ -158,7 +158,7 @@ class Asker:
                 return part
         self._parts.notices.error("turn.unreadable", step_id=self._step_id, problems=problems)
         if not self._aside:
-            self._parts.machine.recover(problems[:200])
+            self._parts.machine.set_status(Status.ERROR, problems[:200])
         raise TurnEnd("failed", Status.ERROR)
 
     def _usable(self, reply: DecisionReply) -> tuple[str, TurnDecision | None]:

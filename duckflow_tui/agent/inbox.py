@@ -16,6 +16,7 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
+from duckflow_tui.state.gates import TELL, CardAnswer, CardKind
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
 
@@ -97,7 +98,8 @@ class Inbox:
         """
         running = self._store.state.turn
         if when == "now" and running is not None and running.pause != "paused":
-            await self._answer_beside(text)
+            if not await self._answer_question(text):
+                await self._answer_beside(text)
             return
         if not self._store.state.queue:
             self._hold(False)  # nothing is left that a stop kept back
@@ -112,6 +114,17 @@ class Inbox:
         if self._state == "held":
             self._ahead = self._ahead or message.message_id
         self._wake.set()
+
+    async def _answer_question(self, text: str) -> bool:
+        """What is written while the model's question is open answers it; False for none open."""
+        for card in self._store.state.cards:
+            if card.kind is CardKind.QUESTION:
+                answer = CardAnswer(
+                    card_id=card.card_id, subject=card.subject, action=TELL.action, text=text
+                )
+                await self._parts.desk.answer(answer)
+                return True
+        return False
 
     async def _answer_beside(self, text: str) -> None:
         message = UserMessage(

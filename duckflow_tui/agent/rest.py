@@ -49,6 +49,9 @@ def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
             continue
         if message.step_id != step_id:
             continue
+        asked = state.interrupted.waiting(CardKind.QUESTION, step_id) if state.interrupted else None
+        if asked is not None and message.decision is not None:
+            return Rest(message.decision, ())  # its question is asked again
         return _unanswered(message.decision, results)
     return None
 

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from duckflow_tui.state.calls import OperationFinished
 from duckflow_tui.state.gates import (
+    ACCEPT,
+    REJECT,
     CardAnswered,
     CardKind,
+    CardMessage,
     CardOpened,
     CardWithdrawn,
     GateAnswered,
@@ -88,7 +91,7 @@ class PhaseKeeper:
             return  # an answer beside work that has ended moves nothing
         match record.event:
             case GateOpened(gate=gate):
-                if gate.impact.risk.rank >= Risk.HIGH.rank:
+                if gate.impact.risk.rank >= Risk.HIGH.rank or "for_user" in gate.impact.reasons:
                     self._machine.move(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
                 else:
                     self._machine.set_status(Status.REQUIRES_USER_INPUT)
@@ -102,7 +105,8 @@ class PhaseKeeper:
             case GateWithdrawn(reason="stopped") if not state.gates:
                 self._machine.set_status(Status.IN_PROGRESS)
             case CardOpened(card=card):
-                if card.kind is CardKind.PLAN:
+                asks = card.kind is CardKind.QUESTION and ACCEPT in card.options
+                if asks or card.kind is CardKind.PLAN:
                     self._machine.move(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
                 else:
                     self._machine.set_status(Status.REQUIRES_USER_INPUT)
@@ -112,6 +116,11 @@ class PhaseKeeper:
                 self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
             case WorkStarted(work=work) if work.plan_id:
                 self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+            case CardAnswered(answer=answer) if _was_question(state):
+                if answer.action == REJECT.action:
+                    self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
+                else:
+                    self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
             case CardAnswered() | CardWithdrawn(reason="stopped"):
                 self._goes_on(state)
             case OperationFinished(message=message):
@@ -124,3 +133,10 @@ class PhaseKeeper:
         """The status after an answer; another question may still be open."""
         if not state.cards and not state.gates and state.phase is not Phase.AWAITING_APPROVAL:
             self._machine.set_status(Status.IN_PROGRESS)
+
+
+def _was_question(state: AgentState) -> bool:
+    """Whether the newest answer is to a question of the model that waited for approval."""
+    newest = state.messages[-1]
+    asked = isinstance(newest, CardMessage) and newest.card.kind is CardKind.QUESTION
+    return asked and state.phase is Phase.AWAITING_APPROVAL

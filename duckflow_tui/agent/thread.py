@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.agent.rest import SKIPS
+from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import NextStep, PromptPattern
+from duckflow_tui.state.gates import Card, CardKind, question_options
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.phase import Phase
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.ask import Asker
@@ -97,6 +100,31 @@ class Thread(ABC):
     @abstractmethod
     def stalled(self) -> Exception:
         """What ends a thread whose model neither acts nor ends, twice in a row."""
+
+    async def ask_user(self, decision: TurnDecision) -> bool:
+        """Put the model's question to the user, its options as keys; where it declares that it
+        waits for approval, with a yes and a no. The answer is in the conversation then; False
+        where there was none.
+        """
+        approval = decision.step is Phase.AWAITING_APPROVAL
+        question = decision.question
+        card_id = self.parts.ids("card")
+        options = question_options(question.options if question else (), approval=approval)
+        card = Card(
+            card_id=card_id,
+            kind=CardKind.QUESTION,
+            subject=card_id,
+            options=options,
+            step_id=self.step_id,
+            question=question.text if question else decision.reply or decision.rationale,
+            opened_at=self.store.clock.now(),
+        )
+        try:
+            await self.parts.desk.ask(card)
+        except Unanswered:
+            return False
+        self.idle = 0
+        return True
 
     # --- the loop's own steps -------------------------------------------------------------------
 

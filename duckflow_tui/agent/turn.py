@@ -25,6 +25,7 @@ from duckflow_tui.state.decision import NextStep, TurnDecision
 from duckflow_tui.state.memory import WorkingMemoryChanged, updated
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
+from duckflow_tui.state.phase_machine import RECOVERED
 from duckflow_tui.state.plan import PlanStatus, ReportMessage, ended_status
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 
@@ -76,8 +77,8 @@ class Turn(Thread):
             await self._finish(end.outcome, end.status, laid_down=end.laid_down)
         except LlmError as error:
             self.parts.notices.error(f"llm.error.{error.code}", **error.params)
-            if not self.parts.machine.recover(f"{error.code}: {error.detail}"[:200]):
-                self.parts.machine.reset(status=Status.ERROR)
+            detail = f"{error.code}: {error.detail}"[:200]
+            self.parts.machine.set_status(Status.ERROR, detail)
             await self._finish("failed", Status.ERROR)
         except asyncio.CancelledError:
             if not self._left:
@@ -87,7 +88,6 @@ class Turn(Thread):
             raise
         except Exception:
             # Whatever broke, the turn must not be left open; the app's handler shows the error.
-            self.parts.machine.reset(status=Status.ERROR)
             await self._finish("failed", Status.ERROR)
             raise
 
@@ -142,8 +142,15 @@ class Turn(Thread):
 
     async def heard(self, decision: TurnDecision) -> None:
         machine, state = self.parts.machine, self.store.state
-        if decision.step is not None:
-            machine.move(decision.step, Trigger.DECISION, decision_id=decision.decision_id)
+        # What is for the user to decide is asked first: a gate or a card leads there.
+        if decision.step not in (None, Phase.AWAITING_APPROVAL):
+            moved = machine.move(decision.step, Trigger.DECISION, decision_id=decision.decision_id)
+            if not moved and state.refusals[-1].reason.startswith(RECOVERED):
+                self.parts.notices.warn(
+                    "turn.recovered",
+                    for_model="You have gone back to planning after errors as often as one turn "
+                    "may. Go on with what works, or ask the user.",
+                )
         machine.set_status(Status.IN_PROGRESS)
         before = state.memory.constraints
         if self._request.hear(decision):
@@ -160,6 +167,8 @@ class Turn(Thread):
     async def refuse(self, decision: TurnDecision) -> bool:
         if decision.next_step is not NextStep.CONTINUE:
             self.tell_refusal(decision)
+            if decision.offers_keys and await self.ask_user(decision):
+                return False
             raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
         return await super().refuse(decision)
 
@@ -171,6 +180,12 @@ class Turn(Thread):
         """Never True: a turn ends by TurnEnd."""
         if self.changes_course:
             return False
+        asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
+        if (asks or decision.offers_keys) and decision.next_step is not NextStep.DEFER:
+            if await self.ask_user(decision):
+                return False
+            if decision.next_step is not NextStep.DONE:
+                raise TurnEnd(self._ending.outcome("partial"), Status.REQUIRES_USER_INPUT)
         if decision.actions and decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
             return False  # done with actions: their results are sent once more
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
@@ -362,10 +377,12 @@ class TurnEnding:
                 end_plan(self._store, plan.plan_id)
         if outcome in ("done", "denied"):
             self._walk_to_done()
-        elif outcome != "failed":
-            if laid_down:
-                machine.reset(Trigger.STOP)
-            machine.set_status(status)
+        elif laid_down or status is not Status.REQUIRES_USER_INPUT:
+            detail = self._store.state.status_detail if status is Status.ERROR else ""
+            machine.reset(Trigger.STOP)
+            machine.set_status(status, detail)
+        else:
+            machine.set_status(status)  # the model's own question waits, where the work is
         usage, before = self._store.state.usage, self.before
         cost = None
         if usage.cost is not None:
@@ -393,4 +410,5 @@ class TurnEnding:
             return
         if state.phase is not Phase.REVIEW:
             machine.move(Phase.REVIEW, Trigger.DONE)
-        machine.move(Phase.DONE, Trigger.DONE)
+        if not machine.move(Phase.DONE, Trigger.DONE):
+            machine.reset()  # the table knows no way from here; nothing runs all the same

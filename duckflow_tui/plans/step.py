@@ -18,6 +18,7 @@ from duckflow_tui.plans.tasks import LinkFault, call_of, list_tasks
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import (
     ExecutionMode,
     Plan,
@@ -210,6 +211,9 @@ class StepRun(Thread):
 
     async def after(self, decision: TurnDecision) -> bool:
         if self.changes_course:
+            return False
+        asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
+        if (asks or decision.offers_keys) and await self.ask_user(decision):
             return False
         match decision.next_step:
             case NextStep.DONE:

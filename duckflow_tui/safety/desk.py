@@ -175,6 +175,8 @@ class UnattendedDesk(Desk):
                 return RUN_ALL if card.kind is CardKind.PLAN else ACCEPT
             case CardKind.CONSULTATION:
                 raise Unanswered("nobody", "Nobody is there to say how the work should go on.")
+            case CardKind.QUESTION:
+                raise Unanswered("nobody", "Nobody is there to answer.")
             case CardKind.BUDGET:
                 raise Unanswered("nobody", "Nobody is there to raise the limit.")
             case CardKind.ESCALATION:

@@ -155,6 +155,9 @@ def judge(
     if kind is Decision.DENY:
         return _denied(zone, found.risk, f"{mode}_mode", access, found.reasons)
     must_ask = access.effect in _CHANGES and bool(ALWAYS_ASK.intersection(found.reasons))
+    if Fact.FOR_USER in access.facts and access.effect is not Effect.STATE:
+        must_ask = True
+        found.reasons.append("for_user")
     if kind is Decision.ALLOW and must_ask:
         kind = Decision.GATE
     if kind is Decision.ALLOW:
@@ -278,6 +281,7 @@ class Fact(StrEnum):
 
     APPROVED = "approved"  # the user approved this server and this tool before
     OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place
+    FOR_USER = "for_user"  # the model says that this is for the user to decide
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
 
 

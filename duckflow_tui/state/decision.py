@@ -86,7 +86,7 @@ _VERDICTS: Final = (
     (False, re.compile(r"\s*(?:no|false|いいえ|不可|不適合)(?![a-z])[\s:：、。,.\-–—]*", re.I)),
 )
 _CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
-_OURS: Final = frozenset({"decision_id", "call_id", "wire_id"})  # what no model writes
+_OURS: Final = frozenset({"decision_id", "call_id", "wire_id", "for_user"})  # what no model writes
 _CHECKS: Final = ("goal_consistency", "constraint_check")
 _MUST_BE: Final = "must be stated before"
 _NEEDED: Final = ("rationale", *_CHECKS, "step", "next_step", "prompt_pattern")
@@ -144,6 +144,8 @@ class Reading:
         elif missing:
             self.warnings.append(f"not stated: {', '.join(missing)}")
         update: dict[str, object] = {}
+        if made.step is Phase.AWAITING_APPROVAL:
+            update["actions"] = tuple(action.replace(for_user=True) for action in made.actions)
         if made.step is None and first:
             update["step"] = Phase.EXECUTION
         at_work = update.get("step", made.step) in (Phase.EXECUTION, Phase.REVIEW)
@@ -483,6 +485,7 @@ class Action(Frozen):
 
     call_id: SkipJsonSchema[str]  # ours, unique in the session
     wire_id: SkipJsonSchema[str] = ""  # the provider's id of a native call, sent back as it came
+    for_user: SkipJsonSchema[bool] = False  # its decision says that the user has to approve it
     operation: str
     args: Annotated[JsonObject, _reads(_arguments)] = Field(default_factory=dict)
     reasoning: Text = Field(description="Why this call, in one sentence.")
@@ -585,6 +588,12 @@ class TurnDecision(Frozen):
         description="Calls of operations, run in this order.",
         json_schema_extra={"maxItems": MAX_ACTIONS},
     )
+
+    @property
+    def offers_keys(self) -> bool:
+        """Whether it asks the user with answers to choose from, and waits for one."""
+        waits = self.next_step is NextStep.PENDING_USER or not self.actions
+        return waits and self.question is not None and bool(self.question.options)
 
     @property
     def judged(self) -> bool:

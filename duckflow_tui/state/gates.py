@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
@@ -151,6 +152,7 @@ class CardKind(StrEnum):
     CONSULTATION = "consultation"  # the work is stuck, or at its limit
     ESCALATION = "escalation"  # the attempts are used up and something is still missing
     BUDGET = "budget"  # the next call would go past a hard limit
+    QUESTION = "question"  # the model asks the user
 
 
 class CardOption(Frozen):
@@ -176,6 +178,7 @@ class Card(Frozen):
     report: StepReport | None = None
     situation: Situation | None = None  # of CONSULTATION
     escalation: SituationReport | None = None  # of ESCALATION
+    question: str = ""  # of QUESTION: the model's words
     facts: dict[str, str] = Field(default_factory=dict)  # figures the words need
     opened_at: float  # seconds since the epoch
 
@@ -199,6 +202,7 @@ GO_ON = CardOption(key="y", action="go_on")
 RETRY = CardOption(key="r", action="retry", takes_text=True)
 SKIP = CardOption(key="k", action="skip")
 STOP = CardOption(key="n", action="stop")
+OFFERED: Final = "offered_"  # begins the action of an answer that the model offers
 SUGGESTED = CardOption(key="1", action="suggested")  # what the model would do next
 TELL = CardOption(key="m", action="tell", takes_text=True)  # the user's own words
 
@@ -210,6 +214,23 @@ def _numbered(*actions: str, text: frozenset[str] = frozenset()) -> tuple[CardOp
         for number, action in enumerate(actions, start=1)
     )
     return (*digits, TELL)
+
+
+def question_options(labels: Iterable[str], *, approval: bool) -> tuple[CardOption, ...]:
+    """A key for each answer that the model offers, nine at most, and the user's own words;
+    ``approval``: a yes and a no before them.
+    """
+    offered = tuple(
+        CardOption(key=str(number), action=f"{OFFERED}{number}", label=label)
+        for number, label in enumerate(tuple(labels)[:9], start=1)
+    )
+    return (*((ACCEPT, REJECT) if approval else ()), *offered, TELL)
+
+
+def said(option: CardOption, answer: CardAnswer) -> str:
+    """What the user answered to a question of the model, in the words of both."""
+    chosen = {ACCEPT.action: "yes", REJECT.action: "no"}.get(option.action, option.label)
+    return ": ".join(part for part in (chosen, answer.text.strip()) if part)
 
 
 #: What the user may answer to a consultation; each has another effect (S0-39…42).
@@ -375,9 +396,16 @@ class CardAnswered(Event, kind="card_answered"):
             raise StateError(f"the card has no answer {self.answer.action!r}")
         plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
         state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
+        asked = card.kind is CardKind.QUESTION
         state.messages.append(
             CardMessage(
-                message_id=self.message_id, card=card, plan=plan, answer=self.answer, at=self.at
+                message_id=self.message_id,
+                card=card,
+                plan=plan,
+                answer=self.answer,
+                for_model=f"The user's answer: {said(option, self.answer)}" if asked else "",
+                step_id=card.step_id if asked else "",
+                at=self.at,
             )
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from duckflow_tui.state.base import brief
 from duckflow_tui.state.calls import ChangesUndone, OperationFinished
 from duckflow_tui.state.gates import (
     CardAnswered,
@@ -63,7 +64,11 @@ def _decision(state: AgentState, event: Event) -> str:
             return _gate_answer(gate, answer) if gate is not None else ""
         case CardAnswered():
             card = next(m.card for m in reversed(state.messages) if isinstance(m, CardMessage))
-            chose = f"asked about the {card.kind.value}, the user chose {event.answer.action}"
+            option = next(o for o in card.options if o.action == event.answer.action)
+            about = f"about the {card.kind.value}"
+            if card.kind is CardKind.QUESTION:
+                about = repr(brief(card.question))
+            chose = f"asked {about}, the user chose {brief(option.label) or option.action}"
             # What was said to a step is for its own conversation.
             words = "" if card.step_id else event.answer.text
             return "" if card.kind in _NOT_NOTED else chose + _because(words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -21,6 +21,9 @@ from duckflow_tui.state.phase import (
 from duckflow_tui.state.store import Store
 
 DEFAULT_TABLE = Path(__file__).with_name("phases.toml")
+
+#: Begins the reason of a refused move back after an error, when the limit is reached (S4-53).
+RECOVERED: Final = "decisions have gone back after errors as often as they may"
 
 #: Status that a phase starts with, unless the mover says otherwise.
 _START: dict[Phase, Status] = {
@@ -106,6 +109,10 @@ class PhaseMachine:
             return False
         if trigger is Trigger.DECISION:
             self._decision_moved_at = {decision_id: self._store.clock.monotonic()}
+            if state.status is Status.ERROR and self._recovers(new):
+                self._store.dispatch(
+                    StatusChanged(status=Status.ERROR, detail=state.status_detail, recovery=True)
+                )
         self._store.dispatch(
             PhaseChanged(
                 transition=Transition(
@@ -122,19 +129,6 @@ class PhaseMachine:
         if (state.status, state.status_detail) != (status, detail):
             self._store.dispatch(StatusChanged(status=status, detail=detail))
 
-    def recover(self, detail: str) -> bool:
-        """After an error: back to PLANNING where the table has the edge (S4-50), at most
-        ``limits.recoveries`` times a turn (S4-53). False: there is no way back but ``reset``.
-        """
-        state = self._store.state
-        spent = state.recoveries >= self.table.limits.recoveries
-        self._store.dispatch(StatusChanged(status=Status.ERROR, detail=detail, recovery=not spent))
-        if spent:
-            return False
-        if state.phase is Phase.PLANNING:
-            return True
-        return self.move(Phase.PLANNING, Trigger.ERROR)
-
     def reset(self, trigger: Trigger = Trigger.RESET, status: Status = Status.SUCCESS) -> None:
         """The way out of any state (S4-56): to IDLE."""
         self.move(Phase.IDLE, trigger, status=status)
@@ -148,9 +142,17 @@ class PhaseMachine:
             limits = self.table.limits
             moves = [t for t in state.transitions if t.trigger is Trigger.DECISION]
             made = sum(move.decision_id == decision_id for move in moves)
+            spent = state.recoveries >= limits.recoveries
+            if spent and state.status is Status.ERROR and self._recovers(new):
+                return f"{RECOVERED}: {limits.recoveries} time(s) in this turn"
             if moved_at is not None and (
                 self._store.clock.monotonic() - moved_at < limits.reset_s
                 and made >= limits.decision_moves
             ):
                 return f"one decision may move {limits.decision_moves} time(s)"
         return ""
+
+    def _recovers(self, new: Phase) -> bool:
+        """Whether only an error opens this move of a decision (S4-50)."""
+        state = self._store.state
+        return not self.table.allows(state.phase, new, Trigger.DECISION, Status.IN_PROGRESS)

@@ -46,7 +46,13 @@ class SessionInfo(Frozen):
 OPENED_AGAIN: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.REPORT, CardKind.BREAKPOINT)
 
 #: Cards that whoever had asked asks again, before the next call to a model.
-ASKED_AGAIN: Final = (CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET)
+ASKED_AGAIN: Final = (
+    CardKind.CONSULTATION,
+    CardKind.ESCALATION,
+    CardKind.BUDGET,
+    CardKind.QUESTION,
+)
+
 CUT: Final = "the app ended while it ran"
 
 

@@ -67,6 +67,8 @@ from duckflow_tui.tools.watch import OwnWrites
 _CALL_ID: Final = attrgetter("call_id")
 _REMOVED: Final = attrgetter("removed")
 
+_NO_FACTS: Final = frozenset[Fact]()
+
 #: What changes something: what let it happen unasked is recorded.
 _EFFECTS: Final = frozenset(Effect) - {Effect.READ, Effect.STATE}
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
@@ -203,11 +205,12 @@ class ToolRouter:
     async def _attempt(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
         """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
         places = tuple(map(self.workspace.locate, operation.paths(args)))
+        for_user = {Fact.FOR_USER} if call.action.for_user else _NO_FACTS
         access = Access(
             operation.name,
             operation.effect,
             places,
-            facts=self.facts(operation, args) | own_result(args),
+            facts=self.facts(operation, args) | own_result(args) | for_user,
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
         )

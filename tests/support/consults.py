@@ -16,6 +16,7 @@ from duckflow_tui.state.gates import (
     ESCALATION_OPTIONS,
     Card,
     CardKind,
+    question_options,
 )
 from duckflow_tui.state.goal import (
     AttemptMessage,
@@ -40,6 +41,9 @@ NOW: Final = 1_750_000_000.0  # what the clock of the tests says
 RUN, READ = "call_00000003", "call_00000004"
 
 _EN: Final = {
+    "which": "The receipt needs fractions of a cent. How should they be kept?",
+    "library": "decimal, which is in the standard library",
+    "own": "whole numbers of a tenth of a cent",
     "ask": "The total is wrong when two discounts apply. Fix it, and add a test.",
     "reply": "The rates are added before they are applied. I apply them one after the other.",
     "run": "shell.run pytest -q tests/test_pricing.py: 1 failed",
@@ -61,6 +65,9 @@ _EN: Final = {
     "found": "total() adds the rates before it applies them; receipt() calls it once per line",
 }
 _JA: Final = {
+    "which": "レシートでは 1 セント未満の端数を扱います。どう持ちますか。",
+    "library": "標準ライブラリの decimal を使う",
+    "own": "0.1 セント単位の整数にする",
     "ask": "割引が二つ重なると合計がおかしくなります。直して、テストも追加してください。",
     "reply": "割引率が足し合わされてから適用されています。一つずつ適用します。",
     "run": "shell.run pytest -q tests/test_pricing.py: 1 failed",
@@ -168,6 +175,13 @@ def budget() -> Card:
         "raise_to": "1.00",
     }
     return _card(CardKind.BUDGET, BUDGET_OPTIONS, facts=facts)
+
+
+def question(language: str = "en", *, approval: bool = False) -> Card:
+    """A question of the model with two answers; ``approval``: it waits for a yes."""
+    say = said(language)
+    options = question_options((say["library"], say["own"]), approval=approval)
+    return _card(CardKind.QUESTION, options, question=say["which"])
 
 
 def _card(kind: CardKind, options: Any, **fields: Any) -> Card:

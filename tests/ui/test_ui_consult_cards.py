@@ -13,6 +13,7 @@ from support.consults import (
     done,
     escalation,
     overruled,
+    question,
     review,
     reviewed,
     situation,
@@ -22,7 +23,7 @@ from support.screens import screen_text
 from textual import events
 from textual.pilot import Pilot
 
-from duckflow_tui.state.gates import Card, CardOpened
+from duckflow_tui.state.gates import Card, CardOpened, question_options
 from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
@@ -139,6 +140,45 @@ async def test_a_card_asks_and_offers_numbers(card: Card) -> None:
         if card.situation is not None:
             assert sum(option.key.isdecimal() for option in card.options) == 4
             assert f"{words(f'consult.heading.{about}')}  loop {card.situation.loop}" in text
+
+
+@pytest.mark.parametrize("approval", [False, True])
+async def test_the_answers_that_a_model_offers_are_keys(approval: bool) -> None:
+    """Its own words stand beside them. Covers S4-67, S4-107."""
+    fake = FakeEngine(at_work("en"))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        card = question(approval=approval)
+        keys = ["y", "n", "1", "2", "m"] if approval else ["1", "2", "m"]
+        assert [option.key for option in card.options] == keys
+        for option in card.options:
+            again = card.model_copy(update={"card_id": f"card_{option.action}"})
+            fake.store.dispatch(CardOpened(card=again))
+            await at_card(pilot)
+            assert f" 2  {card.options[-2].label}" in screen_text(app)
+            await pilot.press(option.key, *(("a", "enter") if option.takes_text else ()))
+            text = "a" if option.takes_text else ""
+            assert await answered(fake, pilot) == (option.action, text)
+            fake.card_answers.clear()
+
+
+async def test_nine_answers_of_a_model_have_nine_keys() -> None:
+    fake = FakeEngine(at_work("en"))
+    async with standing(app_with(fake)) as pilot:
+        many = question_options([f"way {n}" for n in range(12)], approval=False)
+        assert [option.key for option in many] == [*"123456789", "m"]
+        fake.store.dispatch(CardOpened(card=question().model_copy(update={"options": many})))
+        await at_card(pilot)
+        await pilot.press("9")
+        assert await answered(fake, pilot) == ("offered_9", "")
+
+
+async def test_a_hostile_question_is_shown_as_text() -> None:
+    """R13."""
+    card = question().model_copy(update={"question": HOSTILE})
+    app = app_with(FakeEngine(at_work("en", card)))
+    async with standing(app):
+        assert "␛[2Jwipe [/] [bold]loud[/bold] ⟨U+202E⟩txt" in screen_text(app)
 
 
 async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else() -> None:

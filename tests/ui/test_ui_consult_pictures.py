@@ -15,6 +15,7 @@ from support.consults import (
     done,
     escalation,
     overruled,
+    question,
     review,
     reviewed,
 )
@@ -62,6 +63,10 @@ def hard_limit(language: str) -> Store:
     return at_work(language, budget())
 
 
+def question_asked(language: str) -> Store:
+    return at_work(language, question(language, approval=True))
+
+
 def continues(language: str) -> Store:
     return at_work(language, more=(reviewed(review(language)), attempt(language)))
 
@@ -75,7 +80,7 @@ def overruled_by_a_check(language: str) -> Store:
 
 
 EVERYWHERE: list[Build] = [
-    stagnation, limit, confusion, attempts_used_up, analysed, hard_limit,
+    stagnation, limit, confusion, attempts_used_up, analysed, hard_limit, question_asked,
 ]  # fmt: skip
 JUDGED: list[Build] = [continues, met, overruled_by_a_check]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
@@ -22,7 +22,7 @@ from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, WorkStatus
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.turn import PauseRequested, TurnFinished
+from duckflow_tui.state.turn import PauseRequested, TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmCall, LlmCallFinished, ReplyDelta
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.bridge import FRAME, Bridge
@@ -57,6 +57,23 @@ def test_each_phase_and_status_has_words(language: str) -> None:
     for phase, status in product(Phase, Status):
         key = f"header.status.{phase}.{status}"
         assert words(key) != key
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("outcome", get_args(TurnOutcome))
+async def test_the_header_says_how_the_turn_ended(language: str, outcome: TurnOutcome) -> None:
+    """Until the next one begins. Covers S4-108."""
+    store = store_with(turn_started())
+    app = app_with(FakeEngine(store), language=language)
+    async with standing(app):
+        ready = Catalogue(language)("header.status.IDLE.SUCCESS")
+        assert ready in shown(app.bench.header)
+        store.dispatch(TurnFinished(turn_id="turn_00000001", outcome=outcome))
+        app.bench.header.show(store.state)
+        assert shown(app.bench.header).endswith(Catalogue(language)(f"header.ended.{outcome}"))
+        store.dispatch(turn_started())
+        app.bench.header.show(store.state)
+        assert ready in shown(app.bench.header)
 
 
 async def test_the_header_tells_phase_attempt_and_loop() -> None:

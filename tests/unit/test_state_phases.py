@@ -10,7 +10,12 @@ from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.phase import Phase, PhaseChanged, Status, Trigger
-from duckflow_tui.state.phase_machine import DEFAULT_TABLE, PhaseMachine, PhaseTable
+from duckflow_tui.state.phase_machine import (
+    DEFAULT_TABLE,
+    RECOVERED,
+    PhaseMachine,
+    PhaseTable,
+)
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 
 P = Phase
@@ -35,11 +40,8 @@ def machine(phase: Phase = P.IDLE, status: Status = Status.IN_PROGRESS) -> Made:
 BY_DECISION = {
     (P.PLANNING, P.EXECUTION),
     (P.PLANNING, P.REVIEW),
-    (P.PLANNING, P.AWAITING_APPROVAL),
     (P.EXECUTION, P.REVIEW),
-    (P.EXECUTION, P.AWAITING_APPROVAL),
     (P.REVIEW, P.EXECUTION),
-    (P.REVIEW, P.AWAITING_APPROVAL),
 }
 
 
@@ -117,13 +119,25 @@ def test_an_error_leads_back_to_planning_a_limited_number_of_times() -> None:
     """Covers S4-50, S4-53, S4-91."""
     made = machine(P.EXECUTION)
     state = made.store.state
-    for _ in range(made.table.limits.recoveries):
-        assert made.recover("the tool broke")
-        assert state.phase is P.PLANNING
-        made.move(P.EXECUTION, Trigger.DECISION, decision_id=f"d{state.recoveries}")
-    assert not made.recover("the tool broke")
-    assert state.status is Status.ERROR
-    assert state.status_detail == "the tool broke"
+    limit = made.table.limits.recoveries
+    for number in range(limit + 1):
+        made.set_status(Status.ERROR, "the tool broke")
+        assert made.move(P.PLANNING, Trigger.DECISION, decision_id=f"b{number}") is (number < limit)
+        made.move(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
+    assert state.recoveries == limit
+    assert state.refusals[-1].reason.startswith(RECOVERED)
+    assert (state.status, state.status_detail) == (Status.ERROR, "the tool broke")
+
+
+def test_only_the_way_that_an_error_opens_is_limited() -> None:
+    """Covers S4-53."""
+    made = machine(P.REVIEW)
+    for number in range(5):
+        made.set_status(Status.ERROR, "the tool broke")
+        assert made.move(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
+        made.set_status(Status.ERROR, "the tool broke")
+        assert made.move(P.REVIEW, Trigger.DECISION, decision_id=f"r{number}")
+    assert made.store.state.recoveries == 0
 
 
 @pytest.mark.parametrize("phase", list(Phase))

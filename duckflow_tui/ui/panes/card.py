@@ -23,6 +23,7 @@ from duckflow_tui.state.gates import (
     RUN_ALL,
     RUN_STEPS,
     SUGGESTED,
+    TELL,
     Card,
     CardAnswer,
     CardKind,
@@ -41,6 +42,7 @@ from duckflow_tui.ui.panes.card_words import (
     hint_of,
     needed_by,
     option_effects,
+    option_words,
 )
 from duckflow_tui.ui.panes.question import KeyHint, OptionRows, QuestionWidget
 from duckflow_tui.ui.panes.request import CardView, QuestionRow
@@ -224,7 +226,7 @@ class CardPane(QuestionWidget):
         found = [
             KeyHint(
                 option.key,
-                self.words(f"card.{card.kind}.{option.action}"),
+                option_words(card, option, self.words),
                 needed_by(card, option, self._plan, self.words),
             )
             for option in card.options
@@ -282,7 +284,8 @@ class CardPane(QuestionWidget):
             self._show_hint("card.changed_meanwhile")
         elif option.takes_text:
             self._asked = option
-            self._open_field(self.words(f"card.ask_text.{option.action}"))
+            asks = card.kind is CardKind.QUESTION and option.action == TELL.action
+            self._open_field(self.words(f"card.ask_text.{'answer' if asks else option.action}"))
         else:
             self._answer(card, option, "")
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.gates import CardAnswer, CardMessage
+from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.goal import (
     AttemptMessage,
     Evidence,
@@ -95,6 +95,10 @@ class CardBlock(Block):
         sign = fold_sign(self, look)
         head = Segment(f"{heading}  ", ink(palette.accent))
         answer = answer_words(message.answer, look.words)
+        chosen = next((o for o in message.card.options if o.action == message.answer.action), None)
+        if message.card.kind is CardKind.QUESTION and chosen is not None:
+            own = chosen.label or (message.answer.text if chosen == TELL else "")
+            answer = visible_line(own) or answer
         room = look.text_width - sign.cell_length
         spare = room - head.cell_length - cell_len(subject) - 2
         row: Row = [sign, Segment(fit(head.text, room), head.style)]

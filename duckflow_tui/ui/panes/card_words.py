@@ -23,7 +23,9 @@ COLLECTED: Final = 100  # characters of what was found (S1-32)
 _PARAM: Final = 60  # characters of what a cause names
 
 #: Cards that ask what should become of the work, rather than of a plan.
-CONSULTS: Final = frozenset({CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET})
+CONSULTS: Final = frozenset(
+    {CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET, CardKind.QUESTION}
+)
 
 
 def consult_rows(card: Card, words: Catalogue) -> list[QuestionRow]:
@@ -32,6 +34,9 @@ def consult_rows(card: Card, words: Catalogue) -> list[QuestionRow]:
         return list(_situation(card.situation, words))
     if card.escalation is not None:
         return list(_escalation(card.escalation, words))
+    if card.kind is CardKind.QUESTION:
+        lines = card.question.strip().split("\n")
+        return [QuestionRow("", shown_line(line), wide=True) for line in lines]
     return list(_budget(card.facts, words)) if card.kind is CardKind.BUDGET else []
 
 
@@ -58,6 +63,11 @@ def consult_question(card: Card, words: Catalogue) -> str:
     return words(f"consult.question.{card.kind}") if card.kind in CONSULTS else ""
 
 
+def option_words(card: Card, option: CardOption, words: Catalogue) -> str:
+    """What an option is called: the app's word, or the model's own for an answer it offers."""
+    return visible_line(option.label) or words(f"card.{card.kind}.{option.action}")
+
+
 def option_effects(card: Card, words: Catalogue) -> dict[str, str]:
     """What each option does, by its key."""
     if card.kind not in CONSULTS:
@@ -81,7 +91,7 @@ def hint_of(card: Card, chosen: str) -> str:
 
 def quoted_words(card: Card) -> list[str]:
     """The words on such a card that are not the app's own."""
-    told: list[str] = []
+    told: list[str] = [card.question, *(option.label for option in card.options)]
     if card.situation is not None:
         told += [tried.text for tried in card.situation.tried]
         told += [*card.situation.achieved, card.situation.hypothesis_said]
@@ -264,7 +274,7 @@ def card_rows(card: Card, plan: Plan | None, words: Catalogue) -> list[QuestionR
             return list(_report(card, words))
         case CardKind.BREAKPOINT:
             return list(_breakpoint(card, plan, words))
-        case CardKind.CONSULTATION | CardKind.ESCALATION | CardKind.BUDGET:
+        case CardKind.CONSULTATION | CardKind.ESCALATION | CardKind.BUDGET | CardKind.QUESTION:
             return consult_rows(card, words)
 
 

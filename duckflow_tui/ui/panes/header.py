@@ -54,6 +54,7 @@ class Header(Rows):
         self._phase = Phase.IDLE
         self._status = Status.SUCCESS
         self._turn: TurnInfo | None = None
+        self._ended = ""  # how the last turn ended, empty while one runs and before the first
         self._vitals = Vitals()
         self._work: WorkInfo | None = None
         self._step = (0, 0)
@@ -61,7 +62,7 @@ class Header(Rows):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        work = (state.turn, state.work, *step_place(state), state.usage.calls)
+        work = (state.turn, state.last_turn, state.work, *step_place(state), state.usage.calls)
         return state.session, state.phase, state.status, state.vitals, *work
 
     def show(self, state: AgentState) -> None:
@@ -70,6 +71,8 @@ class Header(Rows):
             self._session = state.session
         self._phase, self._status = state.phase, state.status
         self._turn, self._vitals = state.turn, state.vitals
+        last = state.last_turn if state.turn is None else None
+        self._ended = last.outcome if last is not None else ""
         self._work, self._step = state.work, step_place(state)
         self._calls = state.usage.calls - state.turn.calls_before if state.turn else 0
         self.invalidate()
@@ -147,7 +150,10 @@ class Header(Rows):
             return BarPart(
                 f"· {self.words(f'header.{pause}')}", ink(palette.accent), weight=7, gap=1
             )
-        words = self.words(f"header.status.{self._phase.value}.{self._status.value}")
+        key = f"header.status.{self._phase.value}.{self._status.value}"
+        if self._ended and self._phase in (Phase.IDLE, Phase.DONE):
+            key = f"header.ended.{self._ended}"
+        words = self.words(key)
         colours = {Status.ERROR: palette.bad, Status.REQUIRES_USER_INPUT: palette.accent}
         colour = colours.get(self._status, palette.quiet)
         return BarPart(f"· {words}", ink(colour), weight=7, gap=1)
