@@ -24,25 +24,10 @@ ErrorCode = Literal[
     "bad_key",  # the key holds characters that no header can carry
     "refused_url",  # plain http to a public host
     "not_found_host",  # the name does not resolve
-    "connect",
-    "tls",
-    "rate_limited",
-    "quota",
-    "server_error",
-    "auth",
-    "forbidden",
-    "not_found",
-    "bad_request",
-    "context_overflow",
-    "redirect",
-    "html",
-    "not_json",
-    "too_large",
-    "stalled",
-    "cut",
-    "empty",
-    "filtered",
-]
+    "connect", "tls", "rate_limited", "quota", "server_error", "auth", "forbidden", "not_found",
+    "bad_request", "context_overflow", "redirect", "html", "not_json", "too_large", "stalled",
+    "cut", "empty", "filtered",
+]  # fmt: skip
 
 DETAIL: Final = 300  # characters of an answer that an error shows
 MASK: Final = "•••"

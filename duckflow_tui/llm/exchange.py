@@ -223,12 +223,8 @@ _FORMAT: Final = re.compile(
     r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided", re.I
 )
 _DROPPABLE: Final = (
-    "stream_options",
-    "temperature",
-    "reasoning_effort",
-    "max_completion_tokens",
-    "max_tokens",
-)
+    "stream_options", "temperature", "reasoning_effort", "max_completion_tokens", "max_tokens"
+)  # fmt: skip
 _FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
 _SWAP: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _STEPS: Final[dict[Rung, JsonRung]] = {

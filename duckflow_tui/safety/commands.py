@@ -33,22 +33,18 @@ _NOT_PLAIN: Final = {
     "&": "background",
     "|&": "redirect",
     "comment": "comment",
-    "file_redirect": "redirect",
-    "heredoc_redirect": "redirect",
-    "herestring_redirect": "redirect",
-    "variable_assignment": "assignment",
-    "variable_assignments": "assignment",
-    "declaration_command": "assignment",
-    "unset_command": "assignment",
-    "command_substitution": "expansion",
-    "process_substitution": "expansion",
-    "simple_expansion": "expansion",
-    "expansion": "expansion",
-    "arithmetic_expansion": "expansion",
-    "brace_expression": "expansion",
-    "ansi_c_string": "expansion",
-    "translated_string": "expansion",
-    "extglob_pattern": "expansion",
+    **dict.fromkeys(("file_redirect", "heredoc_redirect", "herestring_redirect"), "redirect"),
+    **dict.fromkeys(
+        words_of("variable_assignment variable_assignments declaration_command unset_command"),
+        "assignment",
+    ),
+    **dict.fromkeys(
+        words_of(
+            "command_substitution process_substitution simple_expansion expansion "
+            "arithmetic_expansion brace_expression ansi_c_string translated_string extglob_pattern"
+        ),
+        "expansion",
+    ),
 }
 
 #: Words with which bash begins something other than a plain command; the grammar takes some of

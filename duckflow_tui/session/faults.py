@@ -16,18 +16,9 @@ from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 from duckflow_tui.state.base import brief
 
 FaultCode = Literal[
-    "in_use",
-    "newer",
-    "missing",
-    "empty",
-    "foreign",
-    "bad_id",
-    "link",
-    "no_space",
-    "read_only",
-    "no_permission",
-    "io_error",
-]
+    "in_use", "newer", "missing", "empty", "foreign", "bad_id", "link",
+    "no_space", "read_only", "no_permission", "io_error",
+]  # fmt: skip
 
 Mode = Literal["disk", "memory", "closed"]
 

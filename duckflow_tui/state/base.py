@@ -120,27 +120,9 @@ def digest(data: bytes | str) -> str:
 
 
 IdKind = Literal[
-    "session",
-    "msg",
-    "turn",
-    "call",
-    "llm",
-    "gate",
-    "grant",
-    "plan",
-    "step",
-    "task",
-    "obj",
-    "req",
-    "check",
-    "review",
-    "work",
-    "card",
-    "report",
-    "change",
-    "proc",
-    "compact",
-]
+    "session", "msg", "turn", "call", "llm", "gate", "grant", "plan", "step", "task", "obj", "req",
+    "check", "review", "work", "card", "report", "change", "proc", "compact",
+]  # fmt: skip
 
 
 class IdSource(Protocol):

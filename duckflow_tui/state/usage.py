@@ -103,18 +103,9 @@ def on_the_way(requests: Sequence[PromptFigures], turn_id: str) -> tuple[PromptF
 Role = Literal["main", "creative", "fast", "evaluator", "strong"]
 
 Purpose = Literal[
-    "main",
-    "plan",
-    "continuation",
-    "tasks",
-    "task",
-    "report",
-    "requirements",
-    "satisfaction",
-    "missing",
-    "failure",
-    "digest",
-]
+    "main", "plan", "continuation", "tasks", "task", "report", "requirements", "satisfaction",
+    "missing", "failure", "digest",
+]  # fmt: skip
 
 _DECISIONS: Final = ("main", "task")  # requests that fill the window of the main model
 

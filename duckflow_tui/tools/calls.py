@@ -154,11 +154,8 @@ class GateKeeper:
     store: Store
     desk: Desk
     ids: IdSource
-    _proposed: dict[str, str] = field(default_factory=dict[str, str])
-
-    def proposed_text(self, gate_id: str) -> str | None:
-        """The whole new content behind an open gate; None when it cannot be edited."""
-        return self._proposed.get(gate_id)
+    #: By gate, of open ones that can be edited: the whole new content.
+    proposed: dict[str, str] = field(default_factory=dict[str, str])
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """The user's answer. Raises Renewed, and ToolFault where there was none."""
@@ -166,7 +163,7 @@ class GateKeeper:
         call = question.call
         call.gate, call.answer = gate, None
         if gate.can_edit and (text := question.changes[0].text) is not None:
-            self._proposed[gate.gate_id] = text
+            self.proposed[gate.gate_id] = text
         forget = self.store.watch(lambda _, record: self._hear(record, gate))
         try:
             answer = await self.desk.ask(gate)
@@ -177,19 +174,17 @@ class GateKeeper:
             raise ToolFault(str(none), outcome) from none
         finally:
             forget()
-            self._proposed.pop(gate.gate_id, None)
+            self.proposed.pop(gate.gate_id, None)
         call.answer = answer
         return answer
 
     def _hear(self, record: Record, gate: Gate) -> None:
-        match record.event:
-            case FileChangedOutside(path=path, sha=sha):
-                shown = {preview.path: preview.before_hash for preview in gate.previews}
-                shown |= {p.target: "" for p in gate.previews if p.target}
-                if path in shown and shown[path] != sha:
-                    self.desk.withdraw(gate.gate_id, "renewed")
-            case _:
-                pass
+        event = record.event
+        if isinstance(event, FileChangedOutside):
+            shown = {preview.path: preview.before_hash for preview in gate.previews}
+            shown |= {p.target: "" for p in gate.previews if p.target}
+            if shown.get(event.path, event.sha) != event.sha:
+                self.desk.withdraw(gate.gate_id, "renewed")
 
 
 def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:

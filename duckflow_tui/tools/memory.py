@@ -162,7 +162,6 @@ def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
             summary="Note one sentence about this project for later sessions; the user is asked.",
             effect=Effect.WRITE,
             arguments=Remember,
-            paths=lambda args: (),
             prepare=remember,
             content=frozenset({"text"}),
         ),
@@ -171,7 +170,6 @@ def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
             summary="Look up what earlier sessions noted about this project.",
             effect=Effect.READ,
             arguments=Recall,
-            paths=lambda args: (),
             prepare=recall,
         ),
     )

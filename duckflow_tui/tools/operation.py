@@ -133,8 +133,8 @@ class Operation(Generic[A]):
     summary: str  # one sentence for the model
     effect: Effect
     arguments: type[A]
-    paths: Callable[[A], tuple[str, ...]]  # those of its arguments that name places
     prepare: Callable[[A, tuple[Place, ...], ToolContext], Awaitable[Proposal]]
+    paths: Callable[[A], tuple[str, ...]] = lambda args: ()  # its arguments that name places
     weight: Weight = Weight.LIGHT
     retries: int = 0  # more tries of a read after a transient fault (S3-22)
     command: Callable[[A], str] | None = None  # the line that a shell would run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
@@ -179,10 +179,7 @@ def _operation(
     summary: str,
     arguments: type[A],
     run: Callable[[A], Awaitable[Output]],
-    *,
-    weight: Weight = Weight.LIGHT,
-    content: frozenset[str] = frozenset(),
-    help: str = "",
+    **more: Any,  # as of ``Operation``
 ) -> Operation[A]:
     async def prepare(args: A, places: tuple[Place, ...], context: ToolContext) -> Work:
         async def work() -> Output:
@@ -198,9 +195,6 @@ def _operation(
         summary=summary,
         effect=Effect.STATE,
         arguments=arguments,
-        paths=lambda args: (),
         prepare=prepare,
-        weight=weight,
-        content=content,
-        help=help,
+        **more,
     )

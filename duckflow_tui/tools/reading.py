@@ -66,11 +66,16 @@ async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     lines = await asyncio.to_thread(lines_of, text)
     if not lines:
         return Output(f"[{brief(args.path)}: empty]", "0")
+    return _answer(args, brief(args.path), _range(args, brief(args.path), lines))
+
+
+def _range(
+    args: ReadFile, said: str, lines: Sequence[str], facts: tuple[str, ...] = (), sha: str = ""
+) -> _Lines:
     first = args.start_line or 1
     if first > len(lines):
-        raise ToolFault(f"{brief(args.path)} has {len(lines)} lines; there is no line {first}.")
-    shown = lines[first - 1 : args.end_line or len(lines)]
-    return _answer(args, brief(args.path), _Lines(shown, first, len(lines)))
+        raise ToolFault(f"{said} has {len(lines)} lines; there is no line {first}.")
+    return _Lines(lines[first - 1 : args.end_line or len(lines)], first, len(lines), facts, sha)
 
 
 async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Output:
@@ -91,12 +96,8 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
         file = decode(data)
     except NotText as error:
         return Output(_summary(place, data, len(data), str(error)), size_words(len(data)), read)
-    lines = lines_of(file.text)
-    first = args.start_line or 1
-    if first > len(lines):
-        raise ToolFault(f"{place.said} has {len(lines)} lines; there is no line {first}.")
-    shown = lines[first - 1 : args.end_line or len(lines)]
-    return _answer(args, place.shown, _Lines(shown, first, len(lines), file.facts, sha))
+    found = _range(args, place.said, lines_of(file.text), file.facts, sha)
+    return _answer(args, place.shown, found)
 
 
 async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
@@ -115,20 +116,15 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
             ended = True
             break
         offset += len(piece)
-        start = 0
-        while line < first:
-            end = piece.find(b"\n", start)
-            if end < 0:
-                start = len(piece)
-                break
-            line, start = line + 1, end + 1
-        begin = start
-        while line <= last:
-            end = piece.find(b"\n", start)
-            if end < 0:
-                start = len(piece)
-                break
-            line, start = line + 1, end + 1
+        begin = start = 0
+        for until in (first, last + 1):
+            begin = start
+            while line < until:
+                end = piece.find(b"\n", start)
+                if end < 0:
+                    start = len(piece)
+                    break
+                line, start = line + 1, end + 1
         kept += piece[begin:start]
         context.progress(f"{place.shown} · {size_words(offset)}")
     if not kept:

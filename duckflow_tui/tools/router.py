@@ -106,7 +106,7 @@ class ToolRouter:
 
     def proposed_text(self, gate_id: str) -> str | None:
         """The whole new content behind an open gate; what an edit of it starts from."""
-        return self._keeper.proposed_text(gate_id)
+        return self._keeper.proposed.get(gate_id)
 
     async def undo_last(self) -> UndoReport:
         """Take back the newest changes that are not undone yet, byte for byte, or say why not."""

@@ -135,7 +135,6 @@ class Shell:
                 summary="The newest lines of a background command, and whether it runs.",
                 effect=Effect.READ,
                 arguments=ReadOutput,
-                paths=lambda args: (),
                 prepare=self._prepare_output,
             ),
             Operation(
@@ -143,7 +142,6 @@ class Shell:
                 summary="End a background command with everything it started.",
                 effect=Effect.STATE,
                 arguments=EndProcess,
-                paths=lambda args: (),
                 prepare=self._prepare_end,
             ),
         )

@@ -78,6 +78,7 @@ async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWr
         key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
         return UndoReport(key, {"command": command} if command else {})
     made: list[FileChange] = []
+    report: UndoReport | None = None  # where it did not go to the end
     try:
         steps = [
             await _step(change, workspace, blobs) for change in reversed(message.result.changes)
@@ -88,18 +89,16 @@ async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWr
             made.append(step.change)
             await _clear(step.change.directories, workspace)
     except _Refused as refused:
-        if not made:
-            return refused.report
+        report = refused.report
     except ContentChanged as changed:
-        if not made:
-            return UndoReport("operations.undo.changed", {"path": changed.shown})
+        report = UndoReport("operations.undo.changed", {"path": changed.shown})
     except WorkspaceError as error:
-        if not made:
-            return UndoReport("operations.undo.failed", {"path": error.shown, "why": str(error)})
+        report = UndoReport("operations.undo.failed", {"path": error.shown, "why": str(error)})
     except OSError as error:  # of the store of what was there before
-        if not made:
-            why = error.strerror or str(error)
-            return UndoReport("operations.undo.failed", {"path": "", "why": why})
+        why = error.strerror or str(error)
+        report = UndoReport("operations.undo.failed", {"path": "", "why": why})
+    if report is not None and not made:
+        return report
     complete = len(made) == len(message.result.changes)
     await store.commit(ChangesUndone(call_id=message.call_id, changes=tuple(made)))
     paths = ", ".join(change.path for change in made)

@@ -65,12 +65,8 @@ def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> boo
 
 def _unwrapped(structured: Any) -> Any:
     """What is no object travels as the only member of one, ``result``."""
-    if isinstance(structured, dict):
-        table = cast("JsonObject", structured)
-        if list(table) == ["result"]:
-            return table["result"]
-        return table
-    return structured
+    table = cast("JsonObject", structured if isinstance(structured, dict) else {})
+    return table["result"] if list(table) == ["result"] else structured
 
 
 def _block_text(block: types.ContentBlock) -> str:

@@ -353,13 +353,9 @@ def within_limits(
     room = MAX_TOLD
     for server, tools in servers:
         for tool in tools:
-            why: Why | None = None
-            if tool.size > room:
-                why = "size"
-            elif taken(tool.tool.operation):
-                why = "name"
-            if why is not None:
-                left = LeftOut(said(tool.tool.name, 60), why)
+            too_large = tool.size > room
+            if too_large or taken(tool.tool.operation):
+                left = LeftOut(said(tool.tool.name, 60), "size" if too_large else "name")
                 left_out.setdefault(server, []).append(left)
                 continue
             room -= tool.size

@@ -177,7 +177,6 @@ class McpServers:
             summary=offered.summary,
             effect=offered.effect,
             arguments=offered.arguments,
-            paths=lambda _: (),
             prepare=prepare,
             parameters=offered.parameters,
         )
