@@ -133,12 +133,12 @@ class Asker:
         while True:
             reply = await self._ask(pattern, role)
             self.in_calls = reply.protocol == "tools"
-            self._checks_asked = self._checks_asked or asks_for_checks(reply.problems)
             made, problems = reply.decision, reply.problems
             if made is not None and not problems:
                 self._owed = 0
                 await self._record(reply, made)
                 return made
+            self._checks_asked = self._checks_asked or asks_for_checks(problems)
             problems, part = self._usable(reply)
             await self._record(reply, part)
             if self._owed + self.repaired == REPAIRS:
