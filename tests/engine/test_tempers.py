@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -297,3 +298,85 @@ That is all."""
         changed = (tmp_path / "work" / "a.py").read_text()
         assert changed == "x = re.match('\\d+', y)\nz = 2\n"
         assert end.reply == "x is 2 now."
+
+
+def edit_to(old: str, new: str) -> dict[str, Any]:
+    return {"path": "a.py", "edits": [{"old": old, "new": new}]}
+
+
+#: What a model says in a protocol, with these arguments of an edit or without a call.
+Temper = Callable[[str, str, dict[str, Any] | None], list[Reply]]
+
+
+def one_call(protocol: str, reply: str, args: dict[str, Any] | None) -> list[Reply]:
+    """One call in each message, its judgement too."""
+    if protocol == "json":
+        return [decision(reply, action("file_ops.edit_file", **args)) if args else done(reply)]
+    if args is None:
+        return [calls(("decide", {**JUDGED, "next_step": "done"}), text=reply)]
+    return [calls(JUDGE), calls(("file_ops__edit_file", {"reasoning": "asked", **args}))]
+
+
+def prose(protocol: str, reply: str, args: dict[str, Any] | None) -> list[Reply]:
+    """Words before and behind everything."""
+    said = f"Of course, let me help you with that! {reply}"
+    if protocol == "tools":
+        call = ("file_ops__edit_file", {"reasoning": "asked", **(args or {})})
+        return [calls(JUDGE, call, text=said) if args else Reply(text=said)]
+    made: dict[str, Any] = {**JUDGED, "reply": reply, "next_step": "done"}
+    if args:
+        act = {"operation": "file_ops.edit_file", "args": args, "reasoning": "asked"}
+        made |= {"next_step": "continue", "actions": [act]}
+    return [Reply(text=f"{said}\n\n```json\n{json.dumps(made)}\n```\n\nI hope {{that}} helps!")]
+
+
+def forgets(protocol: str, reply: str, args: dict[str, Any] | None) -> list[Reply]:
+    """Nothing but what it says and what it calls."""
+    if protocol == "tools":
+        return [calls(("file_ops__edit_file", args)) if args else Reply(text=reply)]
+    made = {"actions": [{"operation": "file_ops.edit_file", "args": args}]} if args else {}
+    return [Reply(text=json.dumps({"reply": reply, **made}))]
+
+
+def claims(protocol: str, reply: str, args: dict[str, Any] | None) -> list[Reply]:
+    """It says that it is done before anything is."""
+    return exact(protocol, reply, args)
+
+
+def exact(protocol: str, reply: str, args: dict[str, Any] | None) -> list[Reply]:
+    return [decision(reply, action("file_ops.edit_file", **args)) if args else done(reply)]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("temper", [one_call, prose, forgets, claims, exact])
+async def test_a_model_of_any_temper_edits_the_file_and_is_judged_by_what_it_did(
+    tmp_path: Path, protocol: Any, temper: Temper
+) -> None:
+    """The first work is not what was asked for, and is sent back; the second is. Covers S4-58."""
+    file = project(tmp_path)
+    wrong, right = edit_to("x = 1", "x = 3"), edit_to("x = 3", "x = 2")
+    if temper is claims:
+        wrong, right = None, edit_to("x = 1", "x = 2")
+    first = temper(protocol, "I change x.", wrong) if wrong else []
+    if temper is forgets:
+        first *= 2  # its checks are asked for once
+    says = temper(protocol, "x is 2 now.", None)
+    scripted = Script(
+        replies={
+            "main": (*first, *says, *temper(protocol, "Now really.", right), *says),
+            "satisfaction": (judged(0.0), judged(0.9)),
+            "missing": (lacks("x is not 2"),),
+            "continuation": (next_plan("set x to 2"),),
+        }
+    )
+    async with session(tmp_path, scripted, protocol=protocol, mode="trusted") as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, end.satisfaction, file.read_text()) == ("done", 0.9, "x = 2\n")
+        assert end.reply.endswith("x is 2 now.")
+        before, after = s.server.of("satisfaction")
+        assert ("x = 3" in before.text) is bool(first)
+        assert "x = 2" in after.text
+        asked = s.server.of("main")
+        assert len(asked) == len(first) + 2 * len(says) + len(temper(protocol, "", right))
+        assert "x is not 2" in asked[len(first) + len(says)].text
+        assert [m.result.outcome for m in s.results()] == ["ok"] * (1 + bool(first))
