@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import Action, TurnDecision
 
+#: Why the setting leaves an action out that stands behind the first.
+ONE_ACTION: Final = (
+    "execution.mode is adaptive: one action a decision. Look at the result of the first, then "
+    "decide on the next."
+)
 IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its second (S3-21)
 REPEATS: Final = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
 
@@ -131,7 +136,7 @@ class Thread(ABC):
     async def _carry_out(
         self, decision: TurnDecision, actions: Sequence[Action], skip: str = ""
     ) -> bool:
-        await self._dispatch(actions, skip)
+        await self._dispatch(actions, skip, begun=len(actions) < len(decision.actions))
         if self.pace is not None:
             self.pace.acted(self.ran, self._stuck)
         if decision.actions or self.changes_course:
@@ -151,19 +156,22 @@ class Thread(ABC):
             )
         return False
 
-    async def _dispatch(self, actions: Sequence[Action], skip: str) -> None:
+    async def _dispatch(self, actions: Sequence[Action], skip: str, *, begun: bool) -> None:
         """Every action becomes one recorded result, in order. After an answer that changes course
-        (a redirect, an alternative, a no), what was asked for behind it is skipped.
+        (a redirect, an alternative, a no), what was asked for behind it is skipped; so is, where
+        the setting wants one action a decision, what stands behind the first (S3-7). ``begun``:
+        others of the decision have their results.
         """
         self.ran, self._stuck = [], None
+        one = self.parts.settings.execution == "adaptive"
         self.course_changed = bool(skip)
         for action in actions:
             if not skip and self.control is not None:
                 await self.control.safe_point()
                 if self.control.redirected is not None:
                     skip = "the user redirected the work before this call began"
-            if skip:
-                await self.skip(action, skip)
+            if skip or (one and (begun or self.ran)):
+                await self.skip(action, skip or ONE_ACTION)
                 continue
             message = await self.call(action)
             self.ran.append(message)

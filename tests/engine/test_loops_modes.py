@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from support.session import Session, action, decision, done, session
+from support.session import Session, action, decision, done, judged_good, session
 
 from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.places import Places
 from duckflow_tui.settings import load
-from duckflow_tui.state.calls import OperationRequested
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationFinished, OperationRequested
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
+from duckflow_tui.state.store import Record
 
 PROPOSE = decision("Planning.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 PLAN = Reply(
@@ -223,3 +225,99 @@ async def test_a_steps_last_word_is_its_report(tmp_path: Path) -> None:
         reports = [m.report for m in running.state.messages if m.kind == "report"]
         assert [(r.status, r.summary) for r in reports] == [("completed", "Both.")]
         assert "report" not in [request.purpose for request in running.server.requests]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_adaptive_takes_one_action_a_decision_and_gives_the_rest_back(
+    tmp_path: Path, protocol: Literal["tools", "json"]
+) -> None:
+    """In the turn itself: a model that asks for three at once makes the others again after it has
+    seen the first. Covers S3-2, S3-7.
+    """
+    main = (
+        decision("All at once.", write("a.txt"), write("b.txt"), write("c.txt")),
+        decision("The second.", write("b.txt"), write("c.txt"), next_step="done"),
+        decision("The last.", write("c.txt")),
+        done("All three are there."),
+    )
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    scripted = judged_good(Script(replies={"main": main}))
+    async with session(tmp_path, scripted, mode="trusted", environ=environ, protocol=protocol) as s:
+        assert (await s.turn("three notes")).outcome == "done"
+        outcomes = [(m.args["path"], m.result.outcome) for m in s.results()]
+        assert outcomes == [
+            ("a.txt", Outcome.OK),
+            ("b.txt", Outcome.SKIPPED),
+            ("c.txt", Outcome.SKIPPED),
+            ("b.txt", Outcome.OK),
+            ("c.txt", Outcome.SKIPPED),
+            ("c.txt", Outcome.OK),
+        ]
+        assert "one action a decision" in s.server.of("main")[1].new_text
+
+
+@pytest.mark.parametrize("mode", ["auto", "tasklist"])
+async def test_the_other_modes_take_all_actions_of_a_decision(tmp_path: Path, mode: str) -> None:
+    main = (decision("Both.", write("a.txt"), write("b.txt")), done("There."))
+    environ = {"DUCKFLOW_EXECUTION__MODE": mode}
+    scripted = judged_good(Script(replies={"main": main}))
+    async with session(tmp_path, scripted, mode="trusted", environ=environ) as s:
+        await s.turn("two notes")
+        assert [m.result.outcome for m in s.results()] == [Outcome.OK, Outcome.OK]
+
+
+async def test_an_adaptive_step_takes_one_action_and_is_not_done_by_what_did_not_run(
+    tmp_path: Path,
+) -> None:
+    """Covers S3-2, S3-8."""
+    scripted = replies()
+    both = decision("Both.", write("a.txt"), write("b.txt"), next_step="done")
+    scripted = scripted.model_copy(
+        update={
+            "replies": {
+                **scripted.replies,
+                "task": (both, decision("", write("b.txt"), next_step="done")),
+            }
+        }
+    )
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(tmp_path, scripted, mode="trusted", headless=True, environ=environ) as s:
+        assert (await s.turn("two notes")).files_changed == ("a.txt", "b.txt")
+        written = [m.result.outcome for m in s.results() if m.step_id]
+        assert written == [Outcome.OK, Outcome.SKIPPED, Outcome.OK]
+        assert "one action a decision" in s.server.of("task")[1].new_text
+
+
+async def test_adaptive_runs_no_second_action_after_the_app_was_started_again(
+    tmp_path: Path,
+) -> None:
+    main = (decision("Both.", write("a.txt"), action("shell.run", command="pytest -q")),)
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(
+        tmp_path, Script(replies={"main": main}), mode="trusted", environ=environ
+    ) as s:
+
+        def cut(state: AgentState, record: Record) -> None:
+            if isinstance(record.event, OperationFinished):
+                s.cut()
+
+        s.store.watch(cut)
+        await s.engine.send("two things")
+        await s.until(lambda _: bool(s.results()))
+    again = judged_good(Script(replies={"main": (done("The first is there."),)}))
+    async with session(tmp_path, again, mode="trusted", environ=environ, resume=s.session_id) as s:
+        s.engine.resume()
+        await s.ended()
+        assert [m.result.outcome for m in s.results()] == [Outcome.OK, Outcome.SKIPPED]
+
+
+async def test_each_mode_is_told_to_the_model(tmp_path: Path) -> None:
+    """Covers S3-7."""
+    for mode in ("adaptive", "tasklist"):
+        environ = {"DUCKFLOW_EXECUTION__MODE": mode}
+        one = Script(replies={"main": (done("Hello.", step="PLANNING"),)})
+        (tmp_path / mode).mkdir()
+        async with session(tmp_path / mode, one, environ=environ) as s:
+            await s.turn("hello")
+            tail = str(s.server.of("main")[0].json["messages"][-1]["content"])
+            assert mode in tail
