@@ -261,6 +261,7 @@ class Asker:
                     raw=reply.raw if reply.problems or decision is None else "",
                     calls=reply.calls if reply.problems else (),
                     complete=reply.complete,
+                    thought=reply.thought,
                     step_id=self._step_id,
                     aside=self._aside,
                     answers=self._answers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 
 from duckflow_tui.llm.codec import (
@@ -31,7 +32,7 @@ from duckflow_tui.llm.strict_json import NotStrict, parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
 from duckflow_tui.state.decision import Action, Judgement, Reading
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
@@ -40,9 +41,10 @@ NOTED = "noted"
 NOT_EXECUTED = "not executed"
 
 
-def encode(prompt: Prompt) -> WireRequest:
+def encode(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
     """The request; the messages before the tail are a prefix of the next request's. Each call has
-    its result right behind the reply.
+    its result right behind the reply. What a model wants back with its message goes with it where
+    the ``receiver``, origin and model, is the one that it came from.
 
     Raises ValueError when two operations would have one name on the wire.
     """
@@ -53,7 +55,10 @@ def encode(prompt: Prompt) -> WireRequest:
     messages = [system_of(prompt, "tools")]
     for item in history:
         if isinstance(item, AssistantMessage):
-            messages += _reply(item, results, specs)
+            made = _reply(item, results, specs)
+            if item.thought is not None and (item.thought.origin, item.thought.model) == receiver:
+                _give_back(made[0], item.thought)
+            messages += made
         elif not isinstance(item, OperationMessage):
             messages.append(user(item.for_model))
         elif item.by_user:
@@ -64,6 +69,16 @@ def encode(prompt: Prompt) -> WireRequest:
         messages.append(user(prompt.tail))
     tools = [decide_function(), *map(operation_function, prompt.operations)]
     return WireRequest(messages, tools=tools, decoder=ToolsDecoder)
+
+
+def _give_back(message: JsonObject, thought: Thought) -> None:
+    message |= thought.fields
+    seen: Counter[str] = Counter()
+    for call in message.get("tool_calls") or ():
+        name = call["function"]["name"]
+        seen[name] += 1
+        if extra := thought.calls.get(call_key(name, seen[name])):
+            call["extra_content"] = extra
 
 
 def _reply(

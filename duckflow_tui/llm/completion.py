@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -18,10 +19,13 @@ from duckflow_tui.llm.wire import (
     paired,
     wire_text,
 )
-from duckflow_tui.state.base import Clock, canonical_json
+from duckflow_tui.state.base import Clock, JsonObject, canonical_json
+from duckflow_tui.state.conversation import Thought, call_key
 
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
+_GROWING: Final = ("text", "summary", "data")  # fields of a detail that come in pieces
+_MOST_THOUGHT: Final = 256 * 1024  # characters of JSON
 _LEAD: Final = 64  # characters of blank space and half a tag that are held back
 
 Hear = Callable[[str], None]
@@ -34,6 +38,7 @@ class NativeCall:
     wire_id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    extra: JsonObject = field(default_factory=dict[str, Any])  # to be sent back with it
 
     @property
     def argument_text(self) -> str:
@@ -56,6 +61,9 @@ class Completion:
         self._reasoning_parts: list[str] = []
         self._reasoning_from: float | None = None
         self._reasoning_to: float | None = None
+        self._reasoning_name = ""  # the field that reasoning came in, empty for ``<think>``
+        self._details: list[JsonObject] = []
+        self._extra: JsonObject = {}
         self.calls: list[NativeCall] = []
         self.finish = ""  # finish_reason, empty while it has not come
         self.ended = False  # the server said [DONE] or sent a plain completion
@@ -80,6 +88,28 @@ class Completion:
             return 0.0
         end = self._reasoning_to if self._reasoning_to is not None else self._clock.monotonic()
         return max(end - self._reasoning_from, 0.0)
+
+    def thought(self, origin: str, model: str) -> Thought | None:
+        """What this model may want back with its message; None where there is nothing, or where
+        it would take more room than the rest of a request.
+        """
+        fields: JsonObject = {}
+        if self._details:
+            fields["reasoning_details"] = self._details
+        elif self._reasoning_name:
+            fields[self._reasoning_name] = self.reasoning
+        if self._extra:
+            fields["extra_content"] = self._extra
+        seen: Counter[str] = Counter()
+        calls: dict[str, JsonObject] = {}
+        for call in self.calls:
+            seen[call.name] += 1
+            if call.extra:
+                calls[call_key(call.name, seen[call.name])] = call.extra
+        if not fields and not calls:
+            return None
+        made = Thought(origin=origin, model=model, fields=fields, calls=calls)
+        return made if len(canonical_json(made.model_dump())) <= _MOST_THOUGHT else None
 
     def add(self, chunk: WireChunk) -> None:
         """Take the next chunk; other choices than the first are left out."""
@@ -118,12 +148,27 @@ class Completion:
         if (reasoning or text or calls) and self.first_token_at is None:
             self.first_token_at = self._clock.monotonic()
         if reasoning:
+            self._reasoning_name = "reasoning_content" if message.reasoning_content else "reasoning"
             self._reasoning(reasoning)
+        for detail in message.reasoning_details or ():
+            self._add_detail(detail)
+        self._extra |= message.extra_content or {}
         if text:
             self._take_content(text)
         for piece in calls:
             self._end_reasoning()
             self._add_call(piece)
+
+    def _add_detail(self, piece: JsonObject) -> None:
+        """Add a piece to the detail it belongs to: same kind, same index."""
+        last = self._details[-1] if self._details else {}
+        same = all(last.get(name) == piece.get(name) for name in ("type", "index"))
+        if not same or ("id" in piece and piece["id"] != last.get("id", piece["id"])):
+            self._details.append(dict(piece))
+            return
+        for name, value in piece.items():
+            grows = name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str)
+            last[name] = last[name] + value if grows else last.get(name) if value is None else value
 
     def _add_call(self, piece: WireCall) -> None:
         """Add a piece to its call; some servers leave the index out or always send 0."""
@@ -142,6 +187,7 @@ class Completion:
                 self._by_index[piece.index] = call
         call.wire_id = call.wire_id or wire_text(piece.id or "")
         call.name = call.name or wire_text(name)
+        call.extra |= piece.extra_content or {}
         arguments = function.arguments if function else None
         if isinstance(arguments, dict):
             call.arguments.append(canonical_json(arguments))

@@ -227,6 +227,17 @@ _DROPPABLE: Final = (
 )  # fmt: skip
 _FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
 _SWAP: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_THOUGHTS: Final = frozenset(
+    {"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
+)
+#: A field of reasoning is named as one that is too much, not as one that is missing.
+_UNWANTED: Final = re.compile(
+    r"(?:reasoning(?:_content|_details)?|extra_content)\b.{0,200}?\b(?:remove|not (?:permitted"
+    r"|allowed|supported|expected)|unsupported|unknown|unrecognized|unexpected|forbidden)"
+    r"|(?:unknown|unrecognized|unexpected|unsupported|extra)\b.{0,60}?"
+    r"\b(?:reasoning(?:_content|_details)?|extra_content)\b",
+    re.I | re.S,
+)
 _STEPS: Final[dict[Rung, JsonRung]] = {
     "tools": "json_schema",
     "json_schema": "json_object",
@@ -242,6 +253,7 @@ class Learned:
     json: JsonRung = "json_schema"
     dropped: set[str] = field(default_factory=set[str])
     limit_name: str = "max_tokens"
+    thoughts: bool = True  # its own reasoning is sent back with its messages
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
         """Where the next request starts; ``calls`` is false for what is JSON anyway."""
@@ -258,6 +270,10 @@ class Learned:
             if name in _SWAP and _SWAP[name] not in self.dropped:
                 self.limit_name = _SWAP[name]
             return True
+        if error.status in _NAMED and self.thoughts and _UNWANTED.search(error.message):
+            self.thoughts = not any(_THOUGHTS & message.keys() for message in body["messages"])
+            if not self.thoughts:
+                return True
         return self._step_down(error, rung, protocol)
 
     def _parameter(self, error: LlmError, body: JsonObject) -> str:

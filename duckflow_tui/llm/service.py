@@ -32,7 +32,7 @@ from duckflow_tui.llm.exchange import (
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject
-from duckflow_tui.state.conversation import RefusedCall
+from duckflow_tui.state.conversation import RefusedCall, Thought
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
@@ -69,6 +69,7 @@ class DecisionReply:
     call: LlmCall
     truncated: bool = False
     calls: tuple[RefusedCall, ...] = ()  # native ones, as they came
+    thought: Thought | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +167,12 @@ class LLMService:
 
         def encode(rung: Rung) -> WireRequest:
             if rung == "tools":
-                return codec_tools.encode(prompt)
+                return codec_tools.encode(prompt, sender if learned.thoughts else ("", ""))
             return codec_json.encode(prompt, rung)
 
         target = self.endpoint_of(role)
+        sender = (target.endpoint.origin, target.model)
+        learned = self._learned.setdefault(sender, Learned())
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         broken: LlmError | None = None
         try:
@@ -199,6 +202,7 @@ class LLMService:
             warnings=decoded.warnings,
             call=exchange.close(outcome, broken.code if broken else ""),
             truncated=truncated,
+            thought=completion.thought(*sender) if exchange.rung == "tools" else None,
             calls=tuple(
                 RefusedCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
                 for c in completion.calls

@@ -96,6 +96,7 @@ class WireCall(_Wire):
     index: int | None = None
     id: str | None = None
     function: WireFunction | None = None
+    extra_content: dict[str, Any] | None = None
 
 
 class WirePart(_Wire):
@@ -110,6 +111,8 @@ class WireMessage(_Wire):
     content: str | list[WirePart] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    extra_content: dict[str, Any] | None = None
     refusal: str | None = None
     tool_calls: list[WireCall] | None = None
 

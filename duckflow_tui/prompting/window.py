@@ -97,6 +97,7 @@ class HistoryWindow:
         self._cap = 0  # tokens of one result
         self._whole = 0  # and of a message of the user
         self._turn = ""
+        self._thoughts_from = 0  # place before which none travels
         self._request = 0  # place of the message with the request in hand
 
     def view(
@@ -122,6 +123,8 @@ class HistoryWindow:
         begins = self._look(messages, turn, room, whole, compaction)
         self._turn = turn
         current = self._place(turn_message)
+        if begins and current > self._thoughts_from:
+            self._forget_thoughts(current)
         self._request = self._place(request) if request else current
         if self._total(current) > room:
             self._make_room(room, current)
@@ -227,7 +230,7 @@ class HistoryWindow:
                 places.clear()
             self._source.clear()
             self._open = {False: set(), True: set()}
-            self._start = self._fresh = known = 0
+            self._start = self._fresh = self._thoughts_from = known = 0
             self._compaction = ""
             self._show_again()
         for place, message in enumerate(messages[known:], start=known):
@@ -262,6 +265,8 @@ class HistoryWindow:
             self._show(message)
 
     def _show(self, message: Message) -> None:
+        if len(self._shown) < self._thoughts_from and isinstance(message, AssistantMessage):
+            message = message.model_copy(update={"thought": None})
         size = message_tokens(message, self._counter.count)
         most = self._cap if isinstance(message, OperationMessage) else self._whole
         if size > most and isinstance(message, OperationMessage | UserMessage):
@@ -269,6 +274,19 @@ class HistoryWindow:
             size = message_tokens(message, self._counter.count)
         self._shown.append(message)
         self._sums.append(self._sums[-1] + size)
+
+    def _forget_thoughts(self, current: int) -> None:
+        """What a model wants back is wanted for the turn in hand: older messages go without."""
+        freed, before = 0, self._sums[self._thoughts_from]
+        for place in range(self._thoughts_from, len(self._shown)):
+            message, size = self._shown[place], self._sums[place + 1] - before
+            before = self._sums[place + 1]
+            if place < current and isinstance(message, AssistantMessage) and message.thought:
+                message = message.model_copy(update={"thought": None})
+                freed += size - message_tokens(message, self._counter.count)
+                self._shown[place] = message
+            self._sums[place + 1] -= freed
+        self._thoughts_from = current
 
     def _size(self, begin: int, end: int | None = None) -> int:
         return self._sums[-1 if end is None else end] - self._sums[begin]
@@ -348,10 +366,12 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
         case CompactionMessage():
             return 0
         case AssistantMessage():
-            decision = message.decision
+            decision, total = message.decision, _PER_MESSAGE
+            if message.thought is not None:  # what goes back with it
+                total += count(canonical_json(message.thought.model_dump()))
             if decision is None:
-                return _PER_MESSAGE + count(message.raw or message.text)
-            total = _PER_MESSAGE + _PER_DECISION + count(message.text) + count(decision.rationale)
+                return total + count(message.raw or message.text)
+            total += _PER_DECISION + count(message.text) + count(decision.rationale)
             for action in decision.actions:
                 total += count(canonical_json(action.args)) + count(action.reasoning)
                 total += count(action.operation) + count(action.intent) + 20

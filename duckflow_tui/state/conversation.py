@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Event, Frozen, InConversation, StateError
+from duckflow_tui.state.base import Event, Frozen, InConversation, JsonObject, StateError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.gates import CardMessage
@@ -52,6 +52,24 @@ class RefusedCall(Frozen):
     arguments: str
 
 
+class Thought(Frozen):
+    """What a model wants back with its own message, as it came: some sign it and check it.
+
+    It goes to the same model at the same origin only.
+    """
+
+    origin: str  # scheme, host and port
+    model: str
+    fields: JsonObject  # of the message, such as ``reasoning_content``
+    calls: dict[str, JsonObject] = Field(default_factory=dict[str, JsonObject])
+    """Extra fields of its native calls, by ``call_key``."""
+
+
+def call_key(name: str, number: int) -> str:
+    """Names the n-th call of a function in one message, from 1 on: ids are not always unique."""
+    return f"{name}:{number}"
+
+
 class AssistantMessage(InConversation):
     """What the model replied; ``raw`` and ``calls`` only of a reply that could not be used."""
 
@@ -67,6 +85,7 @@ class AssistantMessage(InConversation):
     complete: bool = True
     aside: bool = False
     answers: str = ""  # id of the message that was said beside the work and is answered
+    thought: Thought | None = None
 
 
 class NoticeMessage(InConversation):
