@@ -448,6 +448,24 @@ def test_deleting_moves_to_the_trash_and_back(catalog: Catalog) -> None:
     assert (old / "journal-1.d1").read_bytes() == bytes_before
 
 
+def test_what_is_gone_cannot_be_moved_and_leaves_nothing_in_the_trash(catalog: Catalog) -> None:
+    facts = by_id(catalog.list())["1"]
+    shutil.rmtree(catalog.path_of(facts))
+    with pytest.raises(NotASession) as refused:
+        catalog.delete(facts)
+    assert refused.value.code == "missing"
+    assert not (catalog.state_dir / "trash").exists()
+
+
+def test_the_trash_is_shut_for_others_again(catalog: Catalog) -> None:
+    """Whatever somebody has let others do with it."""
+    trash = catalog.state_dir / "trash"
+    trash.mkdir(mode=0o755)
+    gone = catalog.delete(by_id(catalog.list())["1"])
+    for folder in (trash, catalog.path_of(gone).parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 def test_what_cannot_be_read_can_be_moved_too(catalog: Catalog) -> None:
     for number in ("8", "9"):
         facts = by_id(catalog.list())[number]
