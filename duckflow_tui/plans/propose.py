@@ -51,7 +51,7 @@ from duckflow_tui.tools.operation import Output, ToolFault
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.store import Record, Store
+    from duckflow_tui.state.store import Store
 
 NOT_SENT: Final = "The user's limit of calls to models was reached; nothing was made."
 
@@ -294,20 +294,12 @@ def held_back(state: AgentState, plan_id: str) -> frozenset[str]:
 
 async def let_go(store: Store, plan_id: str, step_ids: frozenset[str]) -> None:
     """Return once something no longer holds one of these steps back."""
-
-    def free(state: AgentState) -> bool:
-        return not step_ids <= held_back(state, plan_id)
-
-    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def look(state: AgentState, record: Record) -> None:
-        if free(state) and not gone.done():
-            gone.set_result(None)
-
-    forget = store.watch(look)
+    changed = asyncio.Event()
+    forget = store.watch(lambda state, record: changed.set())
     try:
-        if not free(store.state):
-            await gone
+        while step_ids <= held_back(store.state, plan_id):
+            changed.clear()
+            await changed.wait()
     finally:
         forget()
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.pace_talk import LONG, files, reads
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.plans.tasks import LinkFault, resolved
@@ -505,6 +506,56 @@ async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
         assert before is Status.SUCCESS
         assert running.state.status is Status.SUCCESS
         assert statuses(running) == [WorkStatus.COMPLETED]
+
+
+async def test_a_change_accepted_after_the_user_ended_the_turn_begins_nothing(
+    tmp_path: Path,
+) -> None:
+    """The user ended it where it was stuck: the plan waits for their word."""
+    files(tmp_path / "work", 1)
+    looks = [reads("f00.py") for _ in range(4)]
+    change = decision("", action("plan_tool.revise", changes=[{"op": "add", "name": "third"}]))
+    beside = change.model_copy(update={"when": When(anywhere="a third one")})
+    replies = Script(
+        replies={
+            "main": (beside, PROPOSE, held(looks[0]), *looks[1:], *TALK),
+            "plan": (planned("first"),),
+        }
+    )
+    async with session(tmp_path, replies, environ=LONG) as running:
+        await approve(running)
+        await running.until(lambda s: s.active_plan is not None and bool(s.live))
+        await running.engine.send("a third one please", when="now")
+        await card(running, CardKind.PLAN_CHANGE)
+        running.server.release("until asked")
+        await answer(running, CardKind.CONSULTATION, "stop_work")
+        assert (await running.ended()).outcome == "partial"
+        await answer(running, CardKind.PLAN_CHANGE, "accept")
+        await running.until(lambda s: not s.running)
+        assert running.state.turn is None
+        assert statuses(running) == [WorkStatus.PENDING] * 2
+
+
+async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
+    tmp_path: Path,
+) -> None:
+    """Their key had it go on; their answer to a report ends that, whatever is left to do."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, *TALK),
+            "plan": (planned("first", "second", "third"),),
+            "task": (CANNOT, CANNOT, done("Third.")),
+            "report": (FAILED,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        await answer(running, CardKind.REPORT, "stop")
+        await running.ended()
+        assert running.engine.plan.run() is None
+        await answer(running, CardKind.REPORT, "stop")
+        await running.ended(2)
+        assert statuses(running) == [WorkStatus.FAILED, WorkStatus.FAILED, WorkStatus.PENDING]
 
 
 # --- numbers that are none -----------------------------------------------------------------------
