@@ -171,6 +171,7 @@ def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
             effect=Effect.READ,
             arguments=Recall,
             prepare=recall,
+            content=frozenset({"query"}),
         ),
     )
 

@@ -157,13 +157,23 @@ class Operation(Generic[A]):
 #: An operation whose arguments are not known to the reader.
 AnyOperation = Operation[Any]
 
-#: ``{{previous_result}}``, ``{{task_1.output}}``; other braces belong to what they are written for.
-PLACEHOLDER: Final = r"\{\{\s*(?:previous|task|step|result|output|call|action)[\w.\[\]-]*\s*\}\}"
-#: References to results of other calls, which nothing fills in (C2, S3-18).
+_CALLS: Final = "task|step|call|action"
+#: The result of another call, by what models call it: ``previous_result``, ``task_1.output``.
+_RESULT: Final = (
+    r"(?:(?:previous|last)_(?:results?|outputs?|" + _CALLS + r")|previous(?=[.\[])"
+    r"|(?:" + _CALLS + r"|result|output)[_-]?\d+|(?:" + _CALLS + r")[\w-]*(?=\.(?:result|output)))"
+    r"[\w.\[\]-]*"
+)
+#: ``{{previous_result}}``; other braces belong to what they are written for (C2, S3-18).
+PLACEHOLDER: Final = r"\{\{\s*" + _RESULT + r"\s*\}\}"
+#: References to results of other calls, which nothing fills in, and a name in braces instead of any
+#: value.
 _REFERENCE: Final = re.compile(
-    PLACEHOLDER + r"|\$\{(?:previous|task|step|result)[\w.\[\]-]*\}"
-    r"|^\s*ref:\s*\S+"
-    r"|<(?:previous_result|result_of_[\w.-]+)>",
+    PLACEHOLDER
+    + rf"|\$\{{{_RESULT}\}}"
+    + rf"|^\s*ref:\s*(?:{_RESULT}|(?:{_CALLS})[\w.-]*)\s*$"
+    + rf"|^\s*\{{\{{\s*(?:previous|result|output|{_CALLS})[\w.\[\]-]*\s*\}}\}}\s*$"
+    + r"|<(?:previous_result|result_of_[\w.-]+)>",
     re.IGNORECASE,
 )
 

@@ -157,7 +157,6 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
             RunWork,
             lambda args: desk.run(args.step_id, args.task_list),
             weight=Weight.HEAVY,
-            content=frozenset({"task_list"}),  # each task's call is checked when it is made
         ),
         _operation(
             "task_loop.pause",
@@ -172,6 +171,10 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
             lambda args: desk.stop(),
         ),
     )
+
+
+#: What is written for people, and the calls of a list, which are checked when they are made.
+_WORDS: Final = frozenset({"goal", "name", "description", "note", "task_list"})
 
 
 def _operation(
@@ -196,5 +199,6 @@ def _operation(
         effect=Effect.STATE,
         arguments=arguments,
         prepare=prepare,
+        content=_WORDS,
         **more,
     )

@@ -147,3 +147,31 @@ async def test_undoing_a_creation_takes_the_directories_it_made(tmp_path: Path) 
         "d/new",
         "d/new/mine.txt",
     ]
+
+
+async def test_a_reference_is_refused_and_braces_that_are_meant_are_not(tmp_path: Path) -> None:
+    """Covers S3-18."""
+    folder = workspace(tmp_path)
+    odd = "templates/{{ task_name }}/{{step}}.html"
+    replies = script(
+        decision(
+            "I write.",
+            action(WRITE, path=odd, content="{{previous_result}} and {{ task_1.output }}\n"),
+            action("file_ops.search_text", pattern="{{previous_result}}"),
+            action("memory.recall", query="{{result}} or {{previous_result}}"),
+            action("plan_tool.propose", goal="Let pages hold {{ task_1.output }}"),
+            action("file_ops.read_file", path="{{previous_result}}"),
+            action("file_ops.read_file", path="{{task_1.path}}/a.txt"),
+            action("memory.remember", text="Pages hold {{result}}.", kind="{{result}}"),
+        ),
+        done(),
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
+        await s.turn("write")
+        assert (folder / odd).read_text().startswith("{{previous_result}}")
+        outcomes = [m.result.outcome for m in s.results()]
+        assert outcomes[:3] == [Outcome.OK] * 3
+        assert outcomes[3] is not Outcome.INVALID
+        assert outcomes[4:] == [Outcome.INVALID] * 3
+        for message in s.results()[4:]:
+            assert "nothing fills in a reference" in message.result.text

@@ -149,6 +149,13 @@ def test_wrong_arguments_are_named_one_by_one() -> None:
         "ref:task_2",
         "${previous.path}",
         "<result_of_task_1>",
+        "{{ previous_result.items[0] }}",
+        "copy {{step2.result}} there",
+        "SELECT * FROM t WHERE id = {{call-3}}",
+        "{{task_read.output}}",
+        "${last_output}",
+        "{{step}}",
+        "ref: previous_result",
     ],
 )
 def test_references_are_found_in_any_depth(value: str) -> None:
@@ -165,6 +172,14 @@ def test_references_are_found_in_any_depth(value: str) -> None:
             "render {{ user.name }} as HTML",
             "{{.Names}}",
             "${CI}",
+            "templates/{{action}}.html",
+            "{{ task_name }}/{{step}}.md",
+            "show {{ task.title }} and {{ result }} in the page",
+            "{{previous_url}} {{previous}}",
+            "${task_dir}/out",
+            "ref: refs/heads/main",
+            "Ref: the ticket about braces",
+            "{{ steps }} of {{output_dir}}",
         ),
     ],
 )
