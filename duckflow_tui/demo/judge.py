@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from duckflow_tui.demo.loyalty import SMALL
 from duckflow_tui.demo.savings import ABOUT as SAVINGS
 from duckflow_tui.demo.tax import ABOUT as TAX
 from duckflow_tui.demo.wording import filled, language_of, texts
@@ -41,7 +42,7 @@ def judge(purpose: str, text: str) -> JsonObject:
     way = words["ways"]["bring" if SAVINGS.search(asked) else "ask"]
     match purpose:
         case "requirements":
-            return _requirements(asked)
+            return _requirements(asked, text)
         case "satisfaction":
             return _satisfaction(text, words)
         case "missing":
@@ -55,8 +56,23 @@ def judge(purpose: str, text: str) -> JsonObject:
             return {"digest": " ".join(_frame("text", text).split())[:400] or words["nothing"]}
 
 
-def _requirements(asked: str) -> JsonObject:
-    """The request as it stands: a script splits nothing off a text it does not know."""
+def _requirements(asked: str, text: str) -> JsonObject:
+    """The request as it stands: a script splits nothing off a text it does not know. Of what the
+    user said and did since, it knows what takes the receipt or the README out of the plan.
+    """
+    if since := _frame("changes", text):
+        plan = texts("plan", language_of(asked))
+        listed = _JUDGED.findall(_frame("requirements", text))
+        ids = {_CHECK.sub("", said): key for key, _, _, said in listed}
+        small = "plan_tool.propose" in since and SMALL.search(since) is not None
+        gone = [
+            name
+            for name in ("receipt", "readme")
+            if small or f"drop the step {plan['steps'][name]['name']!r}" in since
+        ]
+        wanted = dict(zip(("code", "receipt", "readme"), plan["requirements"], strict=True))
+        dropped = [ids[wanted[name]] for name in gone if wanted[name] in ids]
+        return {"requirements": [], "dropped": dropped, "again": []}
     check = {"kind": "judgement", "value": ""}
     words = " ".join(asked.split())[:200]
     return {"requirements": [{"requirement": words, "priority": 1, "check": check}]}

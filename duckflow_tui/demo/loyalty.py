@@ -29,7 +29,7 @@ _STEPS: Final[dict[Size, dict[str, tuple[str, ...]]]] = {
 }
 
 ABOUT: Final = re.compile(r"loyal|regular customer|常連|お得意", re.I)
-_SMALL: Final = re.compile(r"\bonly\b|\bjust\b|だけ", re.I)
+SMALL: Final = re.compile(r"\bonly\b|\bjust\b|だけ", re.I)
 _REASON: Final = re.compile(r"The user rejected the plan: (.*?)\nDo not carry it out", re.S)
 _PROGRESS: Final = re.compile(r"(\d+) of (\d+) steps are done; the plan is (\w+)")
 _REPORT: Final = re.compile(r"^- (.+): (completed|partial|failed|stopped)$", re.M)
@@ -82,7 +82,7 @@ class LoyaltyWriter:
         return self._words["goals"]["small" if self._is_small() else "whole"]
 
     def _is_small(self) -> bool:
-        return bool(_SMALL.search(self._scene.said)) or self._proposals("rejected") > 0
+        return bool(SMALL.search(self._scene.said)) or self._proposals("rejected") > 0
 
     def _proposals(self, outcome: str) -> int:
         return sum(r.operation == PROPOSE and r.outcome == outcome for r in self._scene.results)
@@ -199,7 +199,7 @@ class LoyaltyWriter:
             {"requirement": text, "priority": priority, "check": checks[priority - 1]}
             for priority, text in enumerate(self._words["requirements"], start=1)
         ]
-        return asked[:1] if _SMALL.search(self._scene.said) else asked
+        return asked[:1] if SMALL.search(self._scene.said) else asked
 
     def _filled(self, text: str) -> str:
         ran = last_run(self._scene)

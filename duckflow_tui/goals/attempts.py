@@ -373,8 +373,8 @@ def attempt_words(review: Review, plan: ExecutionPlan, attempt: int, most: int) 
     parts = [
         "[Written by the app, not typed by the user: the request is not met yet.]",
         f"Attempt {attempt} of {most} begins. The last one was judged {review.score:.2f} of 1.00; "
-        f"{DONE_FROM:.2f} is needed, and no requirement of priority 1 under one half. Missing, the "
-        "most important first:",
+        f"{DONE_FROM:.2f} is needed, and no requirement of priority 1 or 2 under one half. "
+        "Missing, the most important first:",
         framed("missing", "\n".join(missing)),
     ]
     if shown:

@@ -309,8 +309,8 @@ def overall(
     findings: Mapping[str, Finding],
     evaluation: SatisfactionEvaluation | None,
 ) -> Satisfaction:
-    """Done from 0.80 on, unless a requirement of priority 1 is under 0.50 (S1-28, C14), or the
-    evaluator rejects the result.
+    """Done from 0.80 on, unless a requirement of priority 1 or 2 is under 0.50 (S1-28, C14), or
+    the evaluator rejects the result. One of priority 3 is a wish that may stay open.
 
     Without an evaluation the score is the mean of the levels, weighted 3, 2, 1 by priority. With
     one it is the lower of the evaluator's and that mean, because no word on the whole stands over
@@ -350,7 +350,7 @@ def _score(
         score = min(evaluation.overall_score, score) if items else evaluation.overall_score
         rejected = evaluation.verdict == "reject"
     score = round(score, 6)
-    blocked = any(r.priority == 1 and r.satisfaction_level < VETO_BELOW for r in items)
+    blocked = any(r.priority < 3 and r.satisfaction_level < VETO_BELOW for r in items)
     return score, score >= DONE_FROM and not (blocked or rejected)
 
 

@@ -13,8 +13,10 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
 from duckflow_tui.state.base import StateError, Told, one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TaskProfile, TurnDecision
+from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, TELL, Card, CardKind, CardMessage
 from duckflow_tui.state.goal import (
     ObjectiveChanged,
     RequirementEdited,
@@ -24,6 +26,8 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
+from duckflow_tui.state.operations import Outcome, target
+from duckflow_tui.state.plan import Plan, PlanChange
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
@@ -38,6 +42,11 @@ TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
 
+_REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
+
+#: Answers to a card whose words no message of the user repeats.
+_HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action)
+
 
 # --- whether a message is about the request in hand ----------------------------------------------
 
@@ -50,7 +59,9 @@ def belongs(state: AgentState, message: UserMessage) -> Belongs:
     until the model's first decision says it.
     """
     old, last = state.objective, state.last_turn
-    if old is None or last is None or last.outcome == "done" or old.closed:
+    if old is None or last is None or old.closed:
+        return "new"
+    if last.outcome == "done" and not old.reopened:
         return "new"
     before = state.messages[: last.messages]
     again = any(isinstance(m, UserMessage) and m.message_id == message.message_id for m in before)
@@ -88,6 +99,7 @@ class RequestInHand:
                     message_id=self._message.message_id,
                     max_iterations=self._parts.settings.max_attempts,
                     memory=memory,
+                    heard=len(self._store.state.messages),
                 )
             )
         )
@@ -109,7 +121,9 @@ class RequestInHand:
         earlier = self._store.state.earlier
         if turn.request == "guessed_new" and decision.continues and opened and earlier:
             # Back to the earlier one, with what the user noted in the one just opened.
-            back = earlier[-1].model_copy(update={"left": None})
+            # What was said between is no word on it, but this message is.
+            at = now.heard - 1
+            back = earlier[-1].replace(left=None, heard=at)
             for item in now.extracted_requirements:
                 renamed = item.model_copy(update={"requirement_id": next_id(back)})
                 items = (*back.extracted_requirements, renamed)
@@ -131,7 +145,8 @@ def change_objective(store: Store, **fields: object) -> None:
 
 async def take_requirements(parts: TurnParts, decision: TurnDecision) -> None:
     """Take the requirements of the turn's first decision into the ledger (S1-26). A call is made
-    only for a task whose first decision brought none (S1-11).
+    only for a task whose first decision brought none (S1-11), and for what the user said on a
+    request that was split before.
     """
     store = parts.store
     state, objective = store.state, store.state.objective
@@ -146,21 +161,90 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision) -> None:
     is_task = profile is not None and profile not in TALK and not only_talk(decision)
     if is_task and not (claims or objective.extracted_requirements or waits):
         try:
-            claims = await _extracted(parts, objective.original_query)
+            claims = (await _changes(parts, objective, ())).claims
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.no_requirements", reason=one_line(str(error), 200))
-    found, items = new_items(objective, claims)
-    if found > len(items):
-        parts.notices.warn("judging.many", found=str(found), kept=str(len(items)))
+    await hear(parts, "first", claims, talks=only_talk(decision))
+
+
+async def hear(
+    parts: TurnParts,
+    when: Literal["first", "later", "review"],
+    claims: Sequence[RequirementClaim] = (),
+    *,
+    talks: bool = False,
+) -> None:
+    """What the user asked for since joins the ledger, and what they dropped is waived: by their
+    words, by a refusal, by a change of the plan that they accepted. That is asked of the fast role;
+    where it cannot say, or nothing was said, the model's ``claims`` join.
+
+    ``when``: behind the ``first`` decision of a turn, behind a ``later`` one, before a ``review``.
+    ``talks``: the decision only talks; then talk of the user is no wish.
+    """
+    store = parts.store
+    objective = store.state.objective
+    assert objective is not None
+    until, words, said = len(store.state.messages), list[str](), list[str]()
+    for message in store.state.messages[objective.heard :]:
+        if message.at < objective.created_at:
+            continue
+        match message:
+            case UserMessage(aside=False, text=text):
+                if goes_on(text) != "all" and text.strip() != objective.original_query.strip():
+                    words.append(text)
+                    said.append(f"said: {text}")
+            case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
+                call = f"{message.operation} {target(message.args)} ({message.intent})"
+                answer = message.result.text.partition("\n")[0]
+                said.append(f"refused: {one_line(call, 300)}: {one_line(answer, 300)}")
+            case CardMessage(card=Card(change=PlanChange() as change), plan=plan, answer=answer):
+                if answer.action == ACCEPT.action:
+                    said.append(f"accepted a change of the plan: {_changed(change, plan)}")
+            case CardMessage(card=Card(kind=CardKind.PLAN | CardKind.REPORT), answer=answer):
+                if answer.action in _HEARD and answer.text.strip():
+                    said.append(f"said: {answer.text}")
+            case _:
+                pass
+    if when == "later" and not said:
+        return
+    if talks and all(guess(text).profile in (None, *TALK) for text in words):
+        said = []
+    if said and objective.extracted_requirements:
+        try:
+            found = await _changes(parts, objective, said)
+        except (LlmError, Unreadable) as error:
+            parts.notices.warn("judging.not_heard", reason=one_line(str(error), 200))
+        else:
+            claims = found.claims
+            _waive(parts, found, one_line(said[-1] if len(said) == 1 else "; ".join(said), 200))
+        objective = store.state.objective
+        assert objective is not None
+    if said:
+        objective = objective.replace(heard=until)
+        store.dispatch(ObjectiveChanged(objective=objective))
+    count, items = new_items(objective, claims)
+    if count > len(items):
+        parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
     if items:
         await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
 
 
-async def _extracted(parts: TurnParts, request: str) -> tuple[RequirementClaim, ...]:
-    """The request split into requirements, by the fast role (S1-11)."""
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What a reply makes of the user's words; ``dropped`` and ``again`` are ids."""
 
-    def read(reply: RequirementsReply) -> tuple[RequirementClaim, ...]:
-        found = tuple(
+    claims: tuple[RequirementClaim, ...]
+    dropped: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+
+
+async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
+    """The request split into requirements, by the fast role (S1-11); where something was ``said``
+    on them, how that changes them.
+    """
+
+    def read(reply: RequirementsReply) -> _Changes:
+        claims = tuple(
             RequirementClaim(
                 requirement=entry.requirement.strip(),
                 priority=entry.priority,
@@ -169,11 +253,53 @@ async def _extracted(parts: TurnParts, request: str) -> tuple[RequirementClaim, 
             for entry in reply.requirements
             if entry.requirement.strip()
         )
-        if not found:
+        if not (claims or said):
             raise ValueError("requirements is empty; a request asks for one thing at least")
-        return found
+        ids = [item.requirement_id for item in objective.extracted_requirements]
+        unknown = [key for key in (*reply.dropped, *reply.again) if key not in ids]
+        if said and unknown:
+            raise ValueError(f"{unknown[0]!r} is no id of the list; the ids are {', '.join(ids)}")
+        return (
+            _Changes(claims, tuple(reply.dropped), tuple(reply.again)) if said else _Changes(claims)
+        )
 
-    return await parts.models.ask(requirements_question(parts.store.state, request), read)
+    question = requirements_question(parts.store.state, objective.original_query, said)
+    return await parts.models.ask(question, read)
+
+
+def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
+    """Waive what the user dropped, and open again what they want after all."""
+    dropped: list[str] = []
+    for key in (*found.dropped, *found.again):
+        objective = parts.store.state.objective
+        item = objective.requirement(key) if objective is not None else None
+        drops = key in found.dropped
+        if item is None or item.counts is not drops:
+            continue
+        parts.store.dispatch(
+            RequirementWaived(requirement_id=key, because=because if drops else "", waived=drops)
+        )
+        if drops:
+            dropped.append(f"{key} {item.requirement}")
+    if dropped:
+        what = one_line("; ".join(dropped), 300)
+        parts.notices.say(
+            "judging.dropped",
+            for_model="By what the user said or did these requirements are dropped: "
+            f"{what}. Do not bring them, and do not ask for them again.",
+            what=what,
+        )
+
+
+def _changed(change: PlanChange, plan: Plan | None) -> str:
+    """What a change of a plan does to its steps, in words."""
+    lines: list[str] = []
+    for edit in change.edits:
+        old = plan.step(edit.step_id) if plan is not None else None
+        name = (old.name if old is not None else edit.name) or edit.step_id
+        words = f": {edit.description}" if edit.description else ""
+        lines.append(f"{edit.op} the step {name!r}{words}")
+    return one_line("; ".join(lines), 600)
 
 
 def new_items(
@@ -181,15 +307,27 @@ def new_items(
 ) -> tuple[int, tuple[RequirementItem, ...]]:
     """How many claims are not on the ledger yet, and the first ``MAX_NEW`` of them under ids of
     their own. A decision may bring many thousands.
+
+    The same words with another check are another requirement; without a check they say nothing
+    new, and what was dropped does not come back by being said again.
     """
-    known = {_comparable(item.requirement) for item in objective.extracted_requirements}
-    found: dict[str, RequirementClaim] = {}
+    known: dict[str, list[Check]] = {}
+    dropped: set[str] = set()
+    for item in objective.extracted_requirements:
+        words = _comparable(item.requirement)
+        known.setdefault(words, []).append(item.check)
+        if not item.counts:
+            dropped.add(words)
+    found: list[RequirementClaim] = []
     for claim in claims:
         words = _comparable(claim.requirement)
-        if words not in known:
-            found.setdefault(words, claim)
+        checks = known.setdefault(words, [])
+        if words in dropped or claim.check in checks or (checks and claim.check == Check()):
+            continue
+        checks.append(claim.check)
+        found.append(claim)
     items: list[RequirementItem] = []
-    for claim in list(found.values())[:MAX_NEW]:
+    for claim in found[:MAX_NEW]:
         item = RequirementItem(
             requirement_id=next_id(objective, items),
             requirement=claim.requirement,

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
 from duckflow_tui.goals.checks import Finding, RequirementChecks, judged, lacking, overall
-from duckflow_tui.goals.requirements import TALK, guess, new_requirement, take_requirements
+from duckflow_tui.goals.requirements import (
+    TALK,
+    guess,
+    hear,
+    new_requirement,
+    take_requirements,
+)
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import missing_question, satisfaction_question, shown_by
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
@@ -102,7 +108,10 @@ class Reviewer:
 
     async def understand(self, decision: TurnDecision) -> None:
         """Node 1 of an attempt: take what the turn's first decision says of the request (S1-24)."""
-        if self._understood or self._store.state.objective is None:
+        if self._store.state.objective is None:
+            return
+        if self._understood:  # but for what the user said or refused meanwhile
+            await hear(self._parts, "later", decision.requirements)
             return
         self._understood = True
         await take_requirements(self._parts, decision)
@@ -115,8 +124,11 @@ class Reviewer:
         First the checks, then the evaluator for what they leave open. Completion goes before the
         limit of attempts; a reply that cannot be read is never taken for a yes.
         """
-        objective = self._store.state.objective
-        if objective is None or not self._is_judged(objective, log):
+        if self._store.state.objective is None:
+            return "skipped"
+        await hear(self._parts, "review")
+        _, objective = in_hand(self._store.state)
+        if not self._is_judged(objective, log):
             return "skipped"
         if self._store.state.phase is Phase.EXECUTION:
             self._parts.machine.move(Phase.REVIEW, Trigger.DONE)

@@ -267,11 +267,19 @@ def report_question(
     return ModelQuestion(REPORT, background(state), values)
 
 
-def requirements_question(state: AgentState, text: str) -> ModelQuestion[RequirementsReply]:
-    """The request split into requirements with priority and check (S1-11)."""
+def requirements_question(
+    state: AgentState, text: str, since: Sequence[str] = ()
+) -> ModelQuestion[RequirementsReply]:
+    """The request split into requirements with priority and check (S1-11); where that was done,
+    how what the user said and did ``since`` changes them.
+    """
+    items = state.objective.extracted_requirements if state.objective and since else ()
     values = {
         "workspace": short(state.session.workspace),
         "conversation": _conversation(state),
+        "ids": ", ".join(r.requirement_id for r in items if r.counts) or ("–" if items else ""),
+        "waived": ", ".join(r.requirement_id for r in items if not r.counts),
+        "since": data("changes", "\n".join(bullets(since))),
     }
     return ModelQuestion(REQUIREMENTS, background(state, text), values)
 

@@ -78,9 +78,11 @@ class ProposedRequirement(Shape):
 
 
 class RequirementsReply(Shape):
-    """Purpose ``requirements``."""
+    """Purpose ``requirements``; ``dropped`` and ``again`` are ids, where there is a ledger."""
 
     requirements: list[ProposedRequirement]
+    dropped: list[str] = Field(default_factory=list[str])
+    again: list[str] = Field(default_factory=list[str])
 
 
 Score = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]

@@ -183,7 +183,7 @@ class PromptTexts:
     ask_requirements: Annotated[
         Template,
         _File(
-            "workspace conversation",
+            "workspace conversation ids waived since",
             must="asked",
         ),
     ]

@@ -41,6 +41,7 @@ from duckflow_tui.state.rewind import (
     SessionForked,
     Standing,
     can_be_undone,
+    reopen,
 )
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.tools.undo import UndoReport, last_changed
@@ -106,7 +107,7 @@ def point_at(state: AgentState, message_id: str) -> Point | None:
 
 def standing_at(past: AgentState, now: AgentState) -> Standing:
     """How things stood then; what was in the middle of its work is not any more. Of files that
-    changed since, nothing that was read holds any more.
+    changed since, nothing that was read holds any more, nor what the work was judged by.
     """
     standing = Standing.of(past)
     standing.files_read = {
@@ -118,6 +119,10 @@ def standing_at(past: AgentState, now: AgentState) -> Standing:
             plan.replace(steps=tuple(_as_stopped(step) for step in plan.steps))
             for plan in past.plans
         )
+    known = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
+    since = [m for m in now.messages if isinstance(m, OperationMessage) and m.result.changes]
+    if any(m.call_id not in known and m.call_id not in now.undone_calls for m in since):
+        reopen(standing)
     return standing
 
 
@@ -380,7 +385,10 @@ class RewindActions:
             return "busy"
         if not can_be_undone(self._store.state):
             return "said"
-        await self._store.commit(RewindUndone(message_id=rewound.message_id))
+        state = self._store.state
+        back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
+        reopens = not back.isdisjoint(state.undone_calls)
+        await self._store.commit(RewindUndone(message_id=rewound.message_id, reopens=reopens))
         return ""
 
     async def put_files_back(self) -> None:

@@ -220,12 +220,15 @@ class ChangesUndone(Event, kind="changes_undone"):
 
     call_id: str  # the call whose changes were undone
     changes: tuple[FileChange, ...]
+    reopens: bool = False  # whether what was judged by these files is to be judged anew
 
     def apply(self, state: AgentState) -> None:
         state.undone_calls = (*state.undone_calls, self.call_id)
         for change in self.changes:
             state.files_read.pop(change.path, None)
             state.files_read.pop(change.target, None)
+        if self.reopens and state.objective is not None:
+            state.objective = state.objective.as_changed()
 
 
 def note_read(state: AgentState, files: dict[str, str]) -> None:

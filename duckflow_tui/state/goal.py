@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Event, Frozen, InConversation, StateError
+from duckflow_tui.state.base import Count, Event, Frozen, InConversation, StateError
 from duckflow_tui.state.decision import Check, TaskProfile
 from duckflow_tui.state.memory import WorkingMemory
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
 
 DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
-VETO_BELOW: Final = 0.5  # a priority-1 requirement under it blocks that (C14)
+VETO_BELOW: Final = 0.5  # a requirement of priority 1 or 2 under it blocks that (C14)
 
 #: How the last turn on a request ended that was not done.
 Left = Literal["partial", "denied", "failed", "limit", "stopped"]
@@ -30,6 +30,11 @@ class RequirementState(StrEnum):
     PARTLY = "partly"
     REFUTED = "refuted"  # a check or a judgement says it is not met
     WAIVED = "waived"  # the user does not want it any more
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether something said how far it is met."""
+        return self not in (RequirementState.OPEN, RequirementState.WAIVED)
 
 
 class Evidence(Frozen):
@@ -188,6 +193,8 @@ class TaskObjective(Frozen):
     closed: bool = False  # the user takes it as it is, or gave it up: no more attempts
     left: Left | None = None  # another request took its place before it was done
     memory: WorkingMemory | None = None  # as it was for the request before, until that is left
+    heard: Count = 0  # messages of the conversation whose wishes are on the ledger
+    reopened: bool = False  # what it was judged by is no longer so: it is to be judged anew
 
     def requirement(self, requirement_id: str) -> RequirementItem | None:
         """The requirement of exactly that id."""
@@ -201,6 +208,20 @@ class TaskObjective(Frozen):
             for old in self.extracted_requirements
         )
         return self.replace(extracted_requirements=items)
+
+    def as_changed(self) -> TaskObjective:
+        """The same once files are other ones than those it was judged by: of no requirement is it
+        known any more how far it is met.
+        """
+        if all(not item.state.is_judged for item in self.extracted_requirements):
+            return self
+        items = tuple(
+            item.replace(state=RequirementState.OPEN, satisfaction_level=0.0, evidence=())
+            if item.state.is_judged
+            else item
+            for item in self.extracted_requirements
+        )
+        return self.replace(extracted_requirements=items, current_satisfaction=0.0, reopened=True)
 
     @property
     def met(self) -> tuple[int, int]:
@@ -377,6 +398,7 @@ class ObjectiveReviewed(Event, kind="objective_reviewed"):
         state.objective = objective.replace(
             iteration_count=objective.iteration_count + 1,
             current_satisfaction=review.score,
+            reopened=False,
             attempts=(*objective.attempts, self.result),
             accumulated_results=(*objective.accumulated_results, *self.result.results),
             learned_constraints=tuple(dict.fromkeys(learned)),
@@ -412,9 +434,9 @@ def _earlier(
             raise StateError(f"requirement {lost[0].requirement_id} would be dropped")
         return rest
     last = state.last_turn
-    if old is None or last is None or last.outcome == "done":
+    if old is None or last is None or (last.outcome == "done" and not old.reopened):
         return rest
-    return (*rest, old.replace(left=last.outcome))
+    return (*rest, old.replace(left="partial" if last.outcome == "done" else last.outcome))
 
 
 def _objective(state: AgentState) -> TaskObjective:

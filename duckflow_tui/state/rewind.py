@@ -13,7 +13,7 @@ from duckflow_tui.state.conversation import Message, NoticeMessage, UserMessage,
 from duckflow_tui.state.goal import GoalState
 from duckflow_tui.state.memory import MemoryState
 from duckflow_tui.state.pace import PaceState
-from duckflow_tui.state.phase import PhaseState
+from duckflow_tui.state.phase import Phase, PhaseState
 from duckflow_tui.state.plan_events import PlanState
 from duckflow_tui.state.session import SessionInfo, end_with_process
 from duckflow_tui.state.turn import TurnSummary
@@ -41,6 +41,14 @@ class Standing(PhaseState, MemoryState, GoalState, PaceState, PlanState):
         """Let it stand so again."""
         put(state, self, *type(self).__bases__)
         state.usage = state.usage.replace(last_context=self.last_context, estimated=True)
+
+
+def reopen(standing: Standing | AgentState) -> None:
+    """Files are other ones than those that the request in hand was judged by: it is not done."""
+    old = standing.objective
+    standing.objective = old.as_changed() if old is not None else None
+    if standing.objective is not old and standing.phase is Phase.DONE:
+        standing.phase = Phase.IDLE
 
 
 class Rewound(Frozen):
@@ -136,6 +144,7 @@ class RewindUndone(Event, kind="rewind_undone"):
     """The user wants what they went back from: the conversation is as it was before."""
 
     message_id: str  # that it had gone back to
+    reopens: bool = False  # whether changes of files that come back with it were undone
 
     def apply(self, state: AgentState) -> None:
         rewound = state.rewound
@@ -149,6 +158,8 @@ class RewindUndone(Event, kind="rewind_undone"):
         state.last_turn = state.turns[-1] if state.turns else None
         rewound.standing.put(state)
         back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
+        if self.reopens:
+            reopen(state)
         state.left_behind = tuple(m for m in state.left_behind if m.call_id not in back)
         if state.draft.strip() == rewound.draft.strip():
             state.draft = ""

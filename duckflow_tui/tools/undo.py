@@ -100,7 +100,9 @@ async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWr
     if report is not None and not made:
         return report
     complete = len(made) == len(message.result.changes)
-    await store.commit(ChangesUndone(call_id=message.call_id, changes=tuple(made)))
+    await store.commit(
+        ChangesUndone(call_id=message.call_id, changes=tuple(made), reopens=bool(made))
+    )
     paths = ", ".join(change.path for change in made)
     key = "operations.undo.done" if complete else "operations.undo.partly"
     told = (

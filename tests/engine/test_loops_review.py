@@ -259,12 +259,13 @@ async def test_two_operations_and_their_judgement_take_four_calls(tmp_path: Path
         (0.79, (0.8, 0.8, 0.8), 0.79, False),
         (0.90, (0.50, 1.0, 1.0), 0.8125, True),
         (0.90, (0.49, 1.0, 1.0), 0.80875, False),
-        (0.90, (1.0, 1.0, 0.2), 0.80, True),
+        (0.90, (1.0, 1.0, 0.50), 0.875, True),
+        (0.90, (1.0, 1.0, 0.49), 0.8725, False),
         (0.90, (1.0, 1.0, 0.1), 0.775, False),
         (1.00, (0.0, 0.0, 0.0), 0.0, False),
     ],
 )
-async def test_done_from_080_of_whole_and_parts_unless_a_must_is_under_one_half(
+async def test_done_from_080_of_whole_and_parts_unless_a_must_or_a_should_is_under_one_half(
     tmp_path: Path, overall: float, scores: tuple[float, ...], score: float, is_done: bool
 ) -> None:
     """Covers S1-15, S1-16, S1-28. C14."""
@@ -537,13 +538,15 @@ async def test_a_turn_that_was_denied_something_is_not_reviewed(tmp_path: Path) 
 
 async def test_after_the_users_no_there_is_no_loop_of_attempts(tmp_path: Path) -> None:
     """R20."""
-    script = story(works(WORDS), done("I leave it."), satisfaction=(judged(0.1),))
+    script = story(
+        works(WORDS), done("I leave it."), satisfaction=(judged(0.1),), requirements=(found(),)
+    )
     async with session(tmp_path, script) as s:
         await s.engine.send("write the notes")
         await s.answer(GateChoice.REJECT, reason="not now")
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("partial", 0.1)
-        assert purposes(s) == ["main", "main", "satisfaction"]
+        assert purposes(s) == ["main", "main", "requirements", "satisfaction"]
         assert "judging.refused" in s.notices()
         assert attempts(s) == []
 

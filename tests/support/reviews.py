@@ -82,9 +82,9 @@ def diagnosis() -> Reply:
     return Reply(data={"cause": "the word is never written", "fix": "write it", "retryable": True})
 
 
-def found(*claims: dict[str, Any]) -> Reply:
-    """The requirements of a request."""
-    return Reply(data={"requirements": list(claims)})
+def found(*claims: dict[str, Any], **ids: list[str]) -> Reply:
+    """The requirements of a request; ``ids`` are those dropped, and those wanted again."""
+    return Reply(data={"requirements": list(claims), **ids})
 
 
 def story(*main: Reply, **others: tuple[Reply, ...]) -> Script:

@@ -1,0 +1,399 @@
+"""What the user asked for stays theirs: later words join, what they drop is waived, and nothing
+unmet is shown as done.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.plan_talk import answer, plan_reply
+from support.reviews import claim, found, judged, lacks, next_plan, story, works, write
+from support.serving import served
+from test_headless_words import ran
+from support.session import Session, action, decision, done, session
+
+from duckflow_tui.demo.replies import Reply
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.gates import CardKind, GateChoice
+from duckflow_tui.state.goal import RequirementState, ReviewMessage, TaskObjective
+from duckflow_tui.state.phase import Phase
+
+LOG = "there is a changelog"
+NOTES = "the notes are written"
+HELD = Reply(decision=done("Too late.").decision, hold="a")
+ASK = decision("", next_step="pending_user", question={"text": "Which?", "options": []})
+WAIVED, MET, OPEN = RequirementState.WAIVED, RequirementState.MET, RequirementState.OPEN
+
+
+def objective(s: Session) -> TaskObjective:
+    assert s.state.objective is not None
+    return s.state.objective
+
+
+def ledger(s: Session) -> dict[str, tuple[str, RequirementState]]:
+    """The words and the state of each requirement."""
+    items = objective(s).extracted_requirements
+    return {item.requirement_id: (item.requirement, item.state) for item in items}
+
+
+def good(*keys: str) -> Reply:
+    return judged(0.9, dict.fromkeys(keys, 0.9))
+
+
+# --- what joins ----------------------------------------------------------------------------------
+
+
+async def test_the_same_words_with_another_check_are_another_requirement(tmp_path: Path) -> None:
+    """Both have to be met; said again without a check they are the ones that are there."""
+    there = claim("a good name", kind="file_exists", value="notes.txt")
+    said = claim("a good name", kind="file_contains", value="notes.txt: name")
+    script = story(
+        works(there, said, claim("A good  name"), there),
+        done("Done."),
+        decision("", write("name\n")),
+        done("Now."),
+        missing=(lacks("the name"),),
+        continuation=(next_plan(),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        end = await s.turn("write the notes")
+        assert (end.outcome, end.satisfaction) == ("done", 1.0)
+        kinds = [item.check.kind for item in objective(s).extracted_requirements]
+        assert kinds == ["file_exists", "file_contains"]
+        done_at = [m.review.done for m in s.state.messages if isinstance(m, ReviewMessage)]
+        assert done_at == [False, True]
+
+
+#: How models go on after a later message: without a word on requirements, with exactly the new
+#: one, and with all of them once more in other words.
+TEMPERS = {
+    "sloppy": (),
+    "exact": (claim(LOG),),
+    "stubborn": (claim("notes must be written"), claim("a log of changes"), claim("tests too")),
+}
+
+
+@pytest.mark.parametrize("temper", TEMPERS)
+async def test_a_wish_in_a_later_message_of_the_same_task_joins_the_ledger(
+    tmp_path: Path, temper: str
+) -> None:
+    """And the work is not done before it is there, whatever the model says of it."""
+    script = story(
+        works(claim(NOTES)),
+        ASK,
+        done("So.", task_profile="FILE_OPERATION", requirements=list(TEMPERS[temper])),
+        decision("", write("1.0\n", "log.txt")),
+        done("Both."),
+        requirements=(found(claim(LOG)),),
+        satisfaction=(judged(0.6, {"r1": 0.9, "r2": 0.1}), good("r1", "r2")),
+        missing=(lacks("the changelog"),),
+        continuation=(next_plan(),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        end = await s.turn("the first, and add a changelog")
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        assert ledger(s) == {"r1": (NOTES, MET), "r2": (LOG, MET)}
+        (asked,) = s.server.of("requirements")
+        assert "- said: the first, and add a changelog" in asked.text
+        assert "r1 are open" in asked.text
+
+
+async def test_where_nobody_can_say_what_a_later_message_wants_the_models_word_counts(
+    tmp_path: Path,
+) -> None:
+    script = story(
+        works(claim(NOTES)),
+        ASK,
+        done("So.", task_profile="FILE_OPERATION", requirements=[claim(LOG)]),
+        satisfaction=(good("r1", "r2"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        assert (await s.turn("and add a changelog")).outcome == "done"
+        assert ledger(s) == {"r1": (NOTES, MET), "r2": (LOG, MET)}
+        assert "judging.not_heard" in s.notices()
+
+
+async def test_what_only_lets_work_go_on_asks_for_nothing(tmp_path: Path) -> None:
+    script = story(works(claim(NOTES)), HELD, done("So."), satisfaction=(good("r1"),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("a")
+        s.engine.stop()
+        await s.ended()
+        assert (await s.turn("go on")).outcome == "done"
+        assert s.server.of("requirements") == []
+
+
+async def test_what_the_user_says_while_the_work_is_paused_joins_in_the_same_turn(
+    tmp_path: Path,
+) -> None:
+    again = decision("I look.", action("file_ops.list_dir", path="."))
+    script = story(
+        works(claim(NOTES)),
+        Reply(decision=again.decision, hold="a"),
+        decision("Yes.", write("1.0\n", "log.txt")),
+        done("Both."),
+        requirements=(found(claim(LOG)),),
+        satisfaction=(good("r1", "r2"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("a")
+        s.engine.pause()
+        s.server.release("a")
+        await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        await s.engine.send("and add a changelog")
+        assert (await s.ended()).outcome == "done"
+        assert ledger(s) == {"r1": (NOTES, MET), "r2": (LOG, MET)}
+        assert len(s.server.of("requirements")) == 1
+
+
+# --- what is dropped -----------------------------------------------------------------------------
+
+
+async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    """What is dropped stays on the list, with the user's word; nobody is asked about it, and a
+    model that names it once more, with another check, does not bring it back.
+    """
+    plain = claim("the notes are one line")
+    back = claim(LOG, kind="file_exists", value="log.txt")
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        ASK,
+        decision("", write("x\n"), task_profile="FILE_OPERATION", requirements=[back]),
+        done("So."),
+        ASK,
+        done("So.", requirements=[back]),
+        requirements=(found(plain, dropped=["r2"]), found()),
+        satisfaction=(judged(0.5, {"r1": 0.9, "r3": 0.2}), good("r1", "r3")),
+        missing=(lacks("one line"),),
+        continuation=(next_plan(),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        await s.turn("make it simpler: one line, no changelog")
+        assert {k: state for k, (_, state) in ledger(s).items()}["r2"] is WAIVED
+        dropped = objective(s).requirement("r2")
+        assert dropped is not None
+        assert dropped.waived_because == "said: make it simpler: one line, no changelog"
+        assert "judging.dropped" in s.notices()
+        assert "r2 P1 waived" in s.server.of("main")[3].text
+        end = await s.turn("the first")
+        assert (end.outcome, list(ledger(s))) == ("done", ["r1", "r2", "r3"])
+        for purpose in ("satisfaction", "missing"):
+            for request in s.server.of(purpose):
+                assert f"- r2 P1 {LOG}" not in request.text
+                assert LOG not in request.text.partition("# Requirements")[2].partition("# ")[0]
+
+
+async def test_what_was_dropped_is_asked_for_again_by_the_users_word_alone(tmp_path: Path) -> None:
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        ASK,
+        ASK,
+        done("So.", task_profile="FILE_OPERATION"),
+        requirements=(found(dropped=["r2"]), found(again=["r2"])),
+        satisfaction=(good("r1", "r2"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        await s.turn("write no changelog")
+        assert ledger(s)["r2"] == (LOG, WAIVED)
+        assert (await s.turn("add the changelog after all")).outcome == "done"
+        assert ledger(s)["r2"] == (LOG, MET)
+        assert "again: ids out of r2" in s.server.of("requirements")[1].text
+
+
+@pytest.mark.parametrize("dropped", [["r2"], []])
+async def test_a_refusal_waives_what_it_refuses_and_only_that(
+    tmp_path: Path, dropped: list[str]
+) -> None:
+    """A no to one way alone drops nothing: then it is not done. R20."""
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        decision("And this.", write("1.0\n", "log.txt")),
+        done("I leave the changelog."),
+        requirements=(found(dropped=dropped),),
+        satisfaction=(good("r1") if dropped else judged(0.4, {"r1": 0.9, "r2": 0.0}),),
+    )
+    async with session(tmp_path, script) as s:
+        await s.engine.send("write the notes")
+        await s.answer(GateChoice.ONCE)
+        await s.answer(GateChoice.REJECT, reason="no changelog")
+        end = await s.ended()
+        asked = s.server.of("requirements")[0].text
+        assert "- refused: file_ops.write_file log.txt (do what was asked)" in asked
+        assert "rejected by the user: no changelog" in asked
+        if dropped:
+            assert (end.outcome, ledger(s)["r2"]) == ("done", (LOG, WAIVED))
+            assert "- r2" not in s.server.of("satisfaction")[0].text
+        else:
+            assert (end.outcome, ledger(s)["r2"][1]) == ("partial", RequirementState.REFUTED)
+
+
+async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_out(
+    tmp_path: Path,
+) -> None:
+    drop = action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}])
+    plans = action("plan_tool.propose", goal="two notes")
+    wanted = [claim(NOTES), claim(LOG)]
+    script = story(
+        decision("I plan.", plans, task_profile="FILE_OPERATION", requirements=wanted),
+        decision("Simpler.", drop),
+        Reply(decision=ASK.decision, hold="a"),
+        ASK,
+        plan=(plan_reply("write the notes", "write the changelog", chain=False),),
+        requirements=(found(dropped=["r2"]),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes and a changelog")
+        await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
+        await answer(s, "run_all")
+        await s.until(lambda state: any(c.kind is CardKind.PLAN_CHANGE for c in state.cards))
+        await answer(s, "accept")
+        await s.server.reached("a")
+        s.server.release("a")
+        await s.until(lambda _: ledger(s)["r2"][1] is WAIVED)
+        asked = s.server.of("requirements")[0].text
+        assert "- accepted a change of the plan: drop the step 'write the changelog'" in asked
+        assert ledger(s)["r2"] == (LOG, WAIVED)
+
+
+# --- what is true now ----------------------------------------------------------------------------
+
+
+async def test_after_undo_nothing_is_shown_as_met_or_done_and_going_on_brings_it_again(
+    tmp_path: Path,
+) -> None:
+    script = story(
+        works(claim(NOTES)),
+        done("Done."),
+        decision("", write("half\n")),
+        done("Again."),
+        satisfaction=(good("r1"), good("r1")),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.DONE, MET)
+        first = objective(s).objective_id
+        await s.engine.undo()
+        assert ledger(s) == {"r1": (NOTES, OPEN)}
+        assert (s.state.phase, objective(s).met) == (Phase.IDLE, (0, 1))
+        assert objective(s).extracted_requirements[0].evidence == ()
+        assert (await s.turn("go on")).outcome == "done"
+        assert (objective(s).objective_id, ledger(s)["r1"][1]) == (first, MET)
+        assert not objective(s).reopened
+
+
+async def test_what_was_undone_is_kept_as_unfinished_when_another_request_comes(
+    tmp_path: Path,
+) -> None:
+    script = story(
+        works(claim(NOTES)),
+        done("Done."),
+        done("Hi.", task_profile="GENERAL_CHAT"),
+        satisfaction=(good("r1"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        await s.engine.undo()
+        await s.turn("hello")
+        assert [(o.original_query, o.left) for o in s.state.earlier] == [
+            ("write the notes", "partial")
+        ]
+
+
+@pytest.mark.parametrize("changed", [True, False])
+async def test_after_a_way_back_what_files_no_longer_show_is_open(
+    tmp_path: Path, changed: bool
+) -> None:
+    """The second turn changed the file that shows what the first one brought. Taken back, the way
+    back leaves it as it is: what was judged by it before is to be judged anew.
+    """
+    second = (
+        decision("", write("other\n")) if changed else decision("", action("file_ops.list_dir"))
+    )
+    script = story(
+        works(claim(NOTES)),
+        done("Done."),
+        second,
+        done("Changed.", task_profile="GENERAL_CHAT"),
+        satisfaction=(good("r1"), good("r1")),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        await s.turn("hello")
+        message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
+        assert await s.engine.rewind.back(message.message_id) == ""
+        if changed:
+            assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.IDLE, OPEN)
+        else:
+            assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.DONE, MET)
+
+
+# --- what is shown as done -----------------------------------------------------------------------
+
+
+async def test_a_should_that_stays_unmet_is_never_done_without_the_users_word(
+    tmp_path: Path,
+) -> None:
+    """0.82 of 1 over the whole: it goes on for the missing one, and then the user is asked."""
+    short = judged(0.9, {"r1": 1.0, "r2": 0.0})
+    tries = (works(claim(NOTES), claim(LOG, 2)), done("One."), done("Two."), done("Three."))
+    script = story(
+        *tries,
+        satisfaction=(short, short, short),
+        missing=tuple(lacks("the changelog") for _ in range(3)),
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.until(lambda state: any(c.kind is CardKind.ESCALATION for c in state.cards))
+        assert s.state.last_turn is None
+        await answer(s, "accept_partial")
+        assert (await s.ended()).outcome == "partial"
+        assert s.state.phase is Phase.IDLE
+
+
+async def test_what_is_dropped_is_told_to_model_and_user(tmp_path: Path) -> None:
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        ASK,
+        done("So.", task_profile="FILE_OPERATION"),
+        requirements=(found(dropped=["r1", "r2"]),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        end = await s.turn("forget all of it, say no more")
+        told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
+        (said,) = [m for m in told if m.key == "judging.dropped"]
+        assert said.params["what"] == f"r1 {NOTES}; r2 {LOG}"
+        assert "do not ask for them again" in said.for_model
+        assert (end.outcome, end.satisfaction) == ("done", None)  # nothing is left to be judged
+
+
+def test_a_should_that_is_missing_shows_in_exit_status_words_and_the_last_record(
+    tmp_path: Path,
+) -> None:
+    """Covers S1-28 for runs without a screen, where nobody can say that it is enough."""
+    short = judged(0.9, {"r1": 1.0, "r2": 0.0}).model_copy(update={"repeat": True})
+    script = story(
+        works(claim(NOTES), claim(LOG, 2)),
+        done("Done!").model_copy(update={"repeat": True}),
+        satisfaction=(short,),
+        missing=(lacks("the changelog").model_copy(update={"repeat": True}),),
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
+    )
+    with served(script) as server:
+        ended = ran(
+            tmp_path, "--base-url", server.endpoint.base_url, "--model", "m", "--mode", "trusted",
+            "--json", "-p", "write the notes",
+        )  # fmt: skip
+    last = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.returncode, last["kind"], last["outcome"]) == (1, "turn_finished", "partial")
