@@ -65,13 +65,11 @@ def _requirements(asked: str, text: str) -> JsonObject:
         listed = _JUDGED.findall(_frame("requirements", text))
         ids = {_CHECK.sub("", said): key for key, _, _, said in listed}
         small = "plan_tool.propose" in since and SMALL.search(since) is not None
-        gone = [
-            name
-            for name in ("receipt", "readme")
-            if small or f"drop the step {plan['steps'][name]['name']!r}" in since
-        ]
-        wanted = dict(zip(("code", "receipt", "readme"), plan["requirements"], strict=True))
-        dropped = [ids[wanted[name]] for name in gone if wanted[name] in ids]
+        dropped: list[str] = []
+        for name, wanted in zip(("receipt", "readme"), plan["requirements"][1:], strict=True):
+            out = small or f"drop the step {plan['steps'][name]['name']!r}" in since
+            if out and wanted in ids:
+                dropped.append(ids[wanted])
         return {"requirements": [], "dropped": dropped, "again": []}
     check = {"kind": "judgement", "value": ""}
     words = " ".join(asked.split())[:200]

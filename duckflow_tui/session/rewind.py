@@ -119,9 +119,18 @@ def standing_at(past: AgentState, now: AgentState) -> Standing:
             plan.replace(steps=tuple(_as_stopped(step) for step in plan.steps))
             for plan in past.plans
         )
-    known = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
-    since = [m for m in now.messages if isinstance(m, OperationMessage) and m.result.changes]
-    if any(m.call_id not in known and m.call_id not in now.undone_calls for m in since):
+    settled = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
+    settled.update(now.undone_calls)
+    changed = {
+        path
+        for m in now.messages
+        if isinstance(m, OperationMessage) and m.call_id not in settled
+        for change in m.result.changes
+        for path in (change.path, change.target)
+    }
+    items = past.objective.extracted_requirements if past.objective is not None else ()
+    ran = any(item.check.kind == "command" for item in items)  # it may look at any file
+    if changed and (ran or not changed.isdisjoint(past.files_read)):
         reopen(standing)
     return standing
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.prepared import run_program
+from support.reviews import claim, judged, lacks, next_plan, story, works
 from support.serving import served
 from support.session import action, decision, done, script
 
@@ -152,3 +153,24 @@ def test_the_demo_leaves_its_changed_project_and_says_where(
     assert str(stage / "little-shop") in ended.stderr
     kept = {path.name for path in (tmp_path / "home").rglob("*") if path.is_file()}
     assert kept <= {"duckflow.log"}
+
+
+def test_a_should_that_is_missing_shows_in_exit_status_words_and_the_last_record(
+    tmp_path: Path,
+) -> None:
+    """Covers S1-28 for runs without a screen, where nobody can say that it is enough."""
+    short = judged(0.9, {"r1": 1.0, "r2": 0.0}).model_copy(update={"repeat": True})
+    script = story(
+        works(claim("the notes are written"), claim("there is a changelog", 2)),
+        done("Done!").model_copy(update={"repeat": True}),
+        satisfaction=(short,),
+        missing=(lacks("the changelog").model_copy(update={"repeat": True}),),
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
+    )
+    with served(script) as server:
+        ended = ran(
+            tmp_path, "--base-url", server.endpoint.base_url, "--model", "m", "--mode", "trusted",
+            "--json", "-p", "write the notes",
+        )  # fmt: skip
+    last = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.returncode, last["kind"], last["outcome"]) == (1, "turn_finished", "partial")

@@ -4,14 +4,11 @@ unmet is shown as done.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from support.plan_talk import answer, plan_reply
 from support.reviews import claim, found, judged, lacks, next_plan, story, works, write
-from support.serving import served
-from test_headless_words import ran
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply
@@ -376,24 +373,3 @@ async def test_what_is_dropped_is_told_to_model_and_user(tmp_path: Path) -> None
         assert said.params["what"] == f"r1 {NOTES}; r2 {LOG}"
         assert "do not ask for them again" in said.for_model
         assert (end.outcome, end.satisfaction) == ("done", None)  # nothing is left to be judged
-
-
-def test_a_should_that_is_missing_shows_in_exit_status_words_and_the_last_record(
-    tmp_path: Path,
-) -> None:
-    """Covers S1-28 for runs without a screen, where nobody can say that it is enough."""
-    short = judged(0.9, {"r1": 1.0, "r2": 0.0}).model_copy(update={"repeat": True})
-    script = story(
-        works(claim(NOTES), claim(LOG, 2)),
-        done("Done!").model_copy(update={"repeat": True}),
-        satisfaction=(short,),
-        missing=(lacks("the changelog").model_copy(update={"repeat": True}),),
-        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
-    )
-    with served(script) as server:
-        ended = ran(
-            tmp_path, "--base-url", server.endpoint.base_url, "--model", "m", "--mode", "trusted",
-            "--json", "-p", "write the notes",
-        )  # fmt: skip
-    last = json.loads(ended.stdout.splitlines()[-1])
-    assert (ended.returncode, last["kind"], last["outcome"]) == (1, "turn_finished", "partial")
