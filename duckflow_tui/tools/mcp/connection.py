@@ -65,8 +65,10 @@ def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> boo
 
 def _unwrapped(structured: Any) -> Any:
     """What is no object travels as the only member of one, ``result``."""
-    table = cast("JsonObject", structured if isinstance(structured, dict) else {})
-    return table["result"] if list(table) == ["result"] else structured
+    if isinstance(structured, dict):
+        table = cast("JsonObject", structured)
+        return table["result"] if list(table) == ["result"] else table
+    return structured
 
 
 def _block_text(block: types.ContentBlock) -> str:
