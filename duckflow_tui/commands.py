@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from duckflow_tui.glance import LANGUAGES, MODES, THEMES
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.decision import TaskProfile
 
@@ -30,9 +31,9 @@ UNDO: Final = "undo"
 MORE_LOOPS: Final = 5  # that one command allows
 
 CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
-    "language": ("en", "ja"),
-    "theme": ("duck-dark", "duck-light", "duck-contrast"),
-    "mode": ("plan", "strict", "standard", "trusted"),
+    "language": LANGUAGES,
+    "theme": THEMES,
+    "mode": MODES,
     "vitals": ("on", "off"),
     "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
     "undo": (UNDO,),
@@ -70,21 +71,9 @@ def while_working(state: AgentState | None) -> str | None:
 # --- what is done to a session ------------------------------------------------------------------
 
 
-def _pause(session: Engine, _argument: str, _say: Say) -> None:
-    session.pause()
-
-
-def _stop(session: Engine, _argument: str, _say: Say) -> None:
-    session.stop()
-
-
 async def _retry(session: Engine, _argument: str, say: Say) -> None:
     if not await session.retry():
         say("shell.nothing_to_retry")
-
-
-async def _undo(session: Engine, _argument: str, _say: Say) -> None:
-    await session.undo()
 
 
 def _more(session: Engine, _argument: str, say: Say) -> None:
@@ -223,8 +212,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("mode", "mode", takes="mode"),
     _key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
     _key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
-    Command("pause", act=_pause),
-    Command("stop", act=_stop),
+    Command("pause", act=lambda session, _argument, _say: session.pause()),
+    Command("stop", act=lambda session, _argument, _say: session.stop()),
     Command("retry", act=_retry),
     Command(
         "queue",
@@ -237,7 +226,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     ),
     Command("ps", "page('processes')", reads=True),
     Command("mcp", "page('servers')", reads=True),
-    Command("undo", act=_undo),
+    Command("undo", act=lambda session, _argument, _say: session.undo()),
     Command(
         "rewind",
         "acting_page('rewind')",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from duckflow_tui.agent.compaction import ContextActions
 from duckflow_tui.agent.inbox import Inbox
@@ -36,7 +36,6 @@ from duckflow_tui.tools.watch import FileWatcher
 if TYPE_CHECKING:
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.gates import CardAnswer, GateAnswer
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.tools.mcp.servers import McpServers
     from duckflow_tui.tools.shell import Shell
@@ -61,7 +60,6 @@ class Engine:
         self.begun: Sequence[Record] = ()  # what was recorded before anybody could watch
         self._models = parts.models
         self._router = parts.router
-        self._desk = parts.desk
         self._shell = shell
         self.servers = servers
         self._spawn = spawn
@@ -76,7 +74,12 @@ class Engine:
         for operation in (*plan_operations(desk), *memory_operations(memory)):
             router.registry.add(operation)
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
-        self._inbox = Inbox(parts, desk, spawn)
+        inbox = self._inbox = Inbox(parts, desk, spawn)
+        # What others do in its name, as their own docstrings say.
+        self.send, self.pause = inbox.send, inbox.pause
+        self.change_queued, self.take_back = inbox.change_queued, inbox.take_back
+        self.answer_gate = self.answer_card = parts.desk.answer
+        self.proposed_text = router.proposed_text
         self.plan = PlanActions(parts.store, desk, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerActions(parts.store)
         self.title = TitleActions(parts.store)
@@ -102,22 +105,6 @@ class Engine:
         await self._models.service.warm()
         await self.servers.begin()
 
-    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
-        """Take a message of the user; returns once it would survive a crash.
-
-        While work runs, ``now`` has it answered beside the work, ``next`` keeps it for the next
-        turn. While work is paused, either redirects the work.
-        """
-        await self._inbox.send(text, when)
-
-    def change_queued(self, message_id: str, text: str) -> bool:
-        """Rewrite a waiting message; False when it no longer waits."""
-        return self._inbox.change_queued(message_id, text)
-
-    def take_back(self, message_id: str) -> str | None:
-        """Take a waiting message out of the queue and return its text."""
-        return self._inbox.take_back(message_id)
-
     @property
     def works(self) -> bool:
         """Whether a turn runs, or begins without another word of the user."""
@@ -126,14 +113,6 @@ class Engine:
     async def retry(self) -> bool:
         """Work on the last message again, after an error or a stop."""
         return self._inbox.again()
-
-    async def answer_gate(self, answer: GateAnswer) -> None:
-        """The user's key in a gate. Raises StateError when it fits no open gate."""
-        await self._desk.answer(answer)
-
-    async def answer_card(self, answer: CardAnswer) -> None:
-        """The user's key on a card. Raises StateError when it fits no open card."""
-        await self._desk.answer(answer)
 
     def operation_effect(self, operation: str) -> Effect | None:
         """What an operation does to the world; None for one there is not."""
@@ -149,10 +128,6 @@ class Engine:
         """Another approval mode from the next call on; an open gate stays open."""
         if mode is not self.store.state.mode:
             self.store.dispatch(ModeChanged(mode=mode))
-
-    def pause(self) -> None:
-        """Halt at the next safe point."""
-        self._inbox.pause()
 
     def resume(self) -> None:
         """Go on after a pause, with messages that a stop left waiting, or with the plan."""
@@ -187,10 +162,6 @@ class Engine:
         self.notices.say(
             report.key, level, for_model=report.for_model, aside=False, **report.params
         )
-
-    def proposed_text(self, gate_id: str) -> str | None:
-        """The whole new content behind an open gate that can be edited."""
-        return self._router.proposed_text(gate_id)
 
     def workspace_files(self) -> AsyncGenerator[list[str], None]:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""

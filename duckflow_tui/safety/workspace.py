@@ -235,12 +235,8 @@ class Workspace:
     async def remove_directory(self, place: Place) -> None:
         """Delete a directory that is empty; one that is not, and a link, raises WorkspaceError."""
         self._check_intact()
-        if place.zone is Zone.PROTECTED:
-            raise PathRefused("protected", place.shown)
-        if place.is_link:
-            raise PathRefused("is_link", place.shown)
-        if not place.is_dir or place.real == self.root:
-            raise PathRefused("not_directory", place.shown)
+        no_folder = not place.is_dir or place.real == self.root
+        _refuse_protected(place, is_link=place.is_link, not_directory=no_folder)
         anchor, path = self._anchored(place)
         await finish(partial(self._changer.remove_directory, anchor, path, place))
 
@@ -296,10 +292,7 @@ class Workspace:
         return tuple(paths) if anchor == self._fd else tuple(map("/{}".format, paths))
 
     def _open_folder(self, place: Place) -> int:
-        if place.zone is Zone.PROTECTED:
-            raise PathRefused("protected", place.shown)
-        if not place.is_dir:
-            raise PathRefused("not_directory", place.shown)
+        _refuse_protected(place, not_directory=not place.is_dir)
         self._check_intact()
         try:
             return self._opener(*self._anchored(place), os.O_RDONLY | os.O_DIRECTORY, 0)
@@ -307,10 +300,7 @@ class Workspace:
             raise failure("list", place, error) from error
 
     def _open_file(self, place: Place, _: object, flags: int) -> int:
-        if place.zone is Zone.PROTECTED:
-            raise PathRefused("protected", place.shown)
-        if place.is_dir:
-            raise PathRefused("is_directory", place.shown)
+        _refuse_protected(place, is_directory=place.is_dir)
         self._check_intact()
         try:
             return self._changer.open_regular(*self._anchored(place), place, flags)
@@ -336,12 +326,14 @@ class Workspace:
 
     def _check_changeable(self, place: Place) -> None:
         self._check_intact()
-        if place.zone is Zone.PROTECTED:
-            raise PathRefused("protected", place.shown)
-        if place.is_dir:
-            raise PathRefused("is_directory", place.shown)
-        if place.leads_out:
-            raise PathRefused("link_out", place.shown)
+        _refuse_protected(place, is_directory=place.is_dir, link_out=place.leads_out)
+
+
+def _refuse_protected(place: Place, **others: bool) -> None:
+    """Raise PathRefused for a protected place, then the first of the other codes that holds."""
+    for code, holds in {"protected": place.zone is Zone.PROTECTED, **others}.items():
+        if holds:
+            raise PathRefused(code, place.shown)
 
 
 @cache

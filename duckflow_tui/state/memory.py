@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,11 @@ MAX_PLAN_BRIEF = 3
 MAX_OPEN_QUESTIONS = 2
 MAX_CONTEXT_REFS = 20
 MAX_DECISIONS = 50
+_MOST: Final = {
+    "constraints": MAX_CONSTRAINTS,
+    "plan_brief": MAX_PLAN_BRIEF,
+    "open_questions": MAX_OPEN_QUESTIONS,
+}
 _REF = r"(file|conversation|plan):\S.*"
 Line = Annotated[str, Field(max_length=LINE, pattern=r"^[^\n]*$")]
 Item = Annotated[str, Field(max_length=ITEM)]
@@ -56,23 +61,17 @@ def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     """
     cuts: list[str] = []
 
-    def line(name: str, value: str | None, old: str, limit: int = LINE) -> str:
-        if value is None:
-            return old
+    def line(name: str, value: str, limit: int = LINE) -> str:
         flat = " ".join(value.split())
         if len(flat) > limit:
             cuts.append(f"{name}: {len(flat)} → {limit} characters")
         return one_line(value, limit)
 
-    def items(
-        name: str, value: tuple[str, ...] | None, old: tuple[str, ...], most: int
-    ) -> tuple[str, ...]:
-        if value is None:
-            return old
+    def items(name: str, value: tuple[str, ...], most: int) -> tuple[str, ...]:
         given = [item for item in value if item.strip()]
         if len(given) > most:
             cuts.append(f"{name}: {len(given)} → {most} items")
-        return tuple(line(f"{name}[{i}]", item, "", ITEM) for i, item in enumerate(given[:most]))
+        return tuple(line(f"{name}[{i}]", item, ITEM) for i, item in enumerate(given[:most]))
 
     refs = memory.context_refs
     if delta.context_refs is not None:
@@ -85,24 +84,15 @@ def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
         refs = tuple(good[:MAX_CONTEXT_REFS])
     log = memory.decision_log
     if delta.decision and delta.decision.strip():
-        log = (*log, line("decision", delta.decision, "", ITEM))[-MAX_DECISIONS:]
-    return MemoryUpdate(
-        memory=WorkingMemory(
-            goal=line("goal", delta.goal, memory.goal),
-            why_now=line("why_now", delta.why_now, memory.why_now),
-            constraints=items(
-                "constraints", delta.constraints, memory.constraints, MAX_CONSTRAINTS
-            ),
-            plan_brief=items("plan_brief", delta.plan_brief, memory.plan_brief, MAX_PLAN_BRIEF),
-            open_questions=items(
-                "open_questions", delta.open_questions, memory.open_questions, MAX_OPEN_QUESTIONS
-            ),
-            context_refs=refs,
-            decision_log=log,
-            last_delta=memory.last_delta,
-        ),
-        cuts=tuple(cuts),
-    )
+        log = (*log, line("decision", delta.decision, ITEM))[-MAX_DECISIONS:]
+    fields: dict[str, Any] = {**dict(memory), "context_refs": refs, "decision_log": log}
+    for name in ("goal", "why_now"):
+        if (value := getattr(delta, name)) is not None:
+            fields[name] = line(name, value)
+    for name, most in _MOST.items():
+        if (value := getattr(delta, name)) is not None:
+            fields[name] = items(name, value, most)
+    return MemoryUpdate(memory=WorkingMemory(**fields), cuts=tuple(cuts))
 
 
 class Kept(Frozen):

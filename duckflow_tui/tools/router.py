@@ -130,7 +130,7 @@ class ToolRouter:
             raise StateError(f"call {action.call_id} runs already")
         outcome, output = Outcome.ERROR, Output("The app itself failed while it ran this.")
         try:
-            await self._request(call)
+            await self.store.commit(OperationRequested(**call.asked(), at=self.store.clock.now()))
             output = await self._perform(call)
             outcome = Outcome.OK
         except ToolFault as fault:
@@ -150,7 +150,7 @@ class ToolRouter:
     async def skip(self, action: Action, reason: str, *, step_id: str = "") -> OperationMessage:
         """Record that an action was not run, and why: nothing of it was looked at."""
         call = Call(action, step_id)
-        await self._request(call)
+        await self.store.commit(OperationRequested(**call.asked(), at=self.store.clock.now()))
         return await self._finish(call, Outcome.SKIPPED, Output(f"not run: {reason}"))
 
     # --- one call ----------------------------------------------------------------------------
@@ -307,10 +307,6 @@ class ToolRouter:
         return "" if held or operation.effect is not Effect.EXECUTE else UNSANDBOXED
 
     # --- doing -------------------------------------------------------------------------------
-
-    async def _request(self, call: Call) -> None:
-        """The intent, on disk before anything is touched."""
-        await self.store.commit(OperationRequested(**call.asked(), at=self.store.clock.now()))
 
     async def _start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
         """Record that it runs; raises JudgedAnew where nothing allows it after its wait."""
