@@ -97,9 +97,6 @@ class Aside(Thread):
     async def refuse(self, decision: TurnDecision) -> bool:
         return True
 
-    def stalled(self) -> Exception:
-        return TurnEnd("partial")
-
     def _yield_floor(self) -> None:
         if self._has_floor:
             self._has_floor = False

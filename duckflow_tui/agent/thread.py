@@ -29,7 +29,6 @@ ONE_ACTION: Final = (
     "execution.mode is adaptive: one action a decision. Look at the result of the first, then "
     "decide on the next."
 )
-IDLE_LOOPS: Final = 2  # a decision that neither acts nor ends is caught at its second (S3-21)
 REPEATS: Final = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
 
 
@@ -102,10 +101,6 @@ class Thread(ABC):
     async def after(self, decision: TurnDecision) -> bool:
         """The decision's actions have their results; True ends the thread."""
 
-    @abstractmethod
-    def stalled(self) -> Exception:
-        """What ends a thread whose model neither acts nor ends, twice in a row."""
-
     async def ask_user(self, decision: TurnDecision) -> bool:
         """Put the model's question to the user, its options as keys; where it declares that it
         waits for approval, with a yes and a no. The answer is in the conversation then; False
@@ -147,7 +142,7 @@ class Thread(ABC):
         announced = self.asker.in_calls and decision.judged and not (asked or self._announced)
         self._announced = announced  # its calls come in the next message
         if decision.next_step is NextStep.CONTINUE and not (asked or announced):
-            self._count_idle()
+            self._idled(None)
             self.parts.notices.say(
                 "turn.nothing_asked",
                 step_id=self.step_id,
@@ -193,12 +188,11 @@ class Thread(ABC):
 
     async def refuse(self, decision: TurnDecision) -> bool:
         """The model's own check said no: nothing runs (S4-59). True ends the thread."""
-        self.tell_refusal(decision)
-        self._count_idle()
+        self._idled(self.tell_refusal(decision))
         return False
 
-    def tell_refusal(self, decision: TurnDecision) -> None:
-        """Show it, and let the model hear it."""
+    def tell_refusal(self, decision: TurnDecision) -> str:
+        """Show it, and let the model hear it; returns the reason that the check gave."""
         if self.pace is not None:
             self.pace.acted(())
         check, judgement = "goal_consistency", decision.goal_consistency
@@ -211,11 +205,13 @@ class Thread(ABC):
             "passes both checks, or ask the user.",
             reason=judgement.reason,
         )
+        return judgement.reason
 
-    def _count_idle(self) -> None:
+    def _idled(self, no: str | None) -> None:
+        """Neither acted nor ended: the pacemaker counts it, and asks the user (S3-21)."""
         self.idle += 1
-        if self.idle >= IDLE_LOOPS:
-            raise self.stalled()
+        if self.pace is not None:
+            self.pace.idled(self.idle, no)
 
     async def take_redirect(self) -> str | None:
         """What the user said while the work was paused, into this thread; None for nothing."""

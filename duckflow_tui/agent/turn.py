@@ -172,10 +172,6 @@ class Turn(Thread):
             raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
         return await super().refuse(decision)
 
-    def stalled(self) -> Exception:
-        self.parts.notices.warn("turn.idle")
-        return TurnEnd("partial", Status.REQUIRES_USER_INPUT, laid_down=True)
-
     async def after(self, decision: TurnDecision) -> bool:
         """Never True: a turn ends by TurnEnd."""
         if self.changes_course:

@@ -12,11 +12,12 @@ from duckflow_tui.goals import situations, vitals
 from duckflow_tui.goals.pacemaker import note
 from duckflow_tui.goals.progress import ProgressWatch, same_action
 from duckflow_tui.goals.requirements import ProfileGuess, change_objective, chosen, guess
-from duckflow_tui.goals.vitals import ProgressKind, VitalCause
+from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, VitalCause, reason
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
-from duckflow_tui.state.operations import Effect, OperationSpec, target
+from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
 from duckflow_tui.state.pace import (
     LimitExtended,
     LoopLimit,
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
     from duckflow_tui.goals.pacemaker import Pacemaker
     from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.state.decision import TaskProfile, TurnDecision
+    from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.usage import Role
+
+IDLE_LOOPS: Final = 2  # decisions in a row that neither act nor end, until the user is asked
 
 _MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving
 
@@ -81,7 +84,9 @@ class PaceKeeper:
         self._low_moods = 0
         self._stuck: Reason | None = None  # what comes again and again
         self._since_asked: int | None = None  # loops since the newest consultation
-        self._stamina_asked = False  # since it fell low
+        self._fruitless = False  # the newest loop brought nothing
+        self._failed = 0  # changes and commands, since the last progress
+        self._failed_reads = 0
         self.said = ""  # what the model said it does, at its newest decision
         self._consulted: list[Pattern] = []  # what the user was asked about
 
@@ -114,7 +119,9 @@ class PaceKeeper:
         self._rules = guess(text)
         if fresh:
             self.fresh()
-        elif (objective := self._store.state.objective) is not None:
+        else:
+            self._take_failures()
+        if not fresh and (objective := self._store.state.objective) is not None:
             self._said_profile = objective.profile
         self._set_limit(fresh=fresh)
 
@@ -128,6 +135,7 @@ class PaceKeeper:
         """
         self._spent = max(decisions - loop, 0)
         self._rules = guess(text)
+        self._take_failures()
         objective = self._store.state.objective
         self._said_profile = objective.profile if objective is not None else None
         self._first = loop == 0
@@ -155,7 +163,10 @@ class PaceKeeper:
                 refs = (m.message_id,)
                 break
         self._judged = vitals.mood_inputs(
-            state.vitals.mood, decision.confidence, tuple(self.outcomes)
+            state.vitals.mood,
+            decision.confidence,
+            tuple(self.outcomes),
+            fruitless=self._fruitless,
         )
         self._move("mood", VitalCause.DECISION, self._judged, refs=refs)
         low = state.vitals.mood < situations.LOW_MOOD
@@ -175,14 +186,21 @@ class PaceKeeper:
     ) -> None:
         """The loop ended; ``ran`` are its calls, ``stuck`` one that failed again and again.
 
-        The focus moves once for each kind of progress, or once for all repeats of a loop without
-        any.
+        The focus moves once for each kind of progress, or once for a loop without any.
         """
         plans = self._store.state.plans
         done = sum(s.status is WorkStatus.COMPLETED for plan in plans for s in plan.steps)
         signs = self._watch.loop(ran, steps_done=done)
         self.outcomes.extend(signs.outcomes)
         self._stuck = signs.stuck
+        self._fruitless = signs.fruitless
+        if signs.progress:
+            self._failed = self._failed_reads = 0
+        for message in ran:
+            if message.result.outcome is Outcome.ERROR:
+                reads = self._reads(message.operation)
+                self._failed_reads += reads
+                self._failed += not reads
         if stuck is not None:
             message, times = stuck
             self._stuck = same_action(message.operation, target(message.args), times)
@@ -194,11 +212,30 @@ class PaceKeeper:
         if (again := signs.repeat) is not None:
             params = {"operation": again.operation, "what": again.what, "times": str(again.times)}
             self._shift(VitalCause.REPEAT, params, again.refs)
+        elif signs.fruitless:
+            last = ran[-1]
+            params = {"operation": last.operation, "what": target(last.args)}
+            self._shift(VitalCause.FRUITLESS, params, signs.refs)
         self._tire(VitalCause.LOOP, refs=signs.refs)
         self._focus.append(self._store.state.vitals.focus)
         self._lowered.append(frozenset(self._lowering))
         self._lowering.clear()
         self._moving.append(bool(signs.progress))
+
+    def idled(self, times: int, no: str | None) -> None:
+        """A decision neither acted nor ended, the ``times``-th in a row; ``no`` is what its own
+        check said, None where it only talked.
+        """
+        if no is None:
+            self._shift(VitalCause.NO_ACTION, {}, ())
+            self._focus[-1] = self._store.state.vitals.focus
+            self._lowered[-1] |= self._lowering
+            self._lowering.clear()
+        if times >= IDLE_LOOPS:
+            cause, params = ConsultCause.NO_ACTION, dict[str, str]()
+            if no is not None:
+                cause, params = ConsultCause.CHECKS_NO, {"reason": one_line(no, _SAID)}
+            self._stuck = reason(cause, **params)
 
     def reviewed(self, review: Review, before: TaskObjective) -> None:
         """An attempt was judged: what is met further than before is progress."""
@@ -209,6 +246,7 @@ class PaceKeeper:
             if item.satisfaction_level > old.satisfaction_level:
                 self.outcomes.append(True)
                 self._watch.forgive()
+                self._fruitless, self._failed, self._failed_reads = False, 0, 0
                 params = {"kind": ProgressKind.REQUIREMENT.value, "what": item.requirement}
                 self._shift(VitalCause.PROGRESS, params, (review.review_id,))
             elif old.state is RequirementState.MET:
@@ -219,6 +257,7 @@ class PaceKeeper:
         self._spent += self._loop
         self._loop = 0
         self.other = None
+        self._fruitless, self._failed, self._failed_reads = False, 0, 0
         self.forgive()
         self._set_limit()
         self._tire(VitalCause.LOOP)
@@ -238,12 +277,16 @@ class PaceKeeper:
 
     def grow(self) -> tuple[int, int] | None:
         """At the limit, let work that moves go on by itself; the limit before and after. None
-        where it has to be asked about. A step's limit is a setting and never grows by itself.
+        where it has to be asked about: nothing moves, or a simple question takes long, and there is
+        somebody to ask. A step's limit is a setting and never grows by itself.
         """
         if self._step_limit or self._loop < self.limit:
             return None
-        pace, old = self._store.state.pace, self.limit
+        state, old = self._store.state, self.limit
+        pace = state.pace
         assert pace is not None  # set when the turn began
+        if pace.limit.profile is TaskProfile.SIMPLE_QUESTION and not state.session.headless:
+            return None
         first = old - pace.limit.extended
         by = situations.grows(self.signals(), first, self._spent)
         if not by:
@@ -286,13 +329,11 @@ class PaceKeeper:
         """The user is shown this; the cool-down begins."""
         self._consulted.append(situation.pattern)
         self._since_asked = 0
-        self._stamina_asked = self._store.state.vitals.stamina < situations.LOW_STAMINA
+        self._watch.asked()
 
     def signals(self) -> situations.Signals:
         """What is known now, for the rules that say whether to ask."""
         state = self._store.state
-        if state.vitals.stamina >= situations.LOW_STAMINA:
-            self._stamina_asked = False
         return situations.Signals(
             loop=self._loop,
             limit=self.limit,
@@ -301,9 +342,10 @@ class PaceKeeper:
             focus=tuple(self._focus),
             stuck=self._stuck,
             low_moods=self._low_moods,
-            stamina_asked=self._stamina_asked,
+            fruitless=self._fruitless,
+            moved=bool(self._moving) and self._moving[-1],
             since_asked=self._since_asked,
-            failed=state.pace.failed_operations if state.pace else 0,
+            failed=self._failed + self._failed_reads,
             moving=any(self._moving),
             lowered=tuple(self._lowered),
             confidence=self._judged.get("confidence"),
@@ -344,6 +386,14 @@ class PaceKeeper:
         inputs = {"old": self._store.state.vitals.focus, "by": by}
         self._move("focus", cause, inputs, params, refs)
 
+    def _take_failures(self) -> None:
+        """Work that goes on has the failures that its stamina was last made of."""
+        for change in reversed(self._store.state.vitals.history):
+            if change.vital == "stamina":
+                self._failed = int(change.inputs.get("failed", 0))
+                self._failed_reads = int(change.inputs.get("failed_reads", 0))
+                return
+
     def _tire(
         self,
         cause: VitalCause,
@@ -355,7 +405,8 @@ class PaceKeeper:
         inputs: dict[str, float] = {
             "loops": self._loop,
             "limit": self.limit,
-            "failed": state.pace.failed_operations if state.pace else 0,
+            "failed": self._failed,
+            "failed_reads": self._failed_reads,
             "attempt": state.turn.attempt if state.turn else 1,
         }
         self._move("stamina", cause, inputs, params, refs)

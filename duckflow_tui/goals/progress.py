@@ -1,8 +1,9 @@
 """What of a loop's operations is progress, what is a repeat, and when the work stands still.
 
 A repeat counts only in a loop without progress; a change back to earlier content counts also
-where something new was read beside it. What the user refused, and what was denied, skipped or
-stopped, counts nowhere (R20).
+where something new was read beside it. Different calls that bring nothing are the same again once
+there are many of them. What the user refused, and what was denied, skipped or stopped, counts
+nowhere (R20); a call with wrong arguments only as one that brought nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from duckflow_tui.state.operations import Outcome, target
 from duckflow_tui.state.pace import Reason
 
 STUCK_AT: Final = 4  # times of the same action or result without progress
+
+FRUITLESS: Final = 8  # different calls in a row that brought nothing, in two loops or more
 
 RETURNS: Final = 3  # changes in a row back to earlier content: caught at the fourth turn
 
@@ -56,6 +59,7 @@ class LoopSigns:
 
     progress: tuple[ProgressSign, ...] = ()
     repeat: Repeat | None = None
+    fruitless: bool = False  # calls ran, and none of them brought anything
     outcomes: tuple[bool, ...] = ()
     stuck: Reason | None = None  # a cause of a consultation
     refs: tuple[str, ...] = ()
@@ -72,6 +76,8 @@ class _Loop:
     outcomes: list[bool] = field(default_factory=list[bool])
     returned: set[str] = field(default_factory=set[str])  # paths back at an earlier content
     moved: bool = False  # whether there was progress other than something new that was read
+    news: bool = False  # an answer that is no progress and still told something
+    tried: bool = False  # whether a call was carried out, or failed while it was
 
     def add(self, kind: ProgressKind, what: str, refs: tuple[str, ...]) -> None:
         self.progress.append(ProgressSign(kind, what, refs))
@@ -96,6 +102,7 @@ class ProgressWatch:
         self._calls: Counter[str] = Counter()  # since the last progress, as the next two
         self._results: Counter[str] = Counter()
         self._returns: Counter[str] = Counter()
+        self._fruitless: list[int] = []  # calls of each loop that brought nothing, as above
         self._steps_done: int | None = None
 
     def loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
@@ -120,6 +127,7 @@ class ProgressWatch:
             progress=tuple(loop.progress),
             repeat=repeat,
             outcomes=tuple(loop.outcomes),
+            fruitless=loop.tried and bool(self._fruitless),
             stuck=self._stuck(loop),
             refs=tuple(refs),
         )
@@ -129,32 +137,38 @@ class ProgressWatch:
         self._calls.clear()
         self._results.clear()
         self._returns.clear()
+        self._fruitless.clear()
+
+    def asked(self) -> None:
+        """The user was asked: as many calls may bring nothing before they are asked again."""
+        self._fruitless.clear()
 
     # --- one call ----------------------------------------------------------------------------
 
     def _judge(self, message: OperationMessage, key: str, loop: _Loop) -> None:
         result = message.result
-        if result.outcome is Outcome.OK and result.changes:
-            self._changed(message, key, loop)
-        elif result.outcome is Outcome.OK and result.exit_code is not None:
-            self._checked(message, key, loop)
-        elif result.outcome is Outcome.OK and self._reads(message.operation):
-            self._read(message, key, loop)
-        else:  # neither reads nor changes: only the same call with the same result tells anything
-            loop.outcomes.append(result.outcome is Outcome.OK)
-            if not self._new_answer(message, key):
-                loop.repeats.append((message, key))
-
-    def _new_answer(self, message: OperationMessage, key: str) -> bool:
-        """Whether this call has never given this result."""
-        answer = digest(f"{key} {message.result.text}")
-        if answer in self._answered:
-            return False
+        if result.outcome is Outcome.INVALID:
+            return
+        loop.tried = True
+        good, answer = result.outcome is Outcome.OK, digest(f"{key} {result.text}")
+        known = answer in self._answered  # this call has given this result before
         self._answered.add(answer)
-        return True
+        # The app's own lines, in brackets, tell nothing of what was read.
+        shown = {hash(line) for line in result.text.splitlines() if line[:1] != "["}
+        if good and result.changes:
+            self._changed(message, key, loop)
+        elif good and result.exit_code is not None:
+            self._checked(message, key, loop, shown)
+        elif good and self._reads(message.operation):
+            self._read(message, key, loop, shown, known=known)
+        else:  # neither reads nor changes: only the same call with the same result tells anything
+            if known:
+                loop.repeats.append((message, key))
+            if not (good and known):
+                loop.outcomes.append(good)
+            loop.news = loop.news or (good and not known)
 
     def _changed(self, message: OperationMessage, key: str, loop: _Loop) -> None:
-        loop.outcomes.append(True)
         new: list[str] = []
         blank = only_blanks(message)
         for path, before, after in _contents(message):
@@ -169,43 +183,47 @@ class ProgressWatch:
             self._unverified.add(path)
         self._back = not new and not blank
         if new:
+            loop.outcomes.append(True)
             loop.add(ProgressKind.DIFF, new[0], (message.call_id,))
         else:
             loop.repeats.append((message, key))
 
-    def _checked(self, message: OperationMessage, key: str, loop: _Loop) -> None:
+    def _checked(self, message: OperationMessage, key: str, loop: _Loop, shown: set[int]) -> None:
         """A check that fails is information, unless it was green before. One that turns green
         because a change was taken back shows nothing new.
         """
         good, was_green = message.result.went_well, self._green.get(key)
-        if good or was_green:
-            loop.outcomes.append(good)
         if good and was_green is False and not self._back:
             loop.add(ProgressKind.CHECK, target(message.args), (message.call_id,))
         self._green[key] = good
         answer = digest(canonical_json([key, sorted(self._now.items()), good]))
-        if answer in self._answered:
+        if again := answer in self._answered:
             loop.repeats.append((message, key))
         self._answered.add(answer)
+        if (good and not again) or (was_green and not good):
+            loop.outcomes.append(good)
+        known = self._lines[message.operation, ""]
+        loop.news = loop.news or (bool(shown - known) and not again)
+        known |= shown
 
-    def _read(self, message: OperationMessage, key: str, loop: _Loop) -> None:
+    def _read(
+        self, message: OperationMessage, key: str, loop: _Loop, shown: set[int], *, known: bool
+    ) -> None:
         path = read_place(message)
         place = message.operation, path
         first = place not in self._lines
-        known = self._lines[place]
-        # The app's own lines, in brackets, tell nothing of what was read.
-        text = message.result.text.splitlines()
-        shown = {hash(line) for line in text if line[:1] != "["}
-        if shown:  # a search that finds nothing tells nothing of the plan
-            loop.outcomes.append(True)
-        fresh = bool(shown - known)
-        known |= shown
-        new_answer = self._new_answer(message, key)
+        seen = self._lines[place]
+        fresh = bool(shown - seen)
+        seen |= shown
         verifies = path in self._unverified
         self._unverified.discard(path)
-        if fresh or (first and new_answer):
+        # Also an empty file or folder; a search that finds nothing has shown nothing.
+        if fresh or (first and not known and path and _named_place(message) == path):
+            loop.outcomes.append(True)
             loop.add(ProgressKind.READ, target(message.args), (message.call_id,))
-        elif not verifies and (path or not new_answer):
+        elif verifies:
+            loop.news = True
+        elif known or (path and shown):
             loop.repeats.append((message, key))
 
     # --- the whole loop ----------------------------------------------------------------------
@@ -223,6 +241,10 @@ class ProgressWatch:
         else:
             self._calls += calls
             self._results += results
+        if loop.progress or loop.news:
+            self._fruitless.clear()
+        elif loop.ran:
+            self._fruitless.append(len(loop.ran))
         if loop.moved:
             self._returns.clear()
         else:
@@ -241,6 +263,8 @@ class ProgressWatch:
             if (times := self._results[result_key(message)]) >= STUCK_AT:
                 operation = message.operation
                 return reason(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
+        if loop.ran and len(self._fruitless) > 1 and sum(self._fruitless) >= FRUITLESS:
+            return reason(ConsultCause.NOTHING_NEW, times=str(sum(self._fruitless)))
         return None
 
 
@@ -280,11 +304,15 @@ def read_place(message: OperationMessage) -> str:
     path = message.args.get("path")
     if not isinstance(path, str) or not path.strip():
         return ""
-    asked = _direct(path)
+    asked, found = _direct(path), _named_place(message)
+    same = found and posixpath.basename(found) == posixpath.basename(asked)
+    return found if same else asked
+
+
+def _named_place(message: OperationMessage) -> str:
+    """The place that the first line of a result names, if it does."""
     head = message.result.text.partition("\n")[0]
-    found = head[1:].partition(": ")[0] if head.startswith("[") else ""
-    same = found and posixpath.basename(_direct(found)) == posixpath.basename(asked)
-    return _direct(found) if same else asked
+    return _direct(head[1:].partition(": ")[0]) if head.startswith("[") else ""
 
 
 def only_blanks(message: OperationMessage) -> bool:

@@ -46,6 +46,14 @@ MOST_TRIED: Final = 6
 
 MOST_ACHIEVED: Final = 8
 
+#: What each sign of a low focus suggests, the one that tells most first.
+_BEHIND_FOCUS: Final = {
+    Sign.CHECK_NO: Hypothesis.SELF_CONTRADICTION,
+    Sign.REPEAT: Hypothesis.SAME_AGAIN,
+    Sign.NO_ACTION: Hypothesis.SEVERAL_WAYS,
+    Sign.FRUITLESS: Hypothesis.NOT_THERE,
+}
+
 _TOLERANCE: Final = 1e-6  # of differences of values that have four digits
 
 _LINE: Final = 120  # characters
@@ -64,9 +72,10 @@ class Signals:
     focus: Sequence[float]  # at the beginning and after each loop of the attempt, oldest first
     stuck: Reason | None = None
     low_moods: int = 0  # decisions in a row that left the mood low
-    stamina_asked: bool = False  # since it fell below LOW_STAMINA
+    fruitless: bool = False  # the newest loop brought nothing
+    moved: bool = False  # the newest loop made progress
     since_asked: int | None = None  # loops since the last consultation
-    failed: int = 0  # operations that could not run
+    failed: int = 0  # operations that failed, since the last progress
     moving: bool = False  # one of the last loops made progress
     lowered: Sequence[frozenset[VitalCause]] = ()  # the focus, loop by loop as in ``focus``
     confidence: float | None = None  # of the newest decision
@@ -99,18 +108,19 @@ def grows(signals: Signals, first: int, spent: int) -> int:
 def amiss(signals: Signals) -> tuple[Pattern, Reason] | None:
     """What is wrong with the work, whatever the user was asked before."""
     if signals.stuck is not None:
-        return Pattern.STAGNATION, signals.stuck
+        confused = signals.stuck.code in (ConsultCause.CHECKS_NO, ConsultCause.NO_ACTION)
+        return Pattern.CONFUSION if confused else Pattern.STAGNATION, signals.stuck
     tired = [Sign.FAILED] * bool(signals.failed) + [Sign.ATTEMPTS] * (signals.attempt > 1)
     stamina = {"value": f"{signals.stamina:.2f}", "signs": " ".join(tired or [Sign.LOOPS])}
-    if signals.stamina < NO_STAMINA:
+    if signals.stamina < NO_STAMINA and signals.fruitless:
         return Pattern.TOO_MANY_TRIES, reason(ConsultCause.STAMINA_OUT, **stamina)
     if (cause := _confused(signals)) is not None:
         return Pattern.CONFUSION, cause
-    if signals.stamina < LOW_STAMINA and not signals.stamina_asked:
+    if signals.stamina < LOW_STAMINA and signals.fruitless:
         return Pattern.TOO_MANY_TRIES, reason(ConsultCause.STAMINA_LOW, **stamina)
-    if signals.low_moods < LOW_MOODS:
-        return None
     said = signals.confidence is not None and signals.confidence < UNSURE
+    if signals.low_moods < LOW_MOODS or (signals.moved and not said):
+        return None
     unsure = [Sign.UNSURE] * said + [Sign.OUTCOMES] * (signals.share < UNSURE)
     mood = {"value": f"{signals.mood:.2f}", "signs": " ".join(unsure or [Sign.UNSURE])}
     return Pattern.LOW_CONFIDENCE, reason(ConsultCause.MOOD_LOW, **mood)
@@ -143,13 +153,20 @@ def hypothesis(cause: Reason, signals: Signals) -> Reason:
             return reason(Hypothesis.REPEATS_CALL, **kept)
         case ConsultCause.SAME_RESULT:
             return reason(Hypothesis.NO_NEW_INFORMATION, operation=params["operation"])
+        case ConsultCause.NOTHING_NEW:
+            return reason(Hypothesis.NOT_THERE)
+        case ConsultCause.CHECKS_NO:
+            return reason(Hypothesis.SELF_CONTRADICTION)
+        case ConsultCause.NO_ACTION:
+            return reason(Hypothesis.SEVERAL_WAYS)
         case ConsultCause.BACK_AND_FORTH:
             return reason(Hypothesis.UNDOING_ITSELF, path=params["path"])
         case ConsultCause.FOCUS_LOW | ConsultCause.FOCUS_FELL:
             signs = params.get("signs", "").split()
-            if Sign.CHECK_NO in signs:
-                return reason(Hypothesis.SELF_CONTRADICTION)
-            return reason(Hypothesis.SAME_AGAIN if Sign.REPEAT in signs else Hypothesis.BAD_REPLIES)
+            for sign, guess in _BEHIND_FOCUS.items():
+                if sign in signs:
+                    return reason(guess)
+            return reason(Hypothesis.BAD_REPLIES)
         case ConsultCause.MOOD_LOW:
             return reason(Hypothesis.UNSURE)
         case ConsultCause.STAMINA_LOW | ConsultCause.STAMINA_OUT if signals.failed:

@@ -17,13 +17,15 @@ class VitalCause(StrEnum):
     """What moved a vital: keys below ``vitals.cause``. ``inputs`` stand in brackets."""
 
     NEW_OBJECTIVE = "new_objective"  # stamina is fresh again
-    DECISION = "decision"  # mood [confidence?, good, outcomes, share, old]
+    DECISION = "decision"  # mood [confidence?, good, outcomes, share, fruitless?, old]
     PROGRESS = "progress"  # focus: kind (read, diff, check, requirement, step), what [old, by]
     REPEAT = "repeat"  # focus: operation, what, times [old, by]
     CHECK_NO = "check_no"  # focus: check (goal_consistency, constraint_check), reason [old, by]
     REPAIRED = "repaired"  # focus: times [old, by]
-    LOOP = "loop"  # stamina [loops, limit, failed, attempt]
-    EXTENDED = "extended"  # stamina: by [loops, limit, failed, attempt]
+    FRUITLESS = "fruitless"  # focus: operation, what [old, by]; different calls, nothing new
+    NO_ACTION = "no_action"  # focus [old, by]; it goes on and asks for nothing
+    LOOP = "loop"  # stamina [loops, limit, failed, failed_reads, attempt]
+    EXTENDED = "extended"  # stamina: by [loops, limit, failed, failed_reads, attempt]
     GROWN = "grown"  # stamina: by [the same]; nobody allowed it, the work moved
 
 
@@ -33,6 +35,9 @@ class ConsultCause(StrEnum):
     SAME_ACTION = "same_action"  # operation, what, times
     SAME_RESULT = "same_result"  # operation, times
     BACK_AND_FORTH = "back_and_forth"  # path, times
+    NOTHING_NEW = "nothing_new"  # times
+    CHECKS_NO = "checks_no"  # reason
+    NO_ACTION = "no_action"
     FOCUS_LOW = "focus_low"  # value, signs
     FOCUS_FELL = "focus_fell"  # old, new, signs
     MOOD_LOW = "mood_low"  # value, signs
@@ -44,9 +49,11 @@ class ConsultCause(StrEnum):
 class Sign(StrEnum):
     """What stands behind a cause, several with a space between: keys below ``consult.sign``."""
 
-    REPEAT = "repeat"  # of the focus, as the next two
+    REPEAT = "repeat"  # of the focus, as the next four
     CHECK_NO = "check_no"
     REPAIRED = "repaired"
+    FRUITLESS = "fruitless"
+    NO_ACTION = "no_action"
     UNSURE = "unsure"  # of the mood: the model's own confidence
     OUTCOMES = "outcomes"  # of the mood: what went well and what did not
     FAILED = "failed"  # of the stamina: operations that could not run
@@ -59,6 +66,8 @@ class Hypothesis(StrEnum):
 
     REPEATS_CALL = "repeats_call"  # operation, what
     NO_NEW_INFORMATION = "no_new_information"  # operation
+    NOT_THERE = "not_there"
+    SEVERAL_WAYS = "several_ways"
     UNDOING_ITSELF = "undoing_itself"  # path
     UNSURE = "unsure"
     SELF_CONTRADICTION = "self_contradiction"
@@ -100,25 +109,37 @@ FOCUS_BY: Final[Mapping[VitalCause, float]] = {
     VitalCause.REPEAT: -0.1,
     VitalCause.CHECK_NO: -0.1,
     VitalCause.REPAIRED: -0.05,
+    VitalCause.FRUITLESS: -0.05,
+    VitalCause.NO_ACTION: -0.05,
 }
 
 LOOP_WEIGHT: Final = 0.6  # of the share of the limit that is used, in the stamina
 
-FAILED_WEIGHT: Final = 0.1  # of each operation that could not run
+FAILED_WEIGHT: Final = 0.1  # of each change or command that failed, since the last progress
+
+FAILED_READ_WEIGHT: Final = 0.03  # of each read that failed, since the last progress
 
 ATTEMPT_WEIGHT: Final = 0.1  # of each attempt before this one
 
 _DIGITS: Final = 4
 
 
-def mood_inputs(old: float, confidence: float | None, outcomes: Sequence[bool]) -> dict[str, float]:
-    """What the mood after a decision is made of; ``outcomes`` are the newest, oldest first."""
+def mood_inputs(
+    old: float,
+    confidence: float | None,
+    outcomes: Sequence[bool],
+    *,
+    fruitless: bool = False,
+) -> dict[str, float]:
+    """What the mood after a decision is made of; ``outcomes`` are the newest, oldest first.
+    After a ``fruitless`` loop it does not rise.
+    """
     newest = outcomes[-OUTCOMES:]
     good, count = sum(newest), len(newest)
     inputs = {"good": float(good), "outcomes": float(count), "share": _share(good, count)}
     if confidence is not None:
         inputs = {"confidence": confidence, **inputs}
-    return {**inputs, "old": old}
+    return {**inputs, **({"fruitless": 1.0} if fruitless else {}), "old": old}
 
 
 def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
@@ -129,6 +150,8 @@ def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
             confidence = inputs.get("confidence")
             judged = share if confidence is None else (confidence + share) / 2
             value = NEW_WEIGHT * judged + OLD_WEIGHT * inputs["old"]
+            if inputs.get("fruitless"):
+                value = min(value, inputs["old"])
         case "focus":
             value = inputs["old"] + inputs["by"]
         case "stamina":
@@ -136,6 +159,7 @@ def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
             if inputs:
                 value -= LOOP_WEIGHT * inputs["loops"] / inputs["limit"]
                 value -= FAILED_WEIGHT * inputs["failed"]
+                value -= FAILED_READ_WEIGHT * inputs.get("failed_reads", 0)
                 value -= ATTEMPT_WEIGHT * (inputs["attempt"] - 1)
     return round(min(max(value, 0.0), 1.0), _DIGITS)
 

@@ -224,9 +224,6 @@ class StepRun(Thread):
             case _:
                 raise _question(decision)
 
-    def stalled(self) -> Exception:
-        return _because("idle", "The model neither acted nor ended the step, twice in a row.")
-
     def _ends_with(self, consulted: ConsultationEnd) -> bool:
         """Whether the step ends with what there is; raises StepFailed where it cannot go on."""
         if consulted.end in ("goes_on", "accepted"):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer
-from duckflow_tui.state.operations import FileChange, OperationResult, Outcome, change_running
+from duckflow_tui.state.operations import FileChange, OperationResult, change_running
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -187,10 +187,6 @@ class OperationFinished(Event, kind="operation_finished"):
         state.outputs.pop(self.message.call_id, None)
         state.messages.append(self.message)
         note_read(state, self.files_read)
-        could_not = self.message.result.outcome in (Outcome.ERROR, Outcome.INVALID)
-        if could_not and not self.message.by_user and state.pace is not None:
-            failed = state.pace.failed_operations + 1
-            state.pace = state.pace.replace(failed_operations=failed)
 
 
 class FileChangedOutside(Event, kind="file_changed_outside"):

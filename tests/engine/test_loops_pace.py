@@ -189,25 +189,6 @@ async def test_a_word_of_the_user_begins_the_row_of_low_moods_anew(tmp_path: Pat
         await s.ended()
 
 
-async def test_a_low_stamina_asks_again_after_it_was_better(tmp_path: Path) -> None:
-    """Covers S0-42."""
-    files(tmp_path / "work", 9)
-    gone = reads(*(f"gone{n}" for n in range(5)))
-    looks = [reads(f"f0{n}.py") for n in range(8)]
-    environ = {"DUCKFLOW_PACEMAKER__MIN": "6", "DUCKFLOW_PACEMAKER__MAX": "6"}
-    async with session(tmp_path, script(gone, *looks), environ=environ) as s:
-        await s.engine.send("go")
-        shown, situation = await consulted(s)
-        assert (situation.cause.code, situation.loop) == ("stamina_low", 3)
-        s.engine.pace.extend(10)
-        await answer(s, "different_approach")
-        await s.until(lambda state: any(c.card_id != shown.card_id for c in state.cards))
-        _, situation = await consulted(s)
-        assert (situation.cause.code, situation.loop) == ("stamina_low", 6)
-        s.engine.stop()
-        await s.ended()
-
-
 async def test_what_the_user_refuses_moves_nothing(tmp_path: Path) -> None:
     """R20."""
     folder = tmp_path / "work"

@@ -621,7 +621,7 @@ async def test_work_that_failed_waits_only_where_the_user_wants_something_else(
         replies={
             "main": (PROPOSE, done("Run it."), done("As you like.")),
             "plan": (plan_reply("first note", "second note"),),
-            "task": tuple(decision("thinking") for _ in range(2)),
+            "task": (decision("Which folder is it?", next_step="pending_user"),),
             "report": (report_reply("failed"),),
         }
     )
@@ -666,12 +666,12 @@ async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None
 
 async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -> None:
     """The report's card: retry runs it again; what failed is not gone past by itself."""
-    idle = tuple(decision("thinking") for _ in range(2))
+    asks = decision("Which folder is it?", next_step="pending_user")
     replies = Script(
         replies={
             "main": (PROPOSE, done("Run it."), done("All done.")),
             "plan": (plan_reply("first note", "second note"),),
-            "task": (*idle, *idle, done("Second is done.")),
+            "task": (asks, asks, done("Second is done.")),
             "report": (report_reply("failed"), report_reply("failed")),
         }
     )
@@ -688,7 +688,7 @@ async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -
             )
         )
         assert "look at the folder first" in str(
-            [r.text for r in running.server.requests if r.purpose == "task"][2]
+            [r.text for r in running.server.requests if r.purpose == "task"][1]
         )
         await answer(running, "skip")
         end = await running.ended()

@@ -264,15 +264,6 @@ async def test_a_high_risk_gate_waits_in_awaiting_approval(tmp_path: Path) -> No
         assert moves[at + 1] is Phase.PLANNING
 
 
-async def test_a_reply_that_neither_acts_nor_ends_is_caught_at_its_second(tmp_path: Path) -> None:
-    """Covers S3-21."""
-    spinning = Reply(decision=decision("thinking").decision, repeat=True)
-    async with session(tmp_path, script(spinning)) as s:
-        end = await s.turn("do something")
-        assert (end.outcome, end.llm_calls) == ("partial", 2)
-        assert "turn.idle" in s.notices()
-
-
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 async def test_a_malformed_reply_runs_nothing_and_is_asked_again_at_most_twice(
     tmp_path: Path, protocol: Literal["tools", "json"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from support.pace_talk import consulted
 from support.reviews import claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
@@ -118,9 +119,12 @@ async def test_a_model_that_only_judges_is_caught(tmp_path: Path) -> None:
     project(tmp_path)
     replies = script(*[calls(JUDGE, text="Let me think.") for _ in range(5)])
     async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
-        end = await s.turn("set x to 2")
-        assert end.outcome == "partial"
+        await s.engine.send("set x to 2")
+        _, situation = await consulted(s)
+        assert situation.cause.code == "no_action"
         assert len(s.server.of("main")) == 4
+        s.engine.stop()
+        await s.ended()
 
 
 async def test_arguments_that_are_no_json_go_back_as_text(tmp_path: Path) -> None:

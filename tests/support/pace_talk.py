@@ -38,6 +38,11 @@ def edit(path: str, old: str, new: str) -> dict[str, Any]:
     return action("file_ops.edit_file", path=path, edits=[{"old": old, "new": new}])
 
 
+def fails(*paths: str) -> Reply:
+    """A decision whose changes cannot be made: there are no such files."""
+    return decision("I change it.", *(edit(path, "x", "y") for path in paths))
+
+
 def files(folder: Path, count: int) -> list[str]:
     """Different files in the workspace; their names."""
     folder.mkdir(exist_ok=True)
@@ -61,7 +66,7 @@ def stuck(pattern: Pattern) -> tuple[tuple[Reply, ...], dict[str, str]]:
             return tuple(reads(name) for name in names), LONG
         case Pattern.TOO_MANY_TRIES:
             gone = (("a", "b", "c"), ("d", "e", "f"), ("g",))
-            return tuple(reads(*names) for names in gone), LONG
+            return tuple(fails(*names) for names in gone), LONG
         case Pattern.LIMIT:
             return tuple(reads(f"f0{n}.py") for n in range(3)), SHORT
 

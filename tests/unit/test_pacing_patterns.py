@@ -40,6 +40,13 @@ def test_a_low_mood_on_two_decisions_in_a_row(moods: int, expected: Pattern | No
     assert pattern(replace(CALM, mood=0.4, low_moods=moods)) is expected
 
 
+def test_a_mood_that_is_low_by_outcomes_alone_waits_while_the_work_moves() -> None:
+    low = replace(CALM, mood=0.4, low_moods=2, share=0.2, moved=True)
+    assert due(low) is None
+    assert pattern(replace(low, confidence=0.2)) is Pattern.LOW_CONFIDENCE
+    assert pattern(replace(low, moved=False)) is Pattern.LOW_CONFIDENCE
+
+
 @pytest.mark.parametrize(
     ("focus", "expected"),
     [
@@ -61,18 +68,21 @@ def test_a_focus_that_is_low_or_falls_fast(focus: tuple[float, ...], expected: s
 
 
 @pytest.mark.parametrize(
-    ("stamina", "asked", "expected"),
+    ("stamina", "fruitless", "expected"),
     [
-        (0.3, False, ""),
-        (0.29, False, "stamina_low"),
-        (0.29, True, ""),
-        (0.1, True, ""),
+        (0.3, True, ""),
+        (0.29, True, "stamina_low"),
+        (0.29, False, ""),  # as in a third attempt that moves
+        (0.1, True, "stamina_low"),
         (0.09, True, "stamina_out"),
+        (0.09, False, ""),
     ],
 )
-def test_a_stamina_that_runs_out(stamina: float, asked: bool, expected: str) -> None:
+def test_a_stamina_that_runs_out_in_work_that_brings_nothing(
+    stamina: float, fruitless: bool, expected: str
+) -> None:
     """Covers S0-42."""
-    signals = replace(CALM, stamina=stamina, stamina_asked=asked)
+    signals = replace(CALM, stamina=stamina, fruitless=fruitless)
     assert cause(signals) == expected
     assert pattern(signals) in (None, Pattern.TOO_MANY_TRIES)
 
@@ -99,7 +109,7 @@ def test_the_hypothesis_comes_from_the_signals() -> None:
     same = Reason(code="same_result", params={"operation": "shell.run", "times": "3"})
     found = hypothesis(same, CALM)
     assert (found.code, found.params) == ("no_new_information", {"operation": "shell.run"})
-    out = due(replace(CALM, stamina=0.05))
+    out = due(replace(CALM, stamina=0.05, fruitless=True))
     assert out is not None
     assert hypothesis(out[1], replace(CALM, failed=6)).params == {"count": "6"}
     assert hypothesis(out[1], CALM).code == "long_and_slow"
@@ -115,6 +125,8 @@ def test_the_hypothesis_comes_from_the_signals() -> None:
         ((VitalCause.CHECK_NO,), "check_no", "self_contradiction"),
         ((VitalCause.REPAIRED,), "repaired", "bad_replies"),
         ((VitalCause.REPAIRED, VitalCause.REPEAT), "repeat repaired", "same_again"),
+        ((VitalCause.FRUITLESS,), "fruitless", "not_there"),
+        ((VitalCause.FRUITLESS, VitalCause.NO_ACTION), "fruitless no_action", "several_ways"),
     ],
 )
 @pytest.mark.parametrize("focus", [(0.35, 0.25), (0.85, 0.55)])
@@ -136,9 +148,10 @@ def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None
         assert found is not None
         return found[1].params["signs"]
 
-    assert signs(stamina=0.2, failed=3) == "failed"
-    assert signs(stamina=0.2, attempt=2) == "attempts"
-    assert signs(stamina=0.2) == "loops"
+    tired = {"stamina": 0.2, "fruitless": True}
+    assert signs(**tired, failed=3) == "failed"
+    assert signs(**tired, attempt=2) == "attempts"
+    assert signs(**tired) == "loops"
     low = {"mood": 0.4, "low_moods": 2}
     assert signs(**low, confidence=0.2, share=1.0) == "unsure"
     assert signs(**low, confidence=0.9, share=0.2) == "outcomes"

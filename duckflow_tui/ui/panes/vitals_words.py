@@ -131,9 +131,11 @@ def given_words(change: VitalChange, words: Catalogue) -> list[str]:
         early = inputs.get("outcomes", 0) < _SURE_FROM
         key = "vitals.given.few_outcomes" if early else "vitals.given.outcomes"
         said.append(words(key, share=share, **counts))
+        if inputs.get("fruitless"):
+            said.append(words("vitals.given.fruitless"))
         return said
     if change.vital == "stamina" and "limit" in inputs:
-        counts = _whole(change, "loops", "limit", "failed", "attempt")
+        counts = _whole(change, "loops", "limit", "failed", "failed_reads", "attempt")
         return [words("vitals.given.loops", **counts), words("vitals.given.tries", **counts)]
     if change.cause == "new_objective":
         return [words("vitals.given.fresh", value=figure(change.new))]
@@ -154,13 +156,18 @@ def calculation(change: VitalChange, words: Catalogue) -> list[str]:
             judged = (sure + share) / 2
             lines.append(f"c = ({figure(sure)} + {figure(share)}) / 2 = {figure(judged)}")
         old = inputs.get("old", change.old)
-        lines.append(f"0.7 × {figure(judged)} + 0.3 × {figure(old)} = {figure(change.new)}")
+        raw = 0.7 * judged + 0.3 * old
+        lines.append(f"0.7 × {figure(judged)} + 0.3 × {figure(old)} = {figure(raw)}")
+        if inputs.get("fruitless") and raw > old:
+            lines.append(words("vitals.given.held", value=figure(change.new)))
         return lines
     if change.vital == "stamina" and "limit" in inputs:
         loops, limit = int(inputs.get("loops", 0)), int(inputs["limit"])
         failed, before = int(inputs.get("failed", 0)), int(inputs.get("attempt", 1)) - 1
-        sum_ = f"1 − 0.6 × {loops} / {limit} − 0.1 × {failed} − 0.1 × {before}"
-        raw = 1 - 0.6 * loops / max(1, limit) - 0.1 * failed - 0.1 * before
+        reads = int(inputs.get("failed_reads", 0))
+        of_reads = f" − 0.03 × {reads}" if reads else ""
+        sum_ = f"1 − 0.6 × {loops} / {limit} − 0.1 × {failed}{of_reads} − 0.1 × {before}"
+        raw = 1 - 0.6 * loops / max(1, limit) - 0.1 * failed - 0.03 * reads - 0.1 * before
         return _kept(sum_, raw, change, words)
     if change.vital == "focus":
         old = inputs.get("old", change.old)
