@@ -209,7 +209,7 @@ class ProgressWatch:
     def _read(
         self, message: OperationMessage, key: str, loop: _Loop, shown: set[int], *, known: bool
     ) -> None:
-        path = read_place(message)
+        path, result = read_place(message), message.result
         place = message.operation, path
         first = place not in self._lines
         seen = self._lines[place]
@@ -218,7 +218,7 @@ class ProgressWatch:
         verifies = path in self._unverified
         self._unverified.discard(path)
         # Also an empty file or folder; a search that finds nothing has shown nothing.
-        if fresh or (first and not known and path and _named_place(message) == path):
+        if fresh or (first and not known and result.text.startswith(f"[{path}: ")):
             loop.outcomes.append(True)
             loop.add(ProgressKind.READ, target(message.args), (message.call_id,))
         elif verifies:
@@ -304,15 +304,11 @@ def read_place(message: OperationMessage) -> str:
     path = message.args.get("path")
     if not isinstance(path, str) or not path.strip():
         return ""
-    asked, found = _direct(path), _named_place(message)
-    same = found and posixpath.basename(found) == posixpath.basename(asked)
-    return found if same else asked
-
-
-def _named_place(message: OperationMessage) -> str:
-    """The place that the first line of a result names, if it does."""
+    asked = _direct(path)
     head = message.result.text.partition("\n")[0]
-    return _direct(head[1:].partition(": ")[0]) if head.startswith("[") else ""
+    found = head[1:].partition(": ")[0] if head.startswith("[") else ""
+    same = found and posixpath.basename(_direct(found)) == posixpath.basename(asked)
+    return _direct(found) if same else asked
 
 
 def only_blanks(message: OperationMessage) -> bool:
