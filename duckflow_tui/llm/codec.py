@@ -14,7 +14,7 @@ from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
-from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
+from duckflow_tui.state.decision import NEEDED, Action, Reading, TurnDecision
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 
@@ -85,22 +85,24 @@ def reading_of(prompt: Prompt, ids: IdSource, judged_in: str = "the object") -> 
     names for the model where its checks belong.
     """
     found: dict[str, OperationSpec] = {}
-    for spec in prompt.operations:
+    operations = (*prompt.known, *prompt.operations)
+    for spec in operations:
         found[wire_name(spec.name)] = spec
-    for spec in prompt.operations:
+    for spec in operations:
         found[spec.name] = spec
+    judged = judged_before(prompt.history)
     return Reading(
         found,
         ids,
         parse_object,
         judged_in=judged_in,
-        judged_before=_judged_before(prompt.history),
+        judged_before=judged and (judged.goal_consistency, judged.constraint_check),
         checks_asked=prompt.checks_asked,
     )
 
 
-def _judged_before(history: Sequence[Message]) -> tuple[Judgement, Judgement] | None:
-    """The checks of the reply right before, where it only judged: they hold for the calls that
+def judged_before(history: Sequence[Message]) -> TurnDecision | None:
+    """The decision of the reply right before, where it only judged: it holds for the calls that
     come now. Models that make one call in a message send them so.
     """
     for item in reversed(history):
@@ -108,7 +110,7 @@ def _judged_before(history: Sequence[Message]) -> tuple[Judgement, Judgement] | 
             made = item.decision
             if made is None or made.actions or not made.judged:
                 return None
-            return made.goal_consistency, made.constraint_check
+            return made
         if isinstance(item, UserMessage):
             return None
     return None
@@ -236,68 +238,43 @@ def wire_names(operations: Iterable[str]) -> dict[str, str]:
     return found
 
 
-#: What of a generated schema is sent.
-_SENT: Final = (
-    "type", "description", "enum", "minimum", "maximum", "maxItems", "items", "properties",
-    "required",
-)  # fmt: skip
+#: What of a generated schema is sent. The output format says what each field is for, and of parts
+#: of fields what they need is read without a list of their names, which every request would carry.
+_SENT: Final = ("type", "enum", "items", "properties")
 
-#: What a native call says about itself beside its arguments, and how it is called where an
-#: operation has a parameter of that name.
+#: What a reply says about each of its calls beside the arguments.
 EXTRAS: Final = ("reasoning", "intent", "alternatives")
 
 
-def decision_schema(operations: tuple[OperationSpec, ...]) -> JsonObject:
-    """The schema of a TurnDecision; the operations are named, their arguments are left open."""
-    schema = copy.deepcopy(_decision())
-    if operations:
-        action = schema["properties"]["actions"]["items"]
-        action["properties"]["operation"]["enum"] = [spec.name for spec in operations]
-    return schema
+def decision_schema() -> JsonObject:
+    """The schema of a TurnDecision. The output format lists the operations and their arguments."""
+    schema = copy.deepcopy(plain_schema(TurnDecision, _SENT))
+    schema["properties"]["actions"]["items"]["required"] = ["operation", "args", "reasoning"]
+    return {**schema, "required": [*NEEDED]}
 
 
 def decide_function() -> JsonObject:
     """The function of the judgement, for native calls: all but what is said and called."""
-    schema = copy.deepcopy(_decision())
-    for name in ("reply", "actions"):
-        del schema["properties"][name]
+    schema = decision_schema()
+    fields = schema["properties"]
+    del fields["reply"]
+    said = fields.pop("actions")["items"]["properties"]
+    about: JsonObject = {name: said[name] for name in EXTRAS}
+    about["alternatives"] = {"type": "array", "items": {"type": "string"}}
+    fields["calls"] = {"type": "array", "items": {"type": "object", "properties": about}}
     return {
         "type": "function",
         "function": {
             "name": DECIDE,
-            "description": "Your judgement of this reply. Call it once, before all other calls.",
+            "description": "Your judgement of this reply; once, before all other calls.",
             "parameters": schema,
         },
     }
 
 
-def _decision() -> JsonObject:
-    return plain_schema(TurnDecision, _SENT)
-
-
-def extra_names(spec: OperationSpec | None) -> dict[str, str]:
-    """How ``reasoning``, ``intent`` and ``alternatives`` are called on calls of this operation."""
-    taken = _properties(spec) if spec is not None else {}
-    names: dict[str, str] = {}
-    for extra in EXTRAS:
-        names[extra] = extra
-        while names[extra] in taken:
-            names[extra] = f"call_{names[extra]}"
-    return names
-
-
 def operation_function(spec: OperationSpec) -> JsonObject:
-    """An operation as a function, with ``reasoning``, ``intent`` and ``alternatives`` added."""
-    action = _decision()["properties"]["actions"]["items"]["properties"]
-    names = extra_names(spec)
-    own: JsonObject = {
-        names["reasoning"]: action["reasoning"],
-        **_properties(spec),
-        names["intent"]: action["intent"],
-        names["alternatives"]: action["alternatives"],
-    }
-    required = [names["reasoning"], *cast("list[str]", spec.parameters.get("required") or [])]
-    parameters = {**spec.parameters, "type": "object", "properties": own, "required": required}
+    """An operation as a function: its own arguments and no others."""
+    parameters = {**spec.parameters, "type": "object", "properties": own_properties(spec)}
     return {
         "type": "function",
         "function": {
@@ -308,6 +285,7 @@ def operation_function(spec: OperationSpec) -> JsonObject:
     }
 
 
-def _properties(spec: OperationSpec) -> JsonObject:
+def own_properties(spec: OperationSpec) -> JsonObject:
+    """What the schema of an operation says of its arguments, by name."""
     value: Any = spec.parameters.get("properties")
     return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -40,7 +40,7 @@ def encode(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
     messages = [system_of(prompt, "json"), *_history(prompt.history)]
     if prompt.tail:
         messages.append(user(prompt.tail))
-    form = response_format(rung, "turn_decision", decision_schema(prompt.operations))
+    form = response_format(rung, "turn_decision", decision_schema())
     return WireRequest(messages, response_format=form, decoder=JsonDecoder)
 
 

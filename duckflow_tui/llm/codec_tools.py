@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from typing import cast
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     DECIDE,
+    EXTRAS,
     Decoded,
     Show,
     WireRequest,
     assistant,
     decide_function,
-    extra_names,
-    extras_of,
+    judged_before,
     judgement_of,
     operation_function,
+    own_properties,
     reading_of,
     result_text,
     said_to_model,
@@ -33,8 +35,7 @@ from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
-from duckflow_tui.state.decision import Action, Judgement, Reading
-from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
 from duckflow_tui.state.prompt import Prompt
 
 NOTED = "noted"
@@ -48,14 +49,13 @@ def encode(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
 
     Raises ValueError when two operations would have one name on the wire.
     """
-    specs = {spec.name: spec for spec in prompt.operations}
-    wire_names(specs)
+    wire_names(spec.name for spec in prompt.operations)
     history = said_to_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
     messages = [system_of(prompt, "tools")]
     for item in history:
         if isinstance(item, AssistantMessage):
-            made = _reply(item, results, specs)
+            made = _reply(item, results)
             if item.thought is not None and (item.thought.origin, item.thought.model) == receiver:
                 _give_back(made[0], item.thought)
             messages += made
@@ -81,9 +81,7 @@ def _give_back(message: JsonObject, thought: Thought) -> None:
             call["extra_content"] = extra
 
 
-def _reply(
-    message: AssistantMessage, results: dict[str, OperationMessage], specs: dict[str, OperationSpec]
-) -> list[JsonObject]:
+def _reply(message: AssistantMessage, results: dict[str, OperationMessage]) -> list[JsonObject]:
     """A reply with its calls, then the results of these, which are taken out of ``results``."""
     decision = message.decision
     calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
@@ -93,13 +91,16 @@ def _reply(
         return [assistant(unread(message))]
     checks = (decision.goal_consistency, decision.constraint_check)
     if decision.rationale or decision.step or checks != (Judgement(), Judgement()):
-        calls.append((f"decide_{decision.decision_id}", DECIDE, judgement_of(decision), NOTED))
+        judged = judgement_of(decision)
+        about = [_about(action, decision) for action in decision.actions]
+        if any(about):
+            judged["calls"] = about
+        calls.append((f"decide_{decision.decision_id}", DECIDE, judged, NOTED))
     for action in decision.actions:
         result = results.pop(action.call_id, None)
         came = NOT_EXECUTED if result is None else result_text(result)
-        arguments = _arguments(action, specs.get(action.operation))
         name = wire_name(action.operation)
-        calls.append((action.wire_id or action.call_id, name, arguments, came))
+        calls.append((action.wire_id or action.call_id, name, action.args, came))
     return _with_calls(decision.reply, calls) if calls else [assistant(decision.reply)]
 
 
@@ -143,13 +144,16 @@ def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> li
     return [{"role": "assistant", "content": text, "tool_calls": asked}, *answers]
 
 
-def _arguments(action: Action, spec: OperationSpec | None) -> JsonObject:
-    """The arguments of a call as the model wrote them: its reasoning first."""
-    names, extras = extra_names(spec), extras_of(action)
-    written: JsonObject = {names["reasoning"]: extras.pop("reasoning"), **action.args}
-    for extra, value in extras.items():
-        written[names[extra]] = value
-    return written
+def _about(action: Action, decision: TurnDecision) -> JsonObject:
+    """What the reply said about one of its calls; where that is its rationale, only there."""
+    said: JsonObject = {}
+    if action.reasoning != decision.rationale:
+        said["reasoning"] = action.reasoning
+    if action.intent:
+        said["intent"] = action.intent
+    if action.alternatives:
+        said["alternatives"] = list(action.alternatives)
+    return said
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +182,14 @@ class ToolsDecoder:
                 "you wrote calls as text; nothing of it ran: call the functions themselves"
             )
         judgement, others = _split(completion.calls, reading)
-        reading.why = str((judgement or {}).get("rationale") or text)
-        actions = (
-            _actions(others, reading, _ids_in(prompt)) if reading.count_allowed(len(others)) else ()
-        )
+        said: object = judgement.pop("calls", None) if judgement else None
+        about = cast("list[object]", said) if isinstance(said, list) else []
+        before = judged_before(prompt.history)
+        why = judgement.get("rationale") if judgement else before and before.rationale
+        reading.why = str(why or text)
+        actions: tuple[Action, ...] = ()
+        if reading.count_allowed(len(others)):
+            actions = _actions(others, reading, _ids_in(prompt), about)
         decision = reading.decision(
             decision_id,
             {**(judgement or {}), "reply": text, "actions": actions},
@@ -220,8 +228,12 @@ def _ids_in(prompt: Prompt) -> set[str]:
     return ids
 
 
-def _actions(calls: list[NativeCall], reading: Reading, seen: set[str]) -> tuple[Action, ...]:
-    """The calls that can be read; one with an id that is ``seen`` goes without."""
+def _actions(
+    calls: list[NativeCall], reading: Reading, seen: set[str], about: list[object]
+) -> tuple[Action, ...]:
+    """The calls that can be read; one with an id that is ``seen`` goes without. ``about`` is what
+    was said of each, in their order.
+    """
     found: list[Action] = []
     for number, call in enumerate(calls, start=1):
         where = f"call {number}"
@@ -232,8 +244,12 @@ def _actions(calls: list[NativeCall], reading: Reading, seen: set[str]) -> tuple
         if arguments is None:
             continue
         written: JsonObject = {"operation": spec.name, "args": arguments}
-        for extra, name in extra_names(spec).items():
-            written[extra] = arguments.pop(name, None)
+        said = about[number - 1] if number <= len(about) else None
+        fields = cast("JsonObject", said) if isinstance(said, dict) else {}
+        own = own_properties(spec)
+        for name in EXTRAS:  # some models write them beside the arguments
+            beside = None if name in own else arguments.pop(name, None)
+            written[name] = fields.get(name) or beside
         action = reading.action(where, written, "" if call.wire_id in seen else call.wire_id)
         seen.add(call.wire_id)
         if action is not None:

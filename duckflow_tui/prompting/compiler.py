@@ -33,12 +33,12 @@ from duckflow_tui.prompting.layers import (
     step_values,
 )
 from duckflow_tui.prompting.lines import (
-    argument_lines,
     framed,
     inside,
     operation_lines,
     schema_text,
     spoken,
+    usable,
 )
 from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
@@ -63,7 +63,9 @@ REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of 
 MOST_REPLY: Final = 16_384  # tokens; more than this is not kept free
 SMALLEST_ROOM: Final = 512  # tokens; a window this small cannot be worked in anyway
 AFTER_REFUSAL: Final = 0.7  # of what was refused as too long is what is sent next
-_KEPT_STABLE: Final = 4  # sets of operations: of the turn, of a step, of an aside, one to spare
+_KEPT_STABLE: Final = (
+    6  # sets of operations: of turns and asides, each with and without a plan, of a step
+)
 
 _LIMITS: Final = {
     "max_actions": str(MAX_ACTIONS),
@@ -149,7 +151,8 @@ class PromptCompiler:
         """
         if thread and aside:
             raise ValueError("an aside belongs to the conversation, not to a step")
-        stable, factor, room = self._room(state, operations, project_instructions, window)
+        offered = usable(operations, state, bool(thread), aside, self._memory().noted)
+        stable, factor, room = self._room(state, offered, project_instructions, window)
         whole = self._whole(state, window)
         view = self._threads.view(state, thread, aside, room, whole, answers)
         layers = self._layers(state, stable.operations, view, pattern, thread, aside, answers)
@@ -171,6 +174,7 @@ class PromptCompiler:
             history=view.history,
             tail="\n\n".join(part.text for part in (session, *specialized, main)),
             operations=stable.operations,
+            known=tuple(operations),
             pattern=pattern,
             uses=(session.use, *uses, history, *(part.use for part in rest)),
             parts=parts_of(
@@ -214,7 +218,8 @@ class PromptCompiler:
         """What of the conversation should be compacted before its next request, so that ``keep``
         of the room is left: where it is too full, or ``always``.
         """
-        _, factor, room = self._room(state, operations, project_instructions)
+        offered = usable(operations, state, False, False, self._memory().noted)
+        _, factor, room = self._room(state, offered, project_instructions)
         cut = self._threads.cut(
             state,
             room,
@@ -237,7 +242,8 @@ class PromptCompiler:
         project_instructions: str = "",
     ) -> tuple[int, int]:
         """Tokens of the conversation without its newest compaction, and those there is room for."""
-        _, factor, room = self._room(state, operations, project_instructions)
+        offered = usable(operations, state, False, False, self._memory().noted)
+        _, factor, room = self._room(state, offered, project_instructions)
         tokens = self._threads.without_newest(state)
         return math.ceil(tokens * factor), int(room * factor)
 
@@ -258,28 +264,25 @@ class PromptCompiler:
                 self._stable.insert(0, self._stable.pop(place))
                 return kept
         texts, count = self.texts, self._counter.count
-        listing = texts.operations.render(
-            {
-                "operations": operation_lines(operations),
-                **{name: spoken(operations)[name] for name in _NAMED},
-            }
-        )
+        names = spoken(operations)
+        working = texts.operations.render({name: names[name] for name in _NAMED})
         project, cut = self._project(instructions)
+        listed = operation_lines(operations)
         formats = {
-            "json": texts.format_json.render({**_LIMITS, "arguments": argument_lines(operations)}),
+            "json": texts.format_json.render({**_LIMITS, "operations": listed}),
             "tools": texts.format_tools.render(_LIMITS),
         }
         largest = max(
             count(formats["json"]), count(formats["tools"]) + count(schema_text(operations))
         )
-        project_tokens, listing_tokens = count(project), count(listing)
+        project_tokens, working_tokens = count(project), count(working)
         made = _Stable(
             operations=operations,
             instructions=instructions,
-            sections=(self._base, listing, project),
+            sections=(self._base, working, project),
             formats=formats,
             uses=(
-                LayerUse(layer="operations", tokens=listing_tokens, budget=0),
+                LayerUse(layer="operations", tokens=working_tokens, budget=0),
                 LayerUse(
                     layer="project",
                     tokens=project_tokens,
@@ -288,7 +291,7 @@ class PromptCompiler:
                 ),
                 LayerUse(layer="format", tokens=largest, budget=0),
             ),
-            tokens=count(self._base) + listing_tokens + project_tokens + largest,
+            tokens=count(self._base) + working_tokens + project_tokens + largest,
         )
         self._stable = [made, *self._stable[: _KEPT_STABLE - 1]]
         return made

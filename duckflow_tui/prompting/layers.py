@@ -56,6 +56,7 @@ class LongMemory(Frozen):
     total_conversations: int = 0
     learned_patterns: tuple[str, ...] = ()
     user_settings: tuple[str, ...] = ()
+    noted: bool = False  # whether there is a line at all, under a heading of ours or the user's own
 
 
 def session_values(

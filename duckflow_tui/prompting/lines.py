@@ -14,7 +14,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import RequirementItem
-from duckflow_tui.state.operations import OperationSpec, target
+from duckflow_tui.state.operations import Effect, Need, OperationSpec, target
 from duckflow_tui.state.plan import Plan, ReportMessage, Step, StepReport, Task, WorkStatus
 
 LINE: Final = 200  # characters of a value on one line
@@ -373,26 +373,40 @@ def spoken(operations: Sequence[OperationSpec]) -> dict[str, str]:
     return found
 
 
-def operation_lines(operations: Sequence[OperationSpec]) -> str:
-    """One line for each operation: name, arguments with types, effect, summary."""
+def usable(
+    operations: Sequence[OperationSpec], state: AgentState, step: bool, aside: bool, notes: bool
+) -> tuple[OperationSpec, ...]:
+    """The operations that can do something now, for a ``step`` of a plan, an answer ``aside`` or
+    the conversation itself; ``notes``: whether earlier sessions noted anything.
+    """
+    missing = {Need.CONVERSATION} if step or aside else set[Need]()
+    missing |= set() if state.active_plan else {Need.PLAN}
+    missing |= {Need.WORK} if step or state.work is None else set()
+    missing |= set() if state.processes else {Need.PROCESS}
+    missing |= set() if notes else {Need.NOTES}
+    found = tuple(spec for spec in operations if missing.isdisjoint(spec.needs))
+    if not aside:
+        return found
+    # Beside work there is only reading, and what steers the plan or the work.
+    steers = (Need.PLAN, Need.WORK)
+    return tuple(s for s in found if s.effect is Effect.READ or not set(steers).isdisjoint(s.needs))
+
+
+def operation_lines(operations: Sequence[OperationSpec], *, arguments: bool = True) -> str:
+    """One line for each operation: name, arguments with types, effect, summary, and with
+    ``arguments`` what its schema says of each.
+    """
     lines: list[str] = []
     for spec in operations:
         schema = spec.parameters
         definitions = _object(schema.get("$defs")) or _object(schema.get("definitions"))
         head = f"- {one_line(spec.name, _OPERATION_NAME)}({_members(schema, definitions, 0)})"
-        lines.append(f"{head} [{spec.effect.value}] {one_line(spec.summary, _SUMMARY)}".rstrip())
-    return "\n".join(lines)
-
-
-def argument_lines(operations: Sequence[OperationSpec]) -> str:
-    """One line for each argument whose schema describes it."""
-    lines: list[str] = []
-    for spec in operations:
-        for name, schema in _properties(spec.parameters).items():
-            text = schema.get("description")
+        said = [f"{head} [{spec.effect.value}] {one_line(spec.summary, _SUMMARY)}".rstrip()]
+        for name, member in _properties(schema).items() if arguments else ():
+            text = member.get("description")
             if isinstance(text, str) and text.strip():
-                what = f"{one_line(spec.name, _OPERATION_NAME)}.{one_line(name, _OPERATION_NAME)}"
-                lines.append(f"- {what}: {one_line(text, _DESCRIPTION)}")
+                said.append(f"{one_line(name, _OPERATION_NAME)}: {one_line(text, _DESCRIPTION)}")
+        lines.append(" ".join(said))
     return "\n".join(lines)
 
 

@@ -16,7 +16,6 @@ from duckflow_tui.prompting.budget import ASSUMED_CONTEXT, ScriptCounter
 from duckflow_tui.prompting.layers import needed_results
 from duckflow_tui.prompting.lines import (
     LINE,
-    argument_lines,
     bullets,
     changed_lines,
     cut,
@@ -161,7 +160,7 @@ def plan_question(
         there = None
     objective = state.objective
     values = {
-        "operations": operation_lines(operations),
+        "operations": operation_lines(operations, arguments=False),
         "goal": data("goal", cut(goal, _GOAL)),
         "workspace": short(state.session.workspace),
         "conversation": _conversation(state),
@@ -195,7 +194,7 @@ def continuation_question(
     ]
     values = {
         "soft_steps": str(SOFT_STEPS),
-        "operations": operation_lines(operations),
+        "operations": operation_lines(operations, arguments=False),
         "plans": _plans(state),
         "missing": data("missing", _list(missing[:_LIST])),
         "found": data("problems", _newest(context.identified_problems)),
@@ -223,7 +222,6 @@ def tasks_question(
     """The operations of a step, in order (S2-19); after a ``failure`` only the rest."""
     values = {
         "operations": operation_lines(operations),
-        "arguments": argument_lines(operations),
         "plan_goal": short(plan.goal, 2 * LINE),
         "plan": lines.plan(plan),
         "step_number": str(lines.step_number(plan, step)),

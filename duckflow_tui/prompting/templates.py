@@ -117,7 +117,7 @@ class PromptTexts:
             "successful_operations learned_patterns user_settings earlier",
         ),
     ]
-    operations: Annotated[Template, _File("op_tasks op_remember op_recall", must="operations")]
+    operations: Annotated[Template, _File("op_tasks op_remember op_recall")]
     project: Annotated[Template, _File(must="instructions")]
     no_project: Annotated[Template, _File()]
     main: Annotated[
@@ -153,7 +153,7 @@ class PromptTexts:
     planning: Annotated[Template, _File("plan learned avoid op_propose")]
     execution: Annotated[Template, _File("plan step learned")]
     review: Annotated[Template, _File("criteria evidence results changes")]
-    format_json: Annotated[Template, _File(f"{_LIMITS} arguments")]
+    format_json: Annotated[Template, _File(_LIMITS, must="operations")]
     format_tools: Annotated[Template, _File(_LIMITS)]
     left_out: Annotated[Template, _File("characters handle op_read")]
     compacted: Annotated[Template, _File(must="digest")]
@@ -168,8 +168,7 @@ class PromptTexts:
     ask_tasks: Annotated[
         Template,
         _File(
-            "arguments plan_goal plan step_number needs conversation tasks results files failure "
-            "problems",
+            "plan_goal plan step_number needs conversation tasks results files failure problems",
             must="operations asked step",
         ),
     ]

@@ -160,8 +160,9 @@ class ProjectMemory:
 
     def _known_from(self, text: str) -> LongMemory:
         """The newest lines first; what an earlier session did is marked with how it ended."""
+        noted = memory_lines(text, self._words)
         lines = sorted(
-            (line for line in memory_lines(text, self._words) if line.kind is not None),
+            (line for line in noted if line.kind is not None),
             key=lambda line: (line.on, line.number),
             reverse=True,
         )
@@ -172,6 +173,7 @@ class ProjectMemory:
             **{key: max(totals[key] - self._already.get(key, 0), 0) for key in _COUNTS},
             user_settings=tuple(map(self.redacted, wishes[:_IN_PROMPT])),
             learned_patterns=tuple(map(self.redacted, learned[:_IN_PROMPT])),
+            noted=bool(noted),
         )
 
     # --- the counts --------------------------------------------------------------------------

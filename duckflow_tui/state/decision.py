@@ -89,7 +89,8 @@ _CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 _OURS: Final = frozenset({"decision_id", "call_id", "wire_id", "for_user"})  # what no model writes
 _CHECKS: Final = ("goal_consistency", "constraint_check")
 _MUST_BE: Final = "must be stated before"
-_NEEDED: Final = ("rationale", *_CHECKS, "step", "next_step", "prompt_pattern")
+#: What every decision should state.
+NEEDED: Final = ("rationale", *_CHECKS, "step", "next_step", "prompt_pattern")
 _NEEDED_OF_ACTION: Final = ("operation", "args", "reasoning")
 #: How models also call what an action says.
 _ALSO: Final = {"name": "operation", "tool": "operation", "arguments": "args"}
@@ -127,7 +128,7 @@ class Reading:
         self.why = str(fields.get("rationale") or fields.get("reply") or self.why)
         if stated:
             said = (*fields, *_CHECKS)
-            self.warnings += [f"{name} is missing" for name in _NEEDED if name not in said]
+            self.warnings += [f"{name} is missing" for name in NEEDED if name not in said]
         elif self.judged_before is not None:
             fields |= dict(zip(_CHECKS, self.judged_before, strict=True))
         made = TurnDecision.model_validate({**fields, "decision_id": decision_id}, context=self)
@@ -543,7 +544,7 @@ class TurnDecision(Frozen):
     rationale and reply come first, so that they can be read while the rest is still being written.
     """
 
-    model_config = ConfigDict(json_schema_extra={"required": [*_NEEDED]})
+    model_config = ConfigDict(json_schema_extra={"required": [*NEEDED]})
 
     decision_id: SkipJsonSchema[str]
     rationale: Text = Field(default="", description="One line: why this is the right next thing.")

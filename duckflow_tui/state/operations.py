@@ -33,6 +33,16 @@ class Weight(StrEnum):
     HEAVY = "heavy"
 
 
+class Need(StrEnum):
+    """What must be there before a call of an operation can do anything."""
+
+    CONVERSATION = "conversation"  # it is asked for there: by no step, by no answer beside work
+    PLAN = "plan"  # a plan is in hand
+    WORK = "work"  # work runs beside the one who asks
+    PROCESS = "process"  # a command was started in the background
+    NOTES = "notes"  # earlier sessions noted something
+
+
 class OperationSpec(Frozen):
     """One entry of the registry, as prompts and native calls name it."""
 
@@ -41,6 +51,7 @@ class OperationSpec(Frozen):
     parameters: JsonObject  # JSON schema of the arguments, an object
     effect: Effect
     weight: Weight = Weight.LIGHT
+    needs: tuple[Need, ...] = ()  # all of them; a model is not told of what could do nothing
 
     @property
     def has_side_effects(self) -> bool:

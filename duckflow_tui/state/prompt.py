@@ -41,7 +41,8 @@ class Prompt(Frozen):
     formats: dict[str, str] = Field(default_factory=dict)  # codec → its output-format block
     history: tuple[Message, ...] = ()
     tail: str = ""  # main layer with the working memory, and the specialized part
-    operations: tuple[OperationSpec, ...] = ()
+    operations: tuple[OperationSpec, ...] = ()  # the model is told of
+    known: tuple[OperationSpec, ...] = ()  # all there are: a call of one not told of is told why
     pattern: PromptPattern = PromptPattern.BASE_MAIN
     uses: tuple[LayerUse, ...] = Field(default=())
     parts: PromptParts = PromptParts()

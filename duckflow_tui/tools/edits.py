@@ -15,13 +15,10 @@ from duckflow_tui.tools.operation import Arguments
 class Edit(Arguments):
     old: str = Field(
         default="",
-        description="The exact text to replace, with its indentation and enough lines around it "
-        "to occur once. No line numbers.",
+        description="Exactly as it stands, long enough to occur once; no line numbers.",
     )
-    new: str = Field(description="What stands there afterwards; empty to delete the text.")
-    all: bool = Field(
-        default=False, description="Replace every occurrence instead of the only one."
-    )
+    new: str
+    all: bool = Field(default=False, description="Every occurrence.")
     lines: str = Field(default="", description="Instead of old, as a refusal offers it.")
 
 

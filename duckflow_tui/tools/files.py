@@ -22,24 +22,22 @@ _IN_A_THREAD: Final = 50_000  # characters; the nearest match in more may take a
 
 
 class WriteFile(Arguments):
-    path: str = Field(description="The file, relative to the workspace.")
-    content: str = Field(description="The whole new content of the file.")
+    path: str
+    content: str
 
 
 class EditFile(Arguments):
-    path: str = Field(description="The file, relative to the workspace.")
-    edits: list[Edit] = Field(
-        description="Replacements, applied one after the other.", min_length=1, max_length=MAX_EDITS
-    )
+    path: str
+    edits: list[Edit] = Field(min_length=1, max_length=MAX_EDITS)
 
 
 class MoveFile(Arguments):
-    source: str = Field(description="The file to move or rename.")
-    target: str = Field(description="Its new path; nothing may lie there.")
+    source: str
+    target: str = Field(description="The whole new path, where nothing lies.")
 
 
 class DeleteFile(Arguments):
-    path: str = Field(description="The file to delete. Directories are not deleted.")
+    path: str
 
 
 async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
@@ -187,10 +185,7 @@ _CONTENT: Final = frozenset({"content", "old", "new"})
 
 WRITE_FILE: Final = Operation(
     name="file_ops.write_file",
-    summary="Create a file, or replace the whole content of one.",
-    help="For a change to part of an existing file use file_ops.edit_file. Directories on the "
-    "way are created, a path that ends in a slash is refused; the encoding and line endings of an "
-    "existing file are kept.",
+    summary="Create a file, or replace one whole; missing directories are created.",
     effect=Effect.WRITE,
     arguments=WriteFile,
     paths=lambda args: (args.path,),
@@ -201,7 +196,7 @@ WRITE_FILE: Final = Operation(
 EDIT_FILE: Final = Operation(
     name="file_ops.edit_file",
     summary="Replace exact pieces of text in a file.",
-    help="Read the file first. All edits are applied, or none.",
+    help="All edits are applied, in order, or none.",
     effect=Effect.WRITE,
     arguments=EditFile,
     paths=lambda args: (args.path,),
@@ -212,8 +207,6 @@ EDIT_FILE: Final = Operation(
 MOVE_FILE: Final = Operation(
     name="file_ops.move_file",
     summary="Move or rename a file.",
-    help="target is the whole new path, the file's name included: a directory is refused, and so "
-    "is a path that ends in a slash. Directories on the way are created; nothing is replaced.",
     effect=Effect.MOVE,
     arguments=MoveFile,
     paths=lambda args: (args.source, args.target),
@@ -222,7 +215,7 @@ MOVE_FILE: Final = Operation(
 
 DELETE_FILE: Final = Operation(
     name="file_ops.delete_file",
-    summary="Delete a file.",
+    summary="Delete a file, no directory.",
     effect=Effect.DELETE,
     arguments=DeleteFile,
     paths=lambda args: (args.path,),

@@ -31,18 +31,17 @@ _RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before i
 
 
 class ListDir(Arguments):
-    path: str = Field(default=".", description="The directory, relative to the workspace.")
-    depth: int = Field(default=1, ge=1, le=10, description="How many levels down.")
+    path: str = "."
+    depth: int = Field(default=1, ge=1, le=10, description="Levels down.")
 
 
 class FindFiles(Arguments):
     glob: str = Field(
         min_length=1,
         max_length=1_000,
-        description="Pattern such as *.py, src/**/*.ts or test_*; without / it matches at any "
-        "depth.",
+        description="Such as *.py or src/**/*.ts; without / at any depth.",
     )
-    path: str = Field(default=".", description="Where to look, relative to the workspace.")
+    path: str = "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +253,7 @@ def _listed(entry: DirectoryEntry, path: str) -> str:
 
 LIST_DIR: Final = Operation(
     name="file_ops.list_dir",
-    summary="List a directory: names, sizes of files, ignored ones left out.",
+    summary="List a directory, ignored files left out.",
     effect=Effect.READ,
     arguments=ListDir,
     paths=lambda args: (args.path,),
@@ -263,7 +262,7 @@ LIST_DIR: Final = Operation(
 
 FIND_FILES: Final = Operation(
     name="file_ops.find_files",
-    summary="Find files by a pattern of their names.",
+    summary="Find files by their names.",
     effect=Effect.READ,
     arguments=FindFiles,
     paths=lambda args: (args.path,),

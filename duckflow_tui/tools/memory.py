@@ -12,7 +12,7 @@ from pydantic import Field
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.safe_text import is_safe
-from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.state.operations import Effect, Need, Outcome
 from duckflow_tui.tools.operation import (
     AnyOperation,
     Arguments,
@@ -64,13 +64,12 @@ class MemoryFault(ToolFault):
 class Remember(Arguments):
     text: str = Field(description=f"One sentence, at most {LONGEST} characters.")
     kind: MemoryKind = Field(
-        description="worked: a way that proved itself here; failed: one that did not, and why; "
-        "preference: what the user wants from now on."
+        description="A way that worked or failed here, or what the user wants from now on."
     )
 
 
 class Recall(Arguments):
-    query: str = Field(default="", description="Words to look for; left out: the newest lines.")
+    query: str = Field(default="", description="Left out: the newest lines.")
 
 
 def check_words(text: str) -> None:
@@ -159,7 +158,7 @@ def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
     return (
         Operation(
             name="memory.remember",
-            summary="Note one sentence about this project for later sessions; the user is asked.",
+            summary="Note a sentence on this project for later sessions.",
             effect=Effect.WRITE,
             arguments=Remember,
             prepare=remember,
@@ -170,6 +169,7 @@ def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
             summary="Look up what earlier sessions noted about this project.",
             effect=Effect.READ,
             arguments=Recall,
+            needs=(Need.NOTES,),
             prepare=recall,
             content=frozenset({"query"}),
         ),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import JsonObject, brief, one_line, plain_schema
-from duckflow_tui.state.operations import Effect, FileChange, OperationSpec, Outcome, Weight
+from duckflow_tui.state.operations import Effect, FileChange, Need, OperationSpec, Outcome, Weight
 from duckflow_tui.tools.changes import PlannedChange
 
 
@@ -25,10 +25,11 @@ class Arguments(BaseModel):
 
 A = TypeVar("A", bound=Arguments)
 
-#: What a schema of arguments says.
+
+#: What a schema of arguments says; lengths and ranges are checked, and told of when they are
+#: missed.
 _SCHEMA: Final = (
-    "additionalProperties", "default", "description", "enum", "items", "maxItems", "maxLength",
-    "maximum", "minItems", "minLength", "minimum", "properties", "required", "type",
+    "description", "enum", "items", "properties", "required", "type",
 )  # fmt: skip
 
 RUN: Final = "shell.run"  # the one operation that runs command lines
@@ -136,6 +137,7 @@ class Operation(Generic[A]):
     prepare: Callable[[A, tuple[Place, ...], ToolContext], Awaitable[Proposal]]
     paths: Callable[[A], tuple[str, ...]] = lambda args: ()  # its arguments that name places
     weight: Weight = Weight.LIGHT
+    needs: tuple[Need, ...] = ()  # as in OperationSpec
     retries: int = 0  # more tries of a read after a transient fault (S3-22)
     command: Callable[[A], str] | None = None  # the line that a shell would run
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
@@ -151,6 +153,7 @@ class Operation(Generic[A]):
             parameters=self.parameters or plain_schema(self.arguments, _SCHEMA),
             effect=self.effect,
             weight=self.weight,
+            needs=self.needs,
         )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.base import JsonObject, StateError
-from duckflow_tui.state.operations import Effect, Weight
+from duckflow_tui.state.operations import Effect, Need, Weight
 from duckflow_tui.state.plan import MAX_STEPS
 from duckflow_tui.tools.operation import (
     A,
@@ -29,43 +29,37 @@ MAX_TASKS: Final = 50  # tasks of one list
 
 
 class Propose(Arguments):
-    goal: str = Field(description="What the user will have in the end, in one or two sentences.")
+    goal: str = Field(description="What the user will have in the end.")
 
 
 class StepEdit(Arguments):
-    op: Literal["add", "change", "drop", "move"] = Field(description="What to do.")
+    op: Literal["add", "change", "drop", "move"]
     step_id: str = Field(
         default="",
-        description="The step that is changed, dropped or moved: its id or its number. For add: "
-        "any word by which other changes of this call may name the new step.",
+        description="Its id or number; for add: a word by which other changes may name it.",
     )
     after: str | None = Field(
         default=None,
-        description="add, move: the step it comes behind; empty for the first place, left out "
-        "for the last.",
+        description="add, move: behind this step; empty: first, left out: last.",
     )
-    name: str | None = Field(default=None, description="add, change: a few words.")
+    name: str | None = Field(default=None, description="A few words.")
     description: str | None = Field(
-        default=None, description="add, change: what is done and what shows that it is."
+        default=None, description="What is done, and what shows that it is."
     )
     depends_on: list[str] | None = Field(
-        default=None, description="add, change: steps that must be done before."
+        default=None, description="Steps that must be done before."
     )
 
 
 class Revise(Arguments):
     plan_id: str = Field(default="", description="Left out: the plan in hand.")
-    changes: list[StepEdit] = Field(
-        description="Changes, applied in this order.", min_length=1, max_length=MAX_STEPS
-    )
+    changes: list[StepEdit] = Field(min_length=1, max_length=MAX_STEPS)
 
 
 class UpdateStep(Arguments):
-    step_id: str = Field(description="The step: its id or its number.")
-    status: Literal["pending", "in_progress", "completed", "failed", "blocked"] = Field(
-        description="Its status from now on."
-    )
-    note: str = Field(default="", description="One line: what shows it, or what is in the way.")
+    step_id: str = Field(description="Its id or number.")
+    status: Literal["pending", "in_progress", "completed", "failed", "blocked"]
+    note: str = Field(default="", description="What shows it, or what is in the way.")
 
 
 class GetPlan(Arguments):
@@ -73,33 +67,28 @@ class GetPlan(Arguments):
 
 
 class GenerateList(Arguments):
-    step_id: str = Field(
-        default="", description="The step: its id or its number; left out: the next to begin."
-    )
+    step_id: str = Field(default="", description="Its id or number; left out: the next to begin.")
 
 
 class ListedTask(Arguments):
-    operation: str = Field(description="A name from the operations, exactly.")
+    operation: str
     args: JsonObject = Field(
         default_factory=dict,
-        description='Its arguments: final values, or {"from_task": "<id>", "field": "a.b"} for a '
-        "field of an earlier task's JSON result.",
+        description='Final values, or {"from_task": "<id>", "field": "a.b"} of a JSON result.',
     )
-    description: str = Field(default="", description="What it is for, one line.")
-    id: str = Field(default="", description="A short name, if a later task refers to it.")
-    depends_on: list[str] = Field(
-        default_factory=list[str], description="Ids of tasks that must be done before."
-    )
+    description: str = ""
+    id: str = ""
+    depends_on: list[str] = Field(default_factory=list[str])
 
 
 class RunWork(Arguments):
     step_id: str = Field(
         default="",
-        description="The step to run: its id or its number; left out: every step that can begin.",
+        description="Its id or number; left out: every step that can begin.",
     )
     task_list: list[ListedTask] = Field(
         default_factory=list[ListedTask],
-        description="Instead of a step: operations to run in this order, without a plan.",
+        description="Instead of a step, without a plan.",
         max_length=MAX_TASKS,
     )
 
@@ -119,43 +108,47 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
     return (
         _operation(
             "plan_tool.propose",
-            "Have a plan made for a large wish; the user sees it and approves, changes or "
-            "rejects it.",
+            "Have a plan made for work of several steps, for the user to approve; read first "
+            "what it rests on.",
             Propose,
             lambda args: desk.propose(args.goal),
-            help="For work of several steps. What to know about the project should be in this "
-            "conversation first.",
+            needs=(Need.CONVERSATION,),
         ),
         _operation(
             "plan_tool.revise",
-            "Change the steps of the plan; a change of an approved plan is put before the user.",
+            "Change steps of the plan; of an approved one, the user decides.",
             Revise,
             lambda args: desk.revise(args.plan_id, args.changes),
+            needs=(Need.PLAN,),
         ),
         _operation(
             "plan_tool.update_step",
             "Say how a step stands that you work on yourself, without task_loop.run.",
             UpdateStep,
             lambda args: desk.update_step(args.step_id, args.status, args.note),
+            needs=(Need.PLAN, Need.CONVERSATION),
         ),
         _operation(
             "plan_tool.get",
             "Show the plan with the state of its steps.",
             GetPlan,
             lambda args: desk.get(args.plan_id),
+            needs=(Need.PLAN,),
         ),
         _operation(
             "task_tool.generate_list",
-            "Have a step's tasks listed beforehand, so that the user can see them.",
+            "Have a step's tasks listed beforehand, for the user to see.",
             GenerateList,
             lambda args: desk.generate_list(args.step_id),
+            needs=(Need.PLAN, Need.CONVERSATION),
         ),
         _operation(
             "task_loop.run",
-            "Carry out a step of the approved plan, all its steps, or a list of operations, in "
-            "the background; the result is the report.",
+            "Carry out the approved plan, one step of it, or a list of operations; the result "
+            "is a report.",
             RunWork,
             lambda args: desk.run(args.step_id, args.task_list),
+            needs=(Need.PLAN, Need.CONVERSATION),
             weight=Weight.HEAVY,
         ),
         _operation(
@@ -163,12 +156,14 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
             "Halt the running work at its next safe point, because the user wants it.",
             Nothing,
             lambda args: desk.pause(),
+            needs=(Need.WORK,),
         ),
         _operation(
             "task_loop.stop",
             "End the running work now, because the user wants it.",
             Nothing,
             lambda args: desk.stop(),
+            needs=(Need.WORK,),
         ),
     )
 

@@ -27,11 +27,9 @@ _SNIFFED: Final = 4_096
 
 
 class ReadFile(Arguments):
-    path: str = Field(
-        description="The file, relative to the workspace; or result:… as a cut result names it."
-    )
-    start_line: int | None = Field(default=None, ge=1, description="First line, counted from 1.")
-    end_line: int | None = Field(default=None, ge=1, description="Last line, included.")
+    path: str = Field(description="A file, or result:… as a cut result names it.")
+    start_line: int | None = Field(default=None, ge=1, description="Counted from 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Included.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +195,7 @@ _MAGIC: Final = (
 READ_FILE: Final = Operation(
     name="file_ops.read_file",
     summary="Read a text file, or a range of its lines.",
-    help=f"The first line of the answer names the lines shown and how many there are; without a "
-    f"range at most {DEFAULT_LINES:,} lines come.",
+    help=f"Without a range at most {DEFAULT_LINES:,} come.",
     effect=Effect.READ,
     arguments=ReadFile,
     paths=lambda args: () if args.path.startswith(HANDLE) else (args.path,),

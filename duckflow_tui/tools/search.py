@@ -33,13 +33,11 @@ _WORKER: Final = Path(__file__).with_name("search_worker.py")
 
 class SearchText(Arguments):
     pattern: str = Field(
-        min_length=1, max_length=2_000, description="Text to find; a regular expression if regex."
+        min_length=1, max_length=2_000, description="A text, or with regex a regular expression."
     )
-    path: str = Field(default=".", description="File or directory, relative to the workspace.")
-    glob: str | None = Field(
-        default=None, max_length=1_000, description="Only files whose names match, such as *.py."
-    )
-    regex: bool = Field(default=False, description="Read pattern as a regular expression.")
+    path: str = Field(default=".", description="File or directory.")
+    glob: str | None = Field(default=None, max_length=1_000, description="Only such files: *.py.")
+    regex: bool = False
 
 
 @dataclass(slots=True)
@@ -236,9 +234,9 @@ def _pattern_words(words: str, args: SearchText) -> str:
 
 SEARCH_TEXT: Final = Operation(
     name="file_ops.search_text",
-    summary="Find lines of files that hold a text or match a regular expression.",
-    help="Ignored and binary files are left out, and secrets unless path names the file; at most "
-    f"{MAX_MATCHES} matches come.",
+    summary="Find lines of files.",
+    help="Not of ignored and binary ones, of secrets only where path names the file; at most "
+    f"{MAX_MATCHES} come.",
     effect=Effect.READ,
     arguments=SearchText,
     paths=lambda args: (args.path,),

@@ -18,7 +18,7 @@ from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.state.operations import Effect, Need, Outcome, Zone
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandRunner, RunningCommand
@@ -45,26 +45,23 @@ class Run(Arguments):
     command: str = Field(
         min_length=1,
         max_length=MAX_COMMAND,
-        description="A command line for bash. There is no terminal and no input: give flags that "
-        "ask nothing.",
+        description="There is no terminal and no input: give flags that ask nothing.",
     )
-    cwd: str = Field(default=".", description="The folder it runs in; the workspace by default.")
-    timeout_s: float | None = Field(
-        default=None, ge=1, description="Seconds after which it is ended."
-    )
+    cwd: str = "."
+    timeout_s: float | None = Field(default=None, ge=1)
     background: bool = Field(
         default=False,
-        description="true for servers and watchers: returns at once with a process_id.",
+        description="For servers and watchers: returns at once, with a process_id.",
     )
 
 
 class ReadOutput(Arguments):
-    process_id: str = Field(description="From the result of shell.run.")
-    lines: int = Field(default=_DEFAULT_LINES, ge=1, le=2_000, description="The newest so many.")
+    process_id: str
+    lines: int = Field(default=_DEFAULT_LINES, ge=1, le=2_000)
 
 
 class EndProcess(Arguments):
-    process_id: str = Field(description="From the result of shell.run.")
+    process_id: str
 
 
 class NamedCommands:
@@ -120,9 +117,9 @@ class Shell:
         return (
             Operation(
                 name=RUN,
-                summary="Run a command line in a fresh bash; the result is exit code and output.",
-                help=f"It is ended after timeout_s (default {limits.timeout_s:g}, at most "
-                f"{limits.max_timeout_s:g}) with everything it started.",
+                summary="Run a command line in a fresh bash.",
+                help=f"Ended after timeout_s, {limits.timeout_s:g} or at most "
+                f"{limits.max_timeout_s:g}.",
                 effect=Effect.EXECUTE,
                 arguments=Run,
                 paths=lambda args: (args.cwd,),
@@ -135,6 +132,7 @@ class Shell:
                 summary="The newest lines of a background command, and whether it runs.",
                 effect=Effect.READ,
                 arguments=ReadOutput,
+                needs=(Need.PROCESS,),
                 prepare=self._prepare_output,
             ),
             Operation(
@@ -142,6 +140,7 @@ class Shell:
                 summary="End a background command with everything it started.",
                 effect=Effect.STATE,
                 arguments=EndProcess,
+                needs=(Need.PROCESS,),
                 prepare=self._prepare_end,
             ),
         )

@@ -322,7 +322,7 @@ async def test_an_overflowing_window_is_compacted_once(tmp_path: Path) -> None:
     overflow = Reply(
         fault=Fault(status=400, message="This model's maximum context length is 4096 tokens")
     )
-    past = [done(f"Answer {n}. " + "words " * 400, step="PLANNING") for n in range(4)]
+    past = [done(f"Answer {n}. " + "words " * 800, step="PLANNING") for n in range(4)]
     main = (*past, overflow, done("Short.", step="PLANNING"))
     digest = Reply(data={"digest": "Four questions were answered."})
     async with session(tmp_path, Script(replies={"main": main, "digest": (digest,)})) as s:

@@ -9,7 +9,7 @@ from duckflow_tui.state.calls import RunningOperation
 from duckflow_tui.state.gates import ACCEPT, REJECT, Card, CardKind, Gate, Impact
 from duckflow_tui.state.goal import RequirementItem, TaskObjective
 from duckflow_tui.state.memory import WorkingMemory
-from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, Risk, Zone
+from duckflow_tui.state.operations import Effect, Need, OperationSpec, Outcome, Risk, Zone
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import (
     Plan,
@@ -69,17 +69,19 @@ PLAN = Plan(
 )
 
 
-def own(name: str) -> OperationSpec:
-    """An operation of the app's own, as only its name matters here."""
-    return OperationSpec(name=name, summary="As it says.", parameters={}, effect=Effect.STATE)
+def own(name: str, *needs: Need) -> OperationSpec:
+    """An operation of the app's own, as only its name and what it needs matter here."""
+    return OperationSpec(
+        name=name, summary="As it says.", parameters={}, effect=Effect.STATE, needs=needs
+    )
 
 
-PROPOSE = own("plan_tool.propose")
-REVISE = own("plan_tool.revise")
-GET = own("plan_tool.get")
-LIST = own("task_tool.generate_list")
-PAUSE = own("task_loop.pause")
-STOP = own("task_loop.stop")
+PROPOSE = own("plan_tool.propose", Need.CONVERSATION)
+REVISE = own("plan_tool.revise", Need.PLAN)
+GET = own("plan_tool.get", Need.PLAN)
+LIST = own("task_tool.generate_list", Need.PLAN, Need.CONVERSATION)
+PAUSE = own("task_loop.pause", Need.WORK)
+STOP = own("task_loop.stop", Need.WORK)
 STEP_OPERATIONS = (READ, EDIT)
 ASIDE_OPERATIONS = (READ, GET, REVISE, PAUSE, STOP)
 

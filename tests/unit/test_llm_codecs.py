@@ -125,9 +125,11 @@ def test_every_native_call_gets_its_result_in_the_order_of_the_calls() -> None:
         "decide", "file_ops__read_file", "file_ops__write_file",
     ]  # fmt: skip
     assert [c["id"] for c in calls] == ["decide_llm_1", "w1", "call_2"]
-    assert json.loads(calls[2]["function"]["arguments"]) == {
-        "reasoning": "to mend it", "path": "b.py", "alternatives": [{"label": "leave it"}],
-    }  # fmt: skip
+    assert json.loads(calls[2]["function"]["arguments"]) == {"path": "b.py"}
+    assert json.loads(calls[0]["function"]["arguments"])["calls"] == [
+        {"reasoning": "to see it", "intent": "know it"},
+        {"reasoning": "to mend it", "alternatives": ["leave it"]},
+    ]
     answers = messages[3:6]
     assert [(m["role"], m["tool_call_id"], m["content"]) for m in answers] == [
         ("tool", "decide_llm_1", "noted"),
@@ -160,7 +162,7 @@ def test_text_that_utf8_cannot_carry_is_replaced() -> None:
 
 def test_the_schema_puts_what_is_read_first_first() -> None:
     """Covers S4-57."""
-    schema = decision_schema(prompt().operations)
+    schema = decision_schema()
     assert list(schema["properties"])[:4] == [
         "rationale", "reply", "goal_consistency", "constraint_check",
     ]  # fmt: skip
@@ -169,7 +171,6 @@ def test_the_schema_puts_what_is_read_first_first() -> None:
         "rationale", "goal_consistency", "constraint_check", "step", "next_step", "prompt_pattern",
     }  # fmt: skip
     assert schema["properties"]["prompt_pattern"]["enum"] == ["base_main", "base_main_specialized"]
-    assert all(field["description"] for field in schema["properties"].values())
     assert "$ref" not in json.dumps(schema)
     form = codec_json.encode(prompt()).response_format
     assert form is not None
@@ -183,12 +184,45 @@ def test_a_parameter_called_reasoning_stays_the_operation_s_own() -> None:
     )  # fmt: skip
     request = Prompt(system="s", operations=(spec,))
     own = codec_tools.encode(request).tools[1]["function"]["parameters"]["properties"]
-    assert set(own) == {"reasoning", "call_reasoning", "intent", "alternatives"}
-    arguments = '{"reasoning": "mine", "call_reasoning": "why"}'
-    read = decoded(request, NativeCall("w", "mcp__x__think", [arguments]))
+    assert set(own) == {"reasoning"}
+    decide = NativeCall("d", "decide", ['{"rationale": "r", "calls": [{"reasoning": "why"}]}'])
+    think = NativeCall("w", "mcp__x__think", ['{"reasoning": "mine"}'])
+    read = decoded(request, decide, think)
     assert read.decision is not None
     assert read.decision.actions[0].args == {"reasoning": "mine"}
     assert read.decision.actions[0].reasoning == "why"
+
+
+def test_what_a_call_is_for_is_told_once_for_all_calls_and_read_wherever_it_stands() -> None:
+    """Also where a model writes it beside the arguments of the call."""
+    functions = codec_tools.encode(prompt()).tools
+    assert "intent" not in json.dumps(functions[1:])
+    about = [{"reasoning": "see", "intent": "know it", "alternatives": ["guess"]}, "junk"]
+    told = judged(rationale="Look, then mend.", calls=about)
+    bare = NativeCall("w3", "file_ops__write_file", ['{"path": "b"}'])
+    beside = NativeCall("w4", "file_ops__write_file", ['{"path": "c", "intent": "mended"}'])
+    look = NativeCall("w", "file_ops__read_file", ['{"path": "a"}'])
+    read = decoded(prompt(), told, look, bare, beside)
+    assert read.problems == ()
+    first, second, third = read.decision.actions
+    assert (first.reasoning, first.intent, first.alternatives) == ("see", "know it", ("guess",))
+    assert (second.args, second.reasoning, second.intent) == ({"path": "b"}, "Look, then mend.", "")
+    assert (third.args, third.intent) == ({"path": "c"}, "mended")
+
+
+def test_a_call_takes_its_reason_from_the_judgement_that_came_alone_before_it() -> None:
+    alone = MADE.model_copy(update={"actions": ()})
+    request = prompt(user("Mend it"), said(alone))
+    read = decoded(request, NativeCall("w", "file_ops__write_file", ['{"path": "b"}']))
+    assert read.problems == ()
+    assert [action.reasoning for action in read.decision.actions] == ["First look."]
+
+
+def test_an_operation_that_could_do_nothing_now_is_not_offered_and_yet_understood() -> None:
+    """The call comes to the operation, which says what is missing."""
+    request = prompt().model_copy(update={"known": prompt().operations, "operations": ()})
+    assert len(codec_tools.encode(request).tools) == 1
+    assert [a.operation for a in decoded(request, READ).decision.actions] == ["file_ops.read_file"]
 
 
 def completion_of() -> Completion:

@@ -190,7 +190,7 @@ def test_tasks_are_told_of_arguments_needs_and_results_but_of_no_other_step() ->
     """Covers S2-19."""
     text = asked_tasks()
     assert 'edits: [{old: string, new: string, all?: boolean}], style?: "strict"|"loose"' in text
-    assert "- files.look.path: Relative to the workspace." in text
+    assert " path: Relative to the workspace." in text
     assert "1. [completed] Find the city: You are in Tokyo. (city.txt)" in text
     assert "-> [error]\nNo such file: weather.json" in text
     fresh = step_of(PLAN, READING)

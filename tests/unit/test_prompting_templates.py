@@ -131,5 +131,5 @@ def test_no_operation_is_named_outside_the_registry(language: str) -> None:
     prompt = compiler(language).compile(
         busy_state(), OPERATIONS, pattern=PromptPattern.BASE_MAIN_SPECIALIZED
     )
-    calls = set(re.findall(r"^- ([\w.]+)\(", prompt.system, re.MULTILINE))
+    calls = set(re.findall(r"^- ([\w.]+)\(", prompt.formats["json"], re.MULTILINE))
     assert calls == {spec.name for spec in OPERATIONS}

@@ -88,30 +88,27 @@ def test_effects_say_which_operations_change_something() -> None:
     ]
 
 
-def test_every_argument_is_described_and_no_schema_refers_or_has_titles() -> None:
+def test_every_schema_is_short_and_none_refers_or_has_titles() -> None:
+    """A name that says it all needs no words; the limits of a value are told when one is missed."""
     for spec in default_registry().specs():
         text = json.dumps(spec.parameters)
         assert "$ref" not in text
         assert '"title"' not in text
-        assert spec.parameters["additionalProperties"] is False
-        assert all(field["description"] for field in spec.parameters["properties"].values())
+        assert len(text) + len(spec.summary) <= 800
 
 
 def test_a_schema_is_flat_and_keeps_a_field_called_title() -> None:
     schema = operation("sample.do").spec.parameters
     assert schema == {
         "type": "object",
-        "additionalProperties": False,
         "required": ["title", "parts"],
         "properties": {
             "title": {"type": "string", "description": "A field of that name."},
             "parts": {
                 "type": "array",
-                "minItems": 1,
                 "description": "Its parts.",
                 "items": {
                     "type": "object",
-                    "additionalProperties": False,
                     "properties": {"size": {"type": "integer", "description": "How big."}},
                 },
             },
