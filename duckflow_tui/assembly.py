@@ -14,6 +14,7 @@ from duckflow_tui.engine import Engine, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.endpoints import Roles
+from duckflow_tui.llm.exchange import LearnedModels, Lesson, Target
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
@@ -148,6 +149,12 @@ def _models(
     servers: McpServers,
 ) -> ModelAccess:
     settings = choice.settings
+
+    def on_lesson(lesson: Lesson, target: Target) -> None:
+        if lesson in ("tools", "format", "roles"):
+            notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
+
+    kept = None if choice.demo else choice.places.data / "learned_models.json"
     service = LLMService(
         settings.endpoints,
         settings.roles,
@@ -155,6 +162,7 @@ def _models(
         store.clock,
         os.environ,
         temperatures=settings.temperature,
+        learned=LearnedModels(kept, store.clock.now(), on_lesson),
     )
     limits = BudgetLimits(
         max_calls=settings.execution.max_model_calls,

@@ -120,6 +120,11 @@ async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None
         say("compaction.undone")
 
 
+def _probe(session: Engine, _argument: str, say: Say) -> None:
+    session.probe()
+    say("llm.probed")
+
+
 def rename(session: Engine, argument: str, say: Say) -> None:
     """Name the session; an empty name is none."""
     name = session.title.rename(argument)
@@ -237,6 +242,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("fork", "acting_page('fork')", when=with_endpoint),
     Command("copy", "screen.copy", when=always, reads=True),
     Command("context", "acting_page('context')"),
+    Command("probe", act=_probe, when=with_endpoint),
     Command("compact", act=_compact, takes="text", when=with_endpoint),
     Command("sessions", "sessions", when=always),
     Command("rename", "rename", rename, takes="text"),

@@ -105,6 +105,10 @@ class Engine:
         await self._models.service.warm()
         await self.servers.begin()
 
+    def probe(self) -> None:
+        """Ask each model again for what it refused once: a server may have been renewed."""
+        self._models.service.forget_lessons()
+
     @property
     def works(self) -> bool:
         """Whether a turn runs, or begins without another word of the user."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.llm.codec import Decoder, WireRequest
 from duckflow_tui.llm.codec_json import JsonRung
@@ -139,7 +144,8 @@ class Exchange:
         for name in [*body]:
             if body[name] is None or name in learned.dropped:
                 del body[name]
-        body |= {"model": self.target.model, "messages": request.messages, "stream": True}
+        messages = learned.arranged(request.messages) if learned.joined else request.messages
+        body |= {"model": self.target.model, "messages": messages, "stream": True}
         if request.tools:
             body["tools"] = request.tools
         if request.response_format is not None:
@@ -213,12 +219,34 @@ def estimated_tokens(text: str) -> int:
 
 _NAMED: Final = (400, 422)  # statuses whose message names what was refused
 _LATE: Final = (404, 500, 501)  # some servers answer so for native calls, in these very words
-_TOOLS: Final = re.compile(r"\btools?\b|tool[_ ]?(?:choice|use|call)|function[_ ]?call", re.I)
+_CALLS: Final = (
+    r"(?:tools?|tool[_ -]?(?:choice|use|calls?|calling)|functions?|function[_ -]?call\w*)"
+)
+_NOT: Final = (
+    r"(?:not (?:currently )?(?:support|available|enabled|allow|permit|implement|accept)\w*"
+    r"|unsupported|unknown|unrecognized|unexpected|disabled|requires|extra inputs)"
+)
+#: Native calls are not to be had, in the words of servers: that calls are spoken of is not enough.
 _NO_TOOLS: Final = re.compile(
-    r"support(?:s|ed|ing)? (?:\w+ )?(?:tool|function)|tools? (?:param\w*|use|calling|are|is)\b"
-    r".{0,40}(?:support|requires|enabled|--jinja)",
+    rf"\b{_CALLS}\b.{{0,80}}?\b{_NOT}"
+    rf"|\b(?:not?|cannot|n't|that)\b.{{0,20}}?\b(?:support|accept|allow|implement)\w*\b.{{0,40}}?\b{_CALLS}\b"
+    rf"|\b(?:unsupported|unknown|unrecognized|unexpected)\b.{{0,40}}?\b{_CALLS}\b"
+    r"|invalid schema for function|--jinja|--enable-auto-tool-choice",
+    re.I | re.S,
+)
+#: The chat template of the model takes only user and assistant, in turn.
+_ROLES: Final = re.compile(
+    r"roles? must alternate|alternat\w* .{0,40}\broles?\b|only user.{0,20}assistant.{0,20}roles?"
+    r"|system message must be (?:at the beginning|first)",
     re.I,
 )
+_NO_SYSTEM: Final = re.compile(
+    r"system (?:role|message|prompt)s? .{0,20}?not support|not support\w* .{0,20}?\bsystem"
+    r"|only user.{0,20}assistant.{0,20}roles?",
+    re.I,
+)
+#: The server could not read what the model wrote as a call; asked again, it may write it well.
+_MISWRITTEN: Final = re.compile(r"tool_use_failed|failed to call a function", re.I)
 _FORMAT: Final = re.compile(
     r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided", re.I
 )
@@ -245,15 +273,21 @@ _STEPS: Final[dict[Rung, JsonRung]] = {
 }
 
 
+Lesson = Literal["tools", "format", "roles", "parameter", "thoughts", ""]
+
+
 @dataclass(slots=True)
 class Learned:
-    """Starts with all it could be; only ever gets smaller."""
+    """What a model at its origin refused. Starts with all it could be; only ever gets smaller."""
 
     tools: bool = True
     json: JsonRung = "json_schema"
     dropped: set[str] = field(default_factory=set[str])
     limit_name: str = "max_tokens"
     thoughts: bool = True  # its own reasoning is sent back with its messages
+    joined: bool = False  # neighbouring messages of the user are sent as one
+    folded: bool = False  # the system message is sent as the user's first words
+    at: float = 0.0  # seconds since the epoch, of the first refusal
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
         """Where the next request starts; ``calls`` is false for what is JSON anyway."""
@@ -261,20 +295,40 @@ class Learned:
             return self.json
         return "tools"
 
-    def learn(self, error: LlmError, body: JsonObject, rung: Rung, protocol: Protocol) -> bool:
-        """Whether the refusal taught something, so that asking again makes sense."""
+    def learn(self, error: LlmError, body: JsonObject, rung: Rung, protocol: Protocol) -> Lesson:
+        """What the refusal taught, so that asking again makes sense; empty for nothing."""
         if error.code not in ("bad_request", "not_found", "server_error"):
-            return False
+            return ""
+        if error.status in (*_NAMED, 500) and not (self.joined and self.folded):
+            if _NO_SYSTEM.search(error.message) or (self.joined and _ROLES.search(error.message)):
+                self.joined = self.folded = True
+                return "roles"
+            if _ROLES.search(error.message):
+                self.joined = True
+                return "roles"
         if error.status in _NAMED and (name := self._parameter(error, body)):
             self.dropped.add(name)
             if name in _SWAP and _SWAP[name] not in self.dropped:
                 self.limit_name = _SWAP[name]
-            return True
+            return "parameter"
         if error.status in _NAMED and self.thoughts and _UNWANTED.search(error.message):
             self.thoughts = not any(_THOUGHTS & message.keys() for message in body["messages"])
             if not self.thoughts:
-                return True
+                return "thoughts"
         return self._step_down(error, rung, protocol)
+
+    def arranged(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
+        """The messages as the model's chat template takes them."""
+        made: list[JsonObject] = []
+        for message in messages:
+            if self.folded and message["role"] == "system":
+                message = {**message, "role": "user"}
+            before = made[-1] if made else {}
+            if message["role"] == before.get("role") == "user":
+                made[-1] = {**before, "content": f"{before['content']}\n\n{message['content']}"}
+            else:
+                made.append(message)
+        return made
 
     def _parameter(self, error: LlmError, body: JsonObject) -> str:
         """The parameter of this request that the message names."""
@@ -288,22 +342,80 @@ class Learned:
                 return name
         return ""
 
-    def _step_down(self, error: LlmError, rung: Rung, protocol: Protocol) -> bool:
+    def _step_down(self, error: LlmError, rung: Rung, protocol: Protocol) -> Lesson:
         words = f"{error.param} {error.message}"
         if rung == "tools":
-            pattern = _TOOLS if error.status in _NAMED else _NO_TOOLS
             if protocol == "tools" or error.status not in (*_NAMED, *_LATE):
-                return False
-            if not pattern.search(words):
-                return False
+                return ""
+            if not _NO_TOOLS.search(words):
+                return ""
             self.tools = False
-            return True
+            return "tools"
         if rung == "text" or error.status not in _NAMED or not _FORMAT.search(words):
-            return False
+            return ""
         self.json = _STEPS[rung]
-        return True
+        return "format"
 
 
-def refuses_tools(error: LlmError) -> bool:
-    """Whether a server error says that native calls are not to be had; retrying is no use."""
-    return error.status in _LATE and _NO_TOOLS.search(error.message) is not None
+class LearnedModels:
+    """What each model at its origin refused, kept in a file for a week: servers are renewed.
+
+    ``models`` are by origin and model. ``on_lesson`` hears of a lesson, and of whom it is.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        now: float = 0.0,
+        on_lesson: Callable[[Lesson, Target], None] = lambda lesson, target: None,
+    ) -> None:
+        """Reads the file; without a ``path`` nothing is kept. ``now``: seconds since the epoch."""
+        self._path = path
+        self._on_lesson = on_lesson
+        self.models: defaultdict[str, Learned] = defaultdict(Learned)
+        if path is not None:
+            with suppress(OSError, ValidationError):
+                data = path.read_bytes()
+                known = _LEARNED.validate_json(data) if len(data) <= _MOST_LEARNED else {}
+                fresh = {name: it for name, it in known.items() if now - it.at < LEARNED_FOR}
+                self.models.update(fresh)
+
+    def keep(self, lesson: Lesson, target: Target, now: float) -> None:
+        """Write down what was learned just now. A disk that fails costs the memory of it."""
+        known = self.models[f"{target.endpoint.origin} {target.model}"]
+        known.at = known.at or now
+        self._on_lesson(lesson, target)
+        if self._path is None:
+            return
+        kept = {name: entry for name, entry in self.models.items() if entry.at}
+        new = self._path.with_suffix(".new")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            new.write_bytes(_LEARNED.dump_json(kept, indent=1))
+            new.replace(self._path)
+
+    def forget(self) -> None:
+        """Nothing is known of any model, and the file is gone."""
+        self.models.clear()
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+
+_LEARNED: Final = TypeAdapter(dict[str, Learned])
+_MOST_LEARNED: Final = 1024 * 1024  # bytes
+LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds
+
+
+def is_lasting(error: LlmError, rung: Rung) -> bool:
+    """Whether a server error is a refusal in truth, so that to send the same again is no use."""
+    if error.status not in _LATE:
+        return False
+    words = error.message
+    no_tools = rung == "tools" and _NO_TOOLS.search(words)
+    return bool(no_tools or _ROLES.search(words) or _NO_SYSTEM.search(words))
+
+
+def is_miswritten(error: LlmError) -> bool:
+    """Whether the server refused its own model's call; the next answer may be another one."""
+    return error.status in _NAMED and _MISWRITTEN.search(error.message) is not None

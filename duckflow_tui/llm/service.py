@@ -22,12 +22,13 @@ from duckflow_tui.llm.endpoints import Endpoint, Roles, Temperatures, needs, res
 from duckflow_tui.llm.errors import ErrorCode, LlmError
 from duckflow_tui.llm.exchange import (
     Exchange,
-    Learned,
+    LearnedModels,
     Patience,
     ReplyObserver,
     Rung,
     Target,
-    refuses_tools,
+    is_lasting,
+    is_miswritten,
 )
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
@@ -96,6 +97,7 @@ class LLMService:
         *,
         patience: Patience | None = None,
         temperatures: Temperatures | None = None,
+        learned: LearnedModels | None = None,
     ) -> None:
         self._temperatures = temperatures or Temperatures()
         self._endpoints = dict(endpoints)
@@ -106,7 +108,7 @@ class LLMService:
         self._patience = patience or Patience()
         self._clients: dict[str, ChatClient] = {}
         self._opening = asyncio.Lock()
-        self._learned: dict[tuple[str, str], Learned] = {}
+        self._learned = learned or LearnedModels()
         self._cancelled: dict[str, LlmCall] = {}
         self._sent: dict[str, WireRequest] = {}  # newest last
 
@@ -172,7 +174,7 @@ class LLMService:
 
         target = self.endpoint_of(role)
         sender = (target.endpoint.origin, target.model)
-        learned = self._learned.setdefault(sender, Learned())
+        learned = self._learned.models[" ".join(sender)]
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         broken: LlmError | None = None
         try:
@@ -243,6 +245,10 @@ class LLMService:
         call = exchange.close("incomplete" if truncated else outcome)
         return AskReply(value, problems, wire_text(completion.text), call, truncated)
 
+    def forget_lessons(self) -> None:
+        """Ask each model for everything again, as if nothing had been refused."""
+        self._learned.forget()
+
     async def models(self, role: Role, seconds: float) -> tuple[str, ...]:
         """The models that the endpoint of a role lists, within so many seconds; raises LlmError."""
         client = await self._client(self.endpoint_of(role).endpoint)
@@ -254,7 +260,7 @@ class LLMService:
         Raises LlmError, which carries the account of the call when a request was made.
         """
         endpoint, model = exchange.target
-        learned = self._learned.setdefault((endpoint.origin, model), Learned())
+        learned = self._learned.models[f"{endpoint.origin} {model}"]
         try:
             while True:
                 exchange.rung = learned.rung(endpoint.protocol, calls=exchange.calls)
@@ -268,8 +274,10 @@ class LLMService:
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
-                    if not learned.learn(error, body, exchange.rung, endpoint.protocol):
+                    lesson = learned.learn(error, body, exchange.rung, endpoint.protocol)
+                    if not lesson:
                         raise
+                    self._learned.keep(lesson, exchange.target, self._clock.now())
         except LlmError as error:
             if exchange.attempts:
                 outcome = "incomplete" if exchange.shown else "error"
@@ -320,8 +328,10 @@ class LLMService:
         try:
             await client.stream(body, exchange.purpose, completion, exchange.observer)
         except LlmError as error:
-            if exchange.rung == "tools" and refuses_tools(error):
+            if is_lasting(error, exchange.rung):
                 error.retryable = False
+            elif is_miswritten(error):
+                error.retryable = True
             raise
         said = completion.calls or completion.text.strip()
         if not said and completion.finish != "length":

@@ -52,12 +52,12 @@ def problems(state: AgentState | None) -> dict[str, list[str]]:
 
 def test_without_a_session_only_some_commands_run() -> None:
     found = problems(None)
-    assert found.pop("shell.no_endpoint") == ["rewind", "fork", "compact"]
+    assert found.pop("shell.no_endpoint") == ["rewind", "fork", "probe", "compact"]
     assert found.pop("pace.nothing_runs") == ["more"]
     assert found.pop("shell.queue_empty") == ["queue"]
     silent = found.pop("")
     assert not found
-    always = set(BY_NAME) - {*silent, "rewind", "fork", "compact", "more", "queue"}
+    always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "more", "queue"}
     assert always == {
         "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "sessions", "export", "lang",
         "theme", "quit",
@@ -261,7 +261,7 @@ def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
 def test_a_screen_is_needed_for_what_has_an_action_and_no_argument() -> None:
     alone = [c.name for c in COMMANDS if c.acts_with("")]
     given = [c.name for c in COMMANDS if c.acts_with("x")]
-    assert alone == ["profile", "more", "pause", "stop", "retry", "undo", "compact"]
+    assert alone == ["profile", "more", "pause", "stop", "retry", "undo", "probe", "compact"]
     assert given == [*alone, "rename"]
     assert {command.text for command in COMMANDS} == {f"commands.{name}" for name in BY_NAME}
 

@@ -1,0 +1,162 @@
+"""What a server refuses is learned from its reason, said once, remembered for a week."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.endpoint import bench, decision
+from support.session import done, script, session
+
+from duckflow_tui.demo.endpoint import Request, ScriptedEndpoint
+from duckflow_tui.demo.replies import Fault, Reply, Script
+from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.exchange import LEARNED_FOR, LearnedModels, Target
+
+ANSWER = Reply(decision=decision(next_step="done", reply="Hello."))
+
+
+def refused(message: str, status: int = 400, **fields: Any) -> Reply:
+    return Reply(fault=Fault(status=status, message=message, **fields))
+
+
+def main(*replies: Reply) -> Script:
+    return Script(replies={"main": replies})
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (400, "`tool calling` is not supported with this model"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice to be set'),
+        (404, "No endpoints found that support tool use."),
+        (422, "tools: Extra inputs are not permitted"),
+        (400, "Unrecognized request argument supplied: tools"),
+        (400, "Function calling is not enabled for this model"),
+        (500, "tools param requires --jinja flag"),
+        (400, "Invalid schema for function 'file_ops__edit_file': 'default' is not permitted."),
+    ],
+)  # fmt: skip
+async def test_a_server_without_native_calls_is_asked_for_json(status: int, message: str) -> None:
+    async with bench(main(refused(message, status), ANSWER), protocol="auto") as at:
+        reply = await at.decide()
+        assert reply.protocol == "json"
+        assert len(at.server.requests) == 2
+        assert at.slept == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
+        "An assistant message with 'tool_calls' must be followed by tool messages",
+        "tool_call_id is missing in messages[4]",
+        "Your account has no credits left for tools",
+    ],
+)
+async def test_a_word_about_tools_is_no_reason_to_give_calls_up(message: str) -> None:
+    """The ladder steps down for what a server does not support, not because it names a tool."""
+    async with bench(main(refused(message), ANSWER), protocol="auto") as at:
+        with pytest.raises(LlmError):
+            await at.decide()
+        assert (await at.decide()).protocol == "tools"
+
+
+async def test_a_call_that_the_server_could_not_read_is_asked_for_again() -> None:
+    """Some servers check the calls of their own model, and answer 400 where one is miswritten."""
+    miswritten = refused("Failed to call a function. Please adjust your prompt.")
+    async with bench(main(miswritten, ANSWER), protocol="auto") as at:
+        reply = await at.decide()
+        assert reply.protocol == "tools"
+        assert reply.decision is not None
+
+
+def template(alternates: bool, *, system: bool, status: int) -> Any:
+    """An author that answers only what its chat template takes."""
+
+    def author(request: Request) -> Reply | None:
+        roles = [message["role"] for message in request.json["messages"]]
+        if "system" in roles and not system:
+            return refused("Jinja Exception: System role not supported", status)
+        spoken = [role for role in roles if role != "system"]
+        if alternates and any(a == b == "user" for a, b in itertools.pairwise(spoken)):
+            return refused(
+                "Conversation roles must alternate user/assistant/user/assistant", status
+            )
+        return ANSWER
+
+    return author
+
+
+@pytest.mark.parametrize("system", [True, False])
+@pytest.mark.parametrize("status", [400, 500])
+async def test_a_template_that_wants_roles_in_turn_gets_them(system: bool, status: int) -> None:
+    """The last message of the user holds what stands in two elsewhere; with no system message the
+    first one begins with its words. Nothing waits, and it is learned for the next request.
+    """
+    author = template(True, system=system, status=status)
+    async with (
+        ScriptedEndpoint(Script(), author=author) as server,
+        bench(Script(), base_url=server.base_url, protocol="json") as at,
+    ):
+        assert (await at.decide()).decision is not None
+        sent = [request.json["messages"] for request in server.requests]
+        assert at.slept == []
+        assert len(sent) == 2
+        roles = [message["role"] for message in sent[-1]]
+        assert roles == (["system", "user"] if system else ["user"])
+        last = sent[-1][-1]["content"]
+        assert "Read a.py" in last
+        assert "Goal: test" in last
+        assert ("You are a pair programmer." in last) is not system
+        await at.decide()
+        assert len(server.requests) == 3
+
+
+async def test_it_is_said_once_and_kept_for_the_next_start(tmp_path: Path) -> None:
+    refusal = refused("this model does not support tools")
+    replies = script(refusal, done("Hello."), done("Again."))
+    async with session(tmp_path, replies, protocol="auto") as running:
+        await running.turn("hello")
+        await running.turn("hello again")
+        assert running.notices().count("llm.learned.tools") == 1
+        (kept,) = (tmp_path / "home").rglob("learned_models.json")
+        (entry,) = json.loads(kept.read_bytes()).values()
+        assert entry["tools"] is False
+        running.engine.probe()
+        assert not kept.exists()
+        running.server.add("main", done("Native."))
+        await running.turn("and now?")
+        assert "tools" in running.server.of("main")[-1].json
+
+
+def target(url: str = "http://127.0.0.1:1/v1") -> Target:
+    return Target(Endpoint(name="here", base_url=url), "m")
+
+
+def test_what_was_learned_holds_for_its_model_for_a_week(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "learned.json"
+    first = LearnedModels(path, 1000.0)
+    first.models["http://127.0.0.1:1 m"].tools = False
+    first.keep("tools", target(), 1000.0)
+    assert first.models["http://127.0.0.1:1 other"].tools
+    soon, late = 1000.0 + LEARNED_FOR - 1, 1000.0 + LEARNED_FOR + 1
+    assert not LearnedModels(path, soon).models["http://127.0.0.1:1 m"].tools
+    assert LearnedModels(path, soon).models["http://127.0.0.1:1 other"].tools
+    assert LearnedModels(path, late).models["http://127.0.0.1:1 m"].tools
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"x": {"tools": "perhaps"}}'])
+def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "learned.json"
+    path.write_bytes(data)
+    kept = LearnedModels(path, 0.0)
+    assert kept.models["x"].tools
+    kept.models["http://127.0.0.1:1 m"].tools = False
+    kept.keep("tools", target(), 5.0)
+    assert not LearnedModels(path, 6.0).models["http://127.0.0.1:1 m"].tools
