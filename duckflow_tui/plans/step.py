@@ -131,7 +131,7 @@ class StepRun(Thread):
             raise
         except Exception as error:
             # Whatever broke, the step must not look as if it still ran; who spawned shows it.
-            self._change(WorkStatus.FAILED, repr(error)[:200])
+            self._change(WorkStatus.FAILED, one_line(repr(error), 200))
             raise
         done = report.status == "completed"
         self._change(
@@ -159,9 +159,8 @@ class StepRun(Thread):
                 await self._adaptive()
         except StepFailed as failed:
             return str(failed), failed.told
-        except BudgetEnd as end:
-            self.stopped = True
-            self.steering.turn_end = end.outcome, end.status
+        except BudgetEnd:
+            self.stopped = True  # and the turn's next call is refused as well
             text = "The user's limit of calls to models was reached, and was not raised."
             return text, Told(key="work.cause.budget")
         except TurnEnd:  # the repairs are used up

@@ -15,14 +15,14 @@ from support.pace_talk import (
 )
 from support.plan_talk import PROPOSE, answer, plan_reply, statuses
 from support.reviews import WORDS, judged, lacks, next_plan, story, works
-from support.session import Session, done, session
+from support.session import Session, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, Situation, VitalsChanged
-from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.turn import LoopStarted
 
@@ -167,6 +167,39 @@ async def test_a_further_attempt_has_its_own_limit_and_a_met_requirement_is_prog
         kinds = [change.params.get("kind") for change in changes]
         assert kinds.count("requirement") == 2  # up to 0.4, then to 0.9
         assert all(computed(c.vital, c.inputs) == c.new for c in changes)
+
+
+async def test_more_loops_are_the_steps_while_it_runs(tmp_path: Path) -> None:
+    names = files(tmp_path / "work", 3)
+    held = reads(names[0]).model_copy(update={"hold": "rest"})
+    looks = (held, *(reads(name) for name in names[1:]), done("Looked."))
+    async with session(tmp_path, planned(*looks, main=PLAN_ENDS), environ=TWO) as s:
+        await s.engine.send("notes please")
+        await answer(s, "run_all")
+        await s.server.reached("rest")
+        assert s.state.active_plan is not None
+        assert s.state.active_plan.status is PlanStatus.IN_PROGRESS
+        s.engine.pace.extend()
+        s.server.release("rest")
+        assert (await s.ended()).outcome == "done"
+        assert statuses(s.state) == [WorkStatus.COMPLETED]
+        kinds = [e.card.kind for e in s.events(CardOpened)]
+        assert kinds == [CardKind.PLAN]  # its limit of two was not in the way
+        assert s.state.pace is not None
+        assert s.state.pace.limit.max_loops == 20  # the turn's is as it was
+
+
+async def test_a_step_that_was_helped_may_think_again(tmp_path: Path) -> None:
+    """A decision without a call counts anew behind the user's answer."""
+    files(tmp_path / "work", 1)
+    unsure = (reads("f00.py", confidence=0.0), decision("Hm.", confidence=0.0))
+    tasks = (*unsure, decision("Let me think."), done("Looked."))
+    async with session(tmp_path, planned(*tasks, main=PLAN_ENDS), environ=LONG) as s:
+        await s.engine.send("notes please")
+        await answer(s, "run_all")
+        await answer(s, "detailed_requirements", "only what f00.py says")
+        assert (await s.ended()).outcome == "done"
+        assert statuses(s.state) == [WorkStatus.COMPLETED]
 
 
 async def test_more_loops_are_the_turns_once_the_step_has_ended(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from duckflow_tui.demo.replies import Script
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.plan_events import ReportAdded, WorkProgressed
 from duckflow_tui.tools.changes import PlannedChange
 
 WRITE = action("file_ops.write_file", path="a.txt", content="a\n")
@@ -86,6 +87,11 @@ async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_p
         assert plan is not None
         assert [t.status for t in plan.steps[0].task_list] == [WorkStatus.COMPLETED] * 2
         assert "b.txt" in str(made.server.of("task")[0])
+        first = plan.steps[0].step_id
+        loops = [e.loop for e in made.events(WorkProgressed) if e.step_id == first]
+        assert loops == [0, 2]  # it takes its second loop, not the first again
+        report = made.events(ReportAdded)[0].message.report
+        assert (report.succeeded, report.files_changed) == (2, ("a.txt", "b.txt"))
 
 
 async def test_a_list_goes_on_at_the_task_whose_gate_was_open(tmp_path: Path) -> None:

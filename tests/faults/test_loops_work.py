@@ -412,6 +412,19 @@ async def test_nothing_of_a_draft_is_begun_or_ended_by_the_model(tmp_path: Path)
         assert statuses(running) == [WorkStatus.PENDING]
 
 
+async def test_who_names_no_step_is_told_the_first_twenty(tmp_path: Path) -> None:
+    unknown = decision("", action("plan_tool.update_step", step_id="none", status="blocked"))
+    names = [f"note {n}" for n in range(1, 24)]
+    replies = Script(replies={"main": (PROPOSE, unknown, *TALK), "plan": (planned(*names),)})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("notes please")
+        await answer(running, CardKind.PLAN, "reject")
+        await running.ended()
+        told = running.results()[1].result.text
+        assert "'note 20'" in told
+        assert "'note 21'" not in told
+
+
 async def test_a_draft_whose_steps_are_all_skipped_still_waits_for_its_answer(
     tmp_path: Path,
 ) -> None:
