@@ -1,8 +1,9 @@
-"""file_ops.read_file: a file or a range of its lines, with what a reader must know of it."""
+"""file_ops.read_file: a file or ranges of its lines, with what a reader must know of it."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,15 +22,21 @@ from duckflow_tui.tools.results import HANDLE
 DEFAULT_LINES: Final = 2_000  # of a read without a range
 DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range
 RANGE_BYTES: Final = 200_000  # of a read with one; below what a result may hold (R18)
+MAX_RANGES: Final = 20  # of one read
 WHOLE_BYTES: Final = 8_000_000  # a larger file is read in pieces, and only as far as needed
 _PIECE: Final = 1_000_000
 _SNIFFED: Final = 4_096
+_RANGE: Final = re.compile(r"\s*([1-9]\d{0,8})\s*(?:([-–:])\s*(\d{0,9})\s*)?")
 
 
 class ReadFile(Arguments):
     path: str = Field(description="A file, or result:… as a cut result names it.")
     start_line: int | None = Field(default=None, ge=1, description="Counted from 1.")
     end_line: int | None = Field(default=None, ge=1, description="Included.")
+    ranges: list[str] = Field(
+        default_factory=list[str], max_length=MAX_RANGES, description='Several: ["10-20", "90-"].'
+    )
+    line_numbers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +51,49 @@ class _Lines:
 
 
 async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
-    if args.end_line is not None and args.end_line < (args.start_line or 1):
-        raise ToolFault(
-            f"end_line {args.end_line} lies before start_line {args.start_line}.", Outcome.INVALID
-        )
+    spans: list[tuple[int | None, int | None]] = [(args.start_line, args.end_line)]
+    if args.ranges:
+        if spans != [(None, None)]:
+            raise ToolFault("Give ranges, or start_line and end_line, not both.", Outcome.INVALID)
+        spans = [_span(words) for words in args.ranges]
+    for start, end in spans:
+        if end is not None and end < (start or 1):
+            raise ToolFault(f"end_line {end} lies before start_line {start}.", Outcome.INVALID)
 
-    return Work(partial(_read, args, places[0] if places else None, context))
+    place = places[0] if places else None
+    if args.ranges:
+        return Work(partial(_read_ranges, args, spans, place, context))
+    return Work(partial(_read, args, place, context))
+
+
+def _span(words: str) -> tuple[int, int | None]:
+    found = _RANGE.fullmatch(words)
+    if found is None:
+        raise ToolFault(f'{brief(words)} is no range; write one as "10-20".', Outcome.INVALID)
+    first = int(found[1])
+    return first, first if not found[2] else int(found[3]) if found[3] else None
+
+
+async def _read_ranges(
+    args: ReadFile,
+    spans: Sequence[tuple[int | None, int | None]],
+    place: Place | None,
+    context: ToolContext,
+) -> Output:
+    """Each of the ranges. One that the file does not have is named; with no other it is a fault."""
+    found: list[Output] = []
+    faults: list[ToolFault] = []
+    for start, end in spans:
+        one = args.model_copy(update={"start_line": start, "end_line": end})
+        try:
+            found.append(await _read(one, place, context))
+        except ToolFault as fault:
+            faults.append(fault)
+    if not found:
+        raise faults[0]
+    texts = dict.fromkeys([part.text.rstrip("\n") for part in found] + [f"[{f}]" for f in faults])
+    summary = ", ".join(dict.fromkeys(part.summary for part in found))
+    return Output("\n".join(texts), summary, found[-1].read)
 
 
 def own_result(args: Arguments) -> frozenset[Fact]:
@@ -161,6 +205,9 @@ def _answer(args: ReadFile, shown: str, found: _Lines) -> Output:
         note = f"[cut here; read on with start_line={last + 1}]"
     elif not whole and found.total is None and not note:
         note = f"[the file goes on; read on with start_line={last + 1}]"
+    if args.line_numbers:
+        width = len(str(last))
+        kept = [f"{n:>{width}}  {line}" for n, line in enumerate(kept, found.first)]
     header = f"[{shown}: lines {found.first}-{last} of {total}{facts}]\n"
     body = "".join(kept).replace("\r\n", "\n")
     if note and not body.endswith("\n"):
@@ -194,7 +241,7 @@ _MAGIC: Final = (
 
 READ_FILE: Final = Operation(
     name="file_ops.read_file",
-    summary="Read a text file, or a range of its lines.",
+    summary="Read a text file, or ranges of its lines.",
     help=f"Without a range at most {DEFAULT_LINES:,} come.",
     effect=Effect.READ,
     arguments=ReadFile,

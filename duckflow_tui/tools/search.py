@@ -27,7 +27,9 @@ from duckflow_tui.tools.process_group import Program
 
 TIME_LIMIT: Final = 20.0  # seconds; R18
 MAX_MATCHES: Final = 200
+MAX_CONTEXT: Final = 20  # lines before and as many behind a match
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
+_ROW: Final = re.compile(rb"(\d+)([:-])(.*)", re.S)
 _WORKER: Final = Path(__file__).with_name("search_worker.py")
 
 
@@ -38,6 +40,7 @@ class SearchText(Arguments):
     path: str = Field(default=".", description="File or directory.")
     glob: str | None = Field(default=None, max_length=1_000, description="Only such files: *.py.")
     regex: bool = False
+    context: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines around each match.")
 
 
 @dataclass(slots=True)
@@ -108,30 +111,32 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
 
 
 async def _collect(
-    lines: AsyncGenerator[tuple[str, str], None],
+    lines: AsyncGenerator[tuple[str, str, bool], None],
     search: _Search,
     found: Matches,
     context: ToolContext,
 ) -> None:
     admitted: dict[str, bool] = {}
-    async for path, line in lines:
+    async for path, line, matches in lines:
         if path not in admitted:
             admitted[path] = search.admits(path)
         if not admitted[path]:
             continue  # not even counted: that it matches would tell of its content
-        if found.count >= MAX_MATCHES:
+        if matches and found.count >= MAX_MATCHES:
             found.full = True
             return
         found.files.setdefault(path, []).append(line)
-        found.count += 1
-        if found.count % 50 == 0:
+        found.count += matches
+        if matches and found.count % 50 == 0:
             context.progress(str(found.count))
 
 
-async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str, str], None]:
+async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     argv = [program, "--color=never", "--no-heading", "--with-filename", "--line-number", "--null"]
     argv.append("--sort=path")
+    if args.context:
+        argv += [f"--context={args.context}", "--no-context-separator"]
     argv += [f"--max-columns={LINE_WIDTH}", "--max-columns-preview"]
     if not args.regex:
         argv.append("--fixed-strings")
@@ -148,7 +153,7 @@ async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str
             raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
 
 
-async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str], None]:
+async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     if search.place.is_dir:
         walked = await walk(search.workspace, search.place, depth=None)
@@ -165,15 +170,18 @@ async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str], None]:
     outside = not search.place.real.is_relative_to(search.workspace.root)
     cwd = Path("/") if outside else search.workspace.root
     pattern = args.pattern if args.regex else re.escape(args.pattern)
-    order = json.dumps({"pattern": pattern, "width": LINE_WIDTH}).encode() + b"\n"
+    order = (
+        json.dumps({"pattern": pattern, "width": LINE_WIDTH, "context": args.context}).encode()
+        + b"\n"
+    )
     names_in = b"".join(os.fsencode(path.lstrip("/")) + b"\0" for path in paths)
     argv = [sys.executable, "-I", "-S", str(_WORKER)]
     async with running(argv, cwd, with_input=True) as worker:
         assert worker.stdin is not None
         feeding = asyncio.create_task(_feed(worker.stdin, order + names_in))
         try:
-            async for path, line in _rows(worker):
-                yield (f"/{path}" if outside else path), line
+            async for path, line, matches in _rows(worker):
+                yield (f"/{path}" if outside else path), line, matches
             if await worker.wait() == 2:
                 words = (await worker.read(worker.stderr)).decode("utf-8", "replace")
                 raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
@@ -190,8 +198,10 @@ async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
         pipe.close()
 
 
-async def _rows(program: Program) -> AsyncGenerator[tuple[str, str], None]:
-    """``path NUL number:text LF`` as pairs of the path and ``number: text``."""
+async def _rows(program: Program) -> AsyncGenerator[tuple[str, str, bool], None]:
+    """``path NUL number:text LF`` as the path, ``number: text``, and that it matches; ``-`` behind
+    the number marks a line near a match.
+    """
     tail = b""
     begun = b""  # of a path that holds a line break
     while chunk := await program.read(program.stdout):
@@ -202,10 +212,13 @@ async def _rows(program: Program) -> AsyncGenerator[tuple[str, str], None]:
                 begun = path + b"\n"
                 continue
             begun = b""
-            number, _, text = rest.partition(b":")
+            row = _ROW.match(rest)
+            if row is None:
+                continue
+            number, sign, text = row.groups()
             shown = text.decode("utf-8", "replace").rstrip("\r")
-            name = os.fsdecode(path)
-            yield name.removeprefix("./"), f"{number.decode('ascii', 'replace')}: {shown}"
+            name = os.fsdecode(path).removeprefix("./")
+            yield name, f"{number.decode()}{sign.decode()} {shown}", sign == b":"
 
 
 def _answer(args: SearchText, place: Place, found: Matches) -> Output:

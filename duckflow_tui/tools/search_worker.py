@@ -1,8 +1,10 @@
 """Searches files for a pattern in a process of its own, which can be killed; standard library only.
 
-Reads from standard input one line of JSON with ``pattern`` (a regular expression) and ``width``
-(characters of a line that are shown), then paths below the working directory, each ended by NUL.
-Writes ``path NUL line-number : text LF``. Exit status 2 and a message for a wrong pattern.
+Reads from standard input one line of JSON with ``pattern`` (a regular expression), ``width``
+(characters of a line that are shown) and ``context`` (lines shown around each match), then paths
+below the working directory, each ended by NUL. Writes ``path NUL line-number : text LF``, for a
+line that only stands near a match with ``-`` in place of ``:``. Exit status 2 and a message for a
+wrong pattern.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import re
 import stat
 import sys
+from collections import deque
 from collections.abc import Iterator
 from io import BufferedReader
 from typing import BinaryIO, cast
@@ -44,14 +47,24 @@ def main() -> int:
         file = _open(path)
         if file is None:
             continue
+        before: deque[bytes] = deque(maxlen=order["context"])
+        after = 0  # lines to come that stand near a match
         with file:
             for number, line in _lines(file):
                 found = pattern.search(line)
-                if found:
-                    start = max(0, found.start() - width // 2) if len(line) > width else 0
-                    text = line[start : start + width]
-                    sink.write(b"%s\0%d:%s\n" % (path, number, text.encode("utf-8", "replace")))
+                start = 0
+                if found and len(line) > width:
+                    start = max(0, found.start() - width // 2)
+                text = line[start : start + width].encode("utf-8", "replace")
+                row = b"%s\0%d%s%s\n" % (path, number, b":" if found else b"-", text)
+                if found or after:
+                    sink.writelines(before)
+                    sink.write(row)
                     sink.flush()
+                    before.clear()
+                    after = order["context"] if found else after - 1
+                else:
+                    before.append(row)
     return 0
 
 

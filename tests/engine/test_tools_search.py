@@ -57,6 +57,22 @@ async def test_matches_come_by_file_with_line_numbers(bench: Bench) -> None:
     assert message.result.summary == "3 · 2"
 
 
+async def test_lines_around_a_match_come_where_they_are_asked_for(bench: Bench, root: Path) -> None:
+    """Each line comes once; only matches are counted."""
+    lines = [f"{n}-{n}" for n in range(1, 13)]
+    lines[3] = lines[5] = lines[10] = "needle"
+    (root / "c.txt").write_text("\n".join(lines) + "\n")
+    message = await bench.call(SEARCH, pattern="needle", path="c.txt", context=2)
+    near = "2- 2-2, 3- 3-3, 4: needle, 5- 5-5, 6: needle, 7- 7-7, 8- 8-8"
+    far = "9- 9-9, 10- 10-10, 11: needle, 12- 12-12"
+    rows = f"{near}, {far}".split(", ")
+    assert message.result.text == '[3 matches in 1 file for "needle"]\nc.txt\n' + "\n".join(
+        f"  {row}" for row in rows
+    )
+    message = await bench.call(SEARCH, pattern="needle", path="c.txt", context=1)
+    assert "  7- 7-7\n  10- 10-10" in message.result.text
+
+
 async def test_a_pattern_is_text_unless_it_is_said_to_be_more(bench: Bench) -> None:
     text = await bench.call(SEARCH, pattern="needle (")
     assert "  2: needle (here)" in text.result.text
