@@ -7,13 +7,13 @@ import json
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from pathlib import Path
 from typing import IO
 
 import pytest
+from support.prepared import PROGRAM, PipedProcess, is_prepared
 from support.serving import served
 from support.session import action, decision, done, script
 
@@ -27,18 +27,22 @@ def start(
     text: str,
     *,
     as_json: bool = True,
-    out: IO[str] | int = subprocess.PIPE,
-) -> subprocess.Popen[str]:
+    out: IO[str] | None = None,
+) -> subprocess.Popen[str] | PipedProcess:
     work = tmp_path / "work"
     work.mkdir()
-    command = [sys.executable, "-m", "duckflow_tui", "-p", text, "--mode", "trusted"]
+    command = [*PROGRAM, "-p", text, "--mode", "trusted"]
     command += ["--base-url", base_url, "--model", "m", "--protocol", "json"]
+    command += ["--json"] if as_json else []
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+    if is_prepared(command):
+        return PipedProcess(command, cwd=work, environ=environ, out=out)
     return subprocess.Popen(
-        [*command, *(["--json"] if as_json else [])],
+        command,
         cwd=work,
-        env={"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"},
+        env=environ,
         stdin=subprocess.PIPE,
-        stdout=out,
+        stdout=out or subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         # A run of the tests in the background of a shell ignores it, and so would its children.

@@ -9,6 +9,7 @@ folder, session, terminal and end of its own. Whoever tests the start itself, or
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import functools
 import gc
@@ -27,8 +28,9 @@ import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TextIO, TypedDict
+from typing import IO, Final, TextIO, TypedDict
 
 from support.whole import WHOLE
 
@@ -115,6 +117,54 @@ class PreparedProcess:
             self.returncode = self._number()
             os.close(self._told)
         return self.returncode
+
+
+class PipedProcess(PreparedProcess):
+    """The same with pipes, as ``subprocess.Popen`` makes them of text. ``out`` is where its
+    standard output goes instead.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], out: IO[str] | None
+    ) -> None:
+        (given, writing), (reading, told), (errors, said) = (os.pipe() for _ in range(3))
+        self.stdin: IO[str] = os.fdopen(writing, "w", encoding="utf-8")
+        self.stdout: IO[str] = os.fdopen(reading, encoding="utf-8")
+        self.stderr: IO[str] = os.fdopen(errors, encoding="utf-8")
+        streams = given, told if out is None else out.fileno(), said
+        try:
+            super().__init__(command, streams=streams, cwd=cwd, environ=environ)
+        finally:
+            for descriptor in (given, told, said):
+                os.close(descriptor)
+
+    def send_signal(self, number: int) -> None:
+        """Does nothing once it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What it wrote and nobody has read, once it has ended; raises TimeoutExpired."""
+        with ThreadPoolExecutor(2) as threads:
+            with contextlib.suppress(BrokenPipeError):
+                self.stdin.close()
+            read = [
+                threads.submit(stream.read)
+                for stream in (self.stdout, self.stderr)
+                if not stream.closed
+            ]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            texts = [text.result() for text in read]
+        for stream in (self.stdout, self.stderr):
+            stream.close()
+        return texts[0] if len(texts) > 1 else "", texts[-1]
 
 
 def run_program(
