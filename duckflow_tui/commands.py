@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
 from duckflow_tui.state.base import Told
@@ -265,8 +265,7 @@ _BY_NAME: Final = {command.name: command for command in COMMANDS}
 _TYPED: Final = re.compile(r"/([A-Za-z]+)(?:[ \t]+(.*))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(NamedTuple):
     """A typed command; ``command`` is None where the name is none of ours."""
 
     name: str

@@ -13,8 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from duckflow_tui.commands import Invocation, parse
 from duckflow_tui.engine import Engine
@@ -49,8 +48,7 @@ READ_WITHIN: Final = 0.5  # seconds that a reader has after a signal
 LEAVE_WITHIN: Final = 2.5  # seconds from a signal to the end of the process
 
 
-@dataclass(frozen=True, slots=True)
-class HeadlessOptions:
+class HeadlessOptions(NamedTuple):
     """What to print. ``stream`` adds transient events; it needs ``as_json``."""
 
     text: str

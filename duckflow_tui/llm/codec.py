@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
@@ -49,8 +49,7 @@ class WireRequest:
     decoder: Callable[[Show], Decoder] | None = None  # of what is answered, for a decision
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """What a codec made of a completion."""
 
     decision: TurnDecision | None

@@ -8,8 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import jiter
 
@@ -34,8 +33,7 @@ class NotStrict(ValueError):
     """A text that is not one JSON object; the message is written for the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyObject:
+class ReplyObject(NamedTuple):
     """The object of a reply; ``around`` is the other text before and behind it."""
 
     data: JsonObject

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duckflow_tui.safety.names import words_of
 
@@ -55,8 +55,7 @@ _RESERVED: Final = words_of(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(NamedTuple):
     """One plain command, and what joins it to the one before: ``&&``, ``||``, ``;``, ``|``."""
 
     argv: tuple[str, ...]
@@ -68,8 +67,7 @@ class SimpleCommand:
         return shlex.join(self.argv)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCommand:
+class FoundCommand(NamedTuple):
     """A command somewhere in a line, also inside of a substitution: its words as far as known."""
 
     words: tuple[str, ...]

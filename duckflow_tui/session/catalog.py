@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session import index
@@ -27,8 +26,7 @@ from duckflow_tui.state.store import Store
 AT_ONCE: Final = 0.2  # seconds of reading after which a list is worth showing
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(NamedTuple):
     """A session that holds what was searched for."""
 
     facts: SessionFacts

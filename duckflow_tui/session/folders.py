@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.faults import NotASession, SessionInUse, opening
@@ -23,8 +23,7 @@ _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 TRASH: Final = "trash"  # beside ``sessions``, with the same folders in it
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPlace:
+class SessionPlace(NamedTuple):
     """Where a session lies. ``stamp`` changes whenever something is written in it."""
 
     path: Path

@@ -14,9 +14,9 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
@@ -41,8 +41,7 @@ FIRST_WAIT: Final = 5.0  # seconds until the disk is tried again, doubled each t
 LONGEST_WAIT: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """A record on its way: its JSON, and what its place in the file needs besides."""
 
     seq: int
@@ -232,8 +231,7 @@ log = logging.getLogger("duckflow.journal")
 OnHealth = Callable[[JournalHealth], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Draw:
+class _Draw(NamedTuple):
     """A snapshot is wanted of the state as it was after this record."""
 
     seq: int
@@ -265,7 +263,7 @@ class Journal:
         self._disk = disk
         self._on_health = on_health
         self._snapshot_every = snapshot_every
-        self._health = JournalHealth(written=last_seq, durable=last_seq)
+        self.health = JournalHealth(written=last_seq, durable=last_seq)  # how safe it is now
         self._items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._guard = threading.Lock()  # of the two below
         self._waiters: list[tuple[int, concurrent.futures.Future[None]]] = []
@@ -276,21 +274,11 @@ class Journal:
         self._since_snapshot = behind
         self._snapshot_size = 0
         self._snapshot_due = False
-        self._drawing: Generator[int, None, None] | None = None
+        self.drawing: Generator[int, None, None] | None = None  # a snapshot
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
     # the loop's side
-
-    @property
-    def health(self) -> JournalHealth:
-        """How safe the session is now."""
-        return self._health
-
-    @property
-    def drawing(self) -> bool:
-        """Whether a snapshot is being written."""
-        return self._drawing is not None
 
     def append(self, record: Record) -> None:
         """Hand a record over; never waits. Transient ones, and any after the end, are left out."""
@@ -301,7 +289,7 @@ class Journal:
             self._context = contextvars.copy_context()
             with contextlib.suppress(RuntimeError):  # who appends without a loop is told nothing
                 self._loop = asyncio.get_running_loop()
-            if self._health.mode == "memory":
+            if self.health.mode == "memory":
                 self._say()
 
     async def flushed(self, seq: int) -> None:
@@ -323,13 +311,13 @@ class Journal:
         """Write and sync what is left, let the lock go; returns how it ended."""
         self._items.put("stop")
         await asyncio.to_thread(self._thread.join, within)
-        return self._health
+        return self.health
 
     def close_now(self, within: float = CLOSE_WITHIN) -> JournalHealth:
         """``close`` where no loop runs any more: after a signal, at the end of the process."""
         self._items.put("stop")
         self._thread.join(within)
-        return self._health
+        return self.health
 
     def _follow(self, state: AgentState, record: Record) -> None:
         if self._snapshot_due and record.seq is not None:
@@ -385,7 +373,7 @@ class Journal:
             awaited = bool(self._waiters)
         if not batch or awaited or self._backlog.size > SYNC_FROM:
             self._sync()
-        if self._drawing is not None:
+        if self.drawing is not None:
             least, most = AT_ONCE
             self._draw(min(max(time.monotonic() - since, least), most))
         return True
@@ -394,10 +382,10 @@ class Journal:
         """All there is; waits for it, but not longer than what was written may stay unsynced."""
         batch: list[_Item] = []
         try:
-            if self._drawing is not None:
+            if self.drawing is not None:
                 batch.append(self._items.get_nowait())
             else:
-                unsynced = self._health.mode == "disk" and bool(self._backlog.pending)
+                unsynced = self.health.mode == "disk" and bool(self._backlog.pending)
                 batch.append(self._items.get(timeout=LAZY if unsynced else None))
             while len(batch) < BATCH:
                 batch.append(self._items.get_nowait())
@@ -414,10 +402,10 @@ class Journal:
         except (TypeError, ValueError, RecursionError) as error:
             log.exception("an event has no JSON: %s", record.event.kind)
             body = unwritable(record, error)
-            self._tell(unwritable=self._health.unwritable + 1)
+            self._tell(unwritable=self.health.unwritable + 1)
         pending = Pending(seq, body, record.event.kind, record.at)
         self._backlog.add(pending)
-        if self._health.mode != "disk":
+        if self.health.mode != "disk":
             self._try_again()
             return
         try:
@@ -432,11 +420,11 @@ class Journal:
         self._last = SnapshotPlace(pending.seq, self._disk.segment, start, zlib.crc32(line))
         self._since_snapshot += len(line)
         if self._since_snapshot > max(self._snapshot_every, self._snapshot_size // 4):
-            self._snapshot_due = self._drawing is None
-        self._health = replace(self._health, written=pending.seq)
+            self._snapshot_due = self.drawing is None
+        self.health = replace(self.health, written=pending.seq)
 
     def _sync(self) -> None:
-        if self._health.mode != "disk":
+        if self.health.mode != "disk":
             self._wake()
             return
         if self._backlog.pending:
@@ -449,13 +437,13 @@ class Journal:
 
     def _synced(self) -> None:
         self._backlog.clear()
-        self._health = replace(self._health, durable=self._health.written)
+        self.health = replace(self.health, durable=self.health.written)
         self._wake()
 
     def _next_segment(self, error: OSError) -> None:
         """The file cannot be trusted from here on: all that is not synced goes into another."""
         log.warning("segment %d of the journal ends: %s", self._disk.segment, reason(error))
-        self._tell(gone_wrong=self._health.gone_wrong + 1)
+        self._tell(gone_wrong=self.health.gone_wrong + 1)
         try:
             self._rewrite()
         except (OSError, SessionFault) as again:
@@ -489,7 +477,7 @@ class Journal:
 
     def _last_try(self) -> None:
         """At the end there may be room again for what lived in memory."""
-        if self._health.mode != "memory" or not self._backlog.is_whole:
+        if self.health.mode != "memory" or not self._backlog.is_whole:
             return
         try:
             self._rewrite()
@@ -501,16 +489,16 @@ class Journal:
     def _start_snapshot(self, wanted: _Draw) -> None:
         self._sync()
         last = self._last
-        if self._health.mode != "disk" or last is None or last.seq != wanted.seq:
+        if self.health.mode != "disk" or last is None or last.seq != wanted.seq:
             return
         self._leave_snapshot()
         self._since_snapshot = 0
         self._snapshot_size = 0
-        self._drawing = self._disk.snapshot(last, wanted.image)
+        self.drawing = self._disk.snapshot(last, wanted.image)
 
     def _draw(self, seconds: float) -> None:
         """Some pieces, so that nobody waits for the whole."""
-        drawing = self._drawing
+        drawing = self.drawing
         if drawing is None:
             return
         until = time.monotonic() + seconds
@@ -518,20 +506,20 @@ class Journal:
             while time.monotonic() < until:
                 self._snapshot_size += next(drawing)
         except StopIteration:
-            self._drawing = None
+            self.drawing = None
         except (OSError, TypeError, ValueError, RecursionError) as error:
             log.warning("no snapshot of the session: %s", error)
-            self._drawing = None
+            self.drawing = None
 
     def _leave_snapshot(self) -> None:
-        if self._drawing is not None:
-            self._drawing.close()
-            self._drawing = None
+        if self.drawing is not None:
+            self.drawing.close()
+            self.drawing = None
 
     # what both sides see
 
     def _settled(self, seq: int) -> bool:
-        return self._health.mode != "disk" or self._health.durable >= seq
+        return self.health.mode != "disk" or self.health.durable >= seq
 
     def _wake(self) -> None:
         """Let go who waits for what is settled now."""
@@ -544,13 +532,13 @@ class Journal:
                     self._waiters.append((seq, waiter))
 
     def _tell(self, **changes: Any) -> None:
-        self._health = replace(self._health, **changes)
+        self.health = replace(self.health, **changes)
         self._say()
 
     def _say(self) -> None:
-        if self._on_health is None or self._loop is None or self._health.mode == "closed":
+        if self._on_health is None or self._loop is None or self.health.mode == "closed":
             return
         try:
-            self._loop.call_soon_threadsafe(self._on_health, self._health, context=self._context)
+            self._loop.call_soon_threadsafe(self._on_health, self.health, context=self._context)
         except RuntimeError:
             return  # the loop has ended

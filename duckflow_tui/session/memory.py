@@ -10,10 +10,9 @@ import os
 import re
 import stat
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
@@ -258,8 +257,7 @@ _BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ \t]*[:：]?[ \t]+")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryWords:
+class MemoryWords(NamedTuple):
     """What a new file says. ``known`` are the headings of every language, in lower case."""
 
     title: str

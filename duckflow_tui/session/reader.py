@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, opening
@@ -35,8 +35,7 @@ _TAG: Final = b"D1 "
 _BEGINNING: Final = 64  # bytes that tell what a file is
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEvent:
+class RecordedEvent(NamedTuple):
     """One event as it was written."""
 
     seq: int
@@ -44,8 +43,7 @@ class RecordedEvent:
     fields: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(NamedTuple):
     """What could not be read, and where. ``seq`` is None where not even that is known.
 
     ``reason`` is one of ``records.DamageReason`` or of what ``records.UnreadableRecord`` carries;

@@ -16,8 +16,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, Literal, cast
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_jsonable_python
@@ -71,20 +70,15 @@ def shelved(body: bytes, kind: str, at: float, blobs: FileBlobs) -> bytes:
 def parsed(body: bytes) -> dict[str, Any]:
     """The JSON object of a record; raises UnreadableRecord."""
     try:
-        value: object = _json(body)
+        try:
+            value: object = from_json(body)
+        except ValueError:  # it knows no halves of surrogate pairs; a file's name may hold one
+            value = json.loads(body.decode("ascii"))
     except (ValueError, RecursionError):  # not ASCII, no JSON, too deep, too long a number
         raise UnreadableRecord("not_json") from None
     if not isinstance(value, dict):
         raise UnreadableRecord("not_json")
     return cast("dict[str, Any]", value)
-
-
-def _json(body: bytes) -> object:
-    """The fast parser knows no halves of surrogate pairs; a file's name may hold one."""
-    try:
-        return from_json(body)
-    except ValueError:
-        return json.loads(body.decode("ascii"))
 
 
 def whole(body: bytes, blobs: FileBlobs) -> dict[str, Any]:
@@ -176,8 +170,7 @@ _OTHER: Final = re.compile(rb"D([2-9]|[1-9][0-9]{1,3}) [0-9]+ ")  # a frame of a
 DamageReason = Literal["torn", "frame", "checksum", "too_long", "no_newline"]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """A record whose checksum is right: bytes ``start`` to ``end`` of the file, newline and all."""
 
     seq: int
@@ -186,8 +179,7 @@ class Frame:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """A line that is no record. ``torn``: the last one, which was never finished."""
 
     start: int

@@ -9,9 +9,8 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from pydantic import ValidationError
 
@@ -39,16 +38,14 @@ _STUCK: Final = frozenset({CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.
 _FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID, Outcome.DENIED})
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(NamedTuple):
     """An event that changed the state, and when: seconds since the epoch."""
 
     at: float
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A turning point: ``position`` is the number of events after which it is on the screen."""
 
     position: int

@@ -18,9 +18,8 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -77,8 +76,7 @@ _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
 EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """How the events of a journal went into a state."""
 
     done: int = 0
@@ -86,8 +84,7 @@ class Applied:
     refused: int = 0  # does not fit, because what it rests on was lost
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """A session as it was when the process ended; ``snapshot`` is 0 where none was used."""
 
     state: AgentState
@@ -106,8 +103,7 @@ class Restored:
         return self.read.lost + self.applied.unknown + self.applied.refused
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(NamedTuple):
     """A session taken up again: ``Store(restored.state, clock, journal, last_seq=…)``."""
 
     journal: Journal
@@ -282,8 +278,7 @@ def _is_another_folder(restored: Restored, workspace: Workspace) -> bool:
     return (found.st_dev, found.st_ino) != (header.device, header.inode)
 
 
-@dataclass(frozen=True, slots=True)
-class EndedCalls:
+class EndedCalls(NamedTuple):
     """Calls that ended with the app, what they did to files, and whether somebody is asked."""
 
     ended: tuple[OperationMessage, ...] = ()

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -343,8 +343,7 @@ _FORKED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Forked:
+class Forked(NamedTuple):
     """The id of the new session, or what was in the way of it."""
 
     session_id: str = ""

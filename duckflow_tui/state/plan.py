@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -354,8 +353,7 @@ def _place(steps: Sequence[Step], after: str | None) -> int:
     return _index(steps, after) + 1 if after else 0
 
 
-@dataclass(frozen=True, slots=True)
-class StepDifference:
+class StepDifference(NamedTuple):
     """One line of the difference of two plans."""
 
     kind: str  # same, add, drop, change, move

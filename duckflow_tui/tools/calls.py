@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
@@ -86,8 +86,7 @@ class Renewed(Exception):
     """What the gate showed is no longer so: it must be shown again."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateQuestion:
+class GateQuestion(NamedTuple):
     """Everything a gate is built from. ``args`` are shown whole and are what will be used."""
 
     call: Call

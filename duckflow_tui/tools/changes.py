@@ -120,11 +120,6 @@ async def plan_change(
     return PlannedChange(kind, place, diff, before_hash, after_hash)
 
 
-def plan_move(source: Place, target: Place, sha: str) -> PlannedChange:
-    """A move: one file, another name, the same content."""
-    return PlannedChange("move", source, compare(None, None), sha, sha, target)
-
-
 async def difference(before: bytes | None, after: bytes | None) -> FileDiff:
     """``diffs.compare``, in a thread for large files."""
     if len(before or b"") + len(after or b"") < _IN_A_THREAD:

@@ -13,9 +13,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.state.calls import TAIL, overprinted
 from duckflow_tui.tools.results import MAX_RESULT
@@ -47,8 +46,7 @@ def readable(text: str) -> tuple[str, bool]:
     return plain, runs > 0
 
 
-@dataclass(frozen=True, slots=True)
-class KeptOutput:
+class KeptOutput(NamedTuple):
     """Output as a model reads it: all of it, or head and tail with ``cut`` characters between."""
 
     head: str

@@ -10,9 +10,8 @@ import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.changing import settled
 from duckflow_tui.safety.names import words_of
@@ -29,8 +28,7 @@ _REDACTED: Final = "[redacted]"
 _WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLimits:
+class CommandLimits(NamedTuple):
     """Bounds of a command. Times in seconds, sizes in bytes."""
 
     timeout_s: float = 120

@@ -12,8 +12,8 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Zone
-from duckflow_tui.tools.changes import PlannedChange, plan_change, plan_move
-from duckflow_tui.tools.diffs import NotText, TextFile, decode, size_words
+from duckflow_tui.tools.changes import PlannedChange, plan_change
+from duckflow_tui.tools.diffs import NotText, TextFile, compare, decode, size_words
 from duckflow_tui.tools.edits import Edit, EditRefused, Near, apply_edits
 from duckflow_tui.tools.operation import Arguments, Edits, Operation, ToolContext, ToolFault
 
@@ -130,7 +130,8 @@ async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext)
     if target.exists:
         raise ToolFault(f"{target.said} exists already; nothing is moved over another file.")
     sha = await context.workspace.digest(source)
-    return Edits((plan_move(source, target, sha),))
+    moved = PlannedChange("move", source, compare(None, None), sha, sha, target)
+    return Edits((moved,))
 
 
 async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:

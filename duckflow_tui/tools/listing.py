@@ -7,8 +7,7 @@ import json
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pathspec import GitIgnoreSpec
 from pydantic import Field
@@ -44,8 +43,7 @@ class FindFiles(Arguments):
     path: str = "."
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """Names of a walk, in order, and what was left out of them."""
 
     entries: list[DirectoryEntry]

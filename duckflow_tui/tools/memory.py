@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -35,8 +34,7 @@ LONGEST: Final = 300  # characters of a line
 MOST_FOUND: Final = 20  # lines of an answer
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLine:
+class MemoryLine(NamedTuple):
     """One line. ``kind`` is None where it stands under a heading of the user's own.
 
     ``number`` counts from 0; ``raw`` is the line as the file has it, which a removal names.

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +40,7 @@ class Program:
         process = asyncio.subprocess.Process(transport, pipes, asyncio.get_running_loop())
         self.pid = process.pid
         self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
-        self._exited = pipes.exited
+        self.exited = pipes.exited
 
     @classmethod
     async def start(
@@ -73,12 +73,8 @@ class Program:
 
     async def wait(self) -> int | None:
         """The exit code of the program itself; what it started may still run."""
-        await asyncio.shield(self._exited)
+        await asyncio.shield(self.exited)
         return self.exit_code
-
-    def when_exited(self, call: Callable[[], object]) -> None:
-        """Call it once the program itself has ended."""
-        self._exited.add_done_callback(lambda _: call())
 
     async def read(self, pipe: asyncio.StreamReader | None) -> bytes:
         """The next piece of an output; empty soon after the program's end, whoever has the pipe."""
@@ -86,7 +82,7 @@ class Program:
             return b""
         reading = asyncio.ensure_future(pipe.read(_PIECE))
         try:
-            await asyncio.wait({reading, self._exited}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reading, self.exited}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait({reading}, timeout=DRAIN)
             return reading.result() if reading.done() else b""
         finally:

@@ -16,7 +16,7 @@ MARK: Final = "DUCKFLOW_CALL"  # by it a child is found that left its group
 GRACE: Final = 0.8  # seconds between asking and killing
 LOOK: Final = 0.03  # seconds between two looks at who is left
 _SWEEPS: Final = 6  # times the dead are looked for after they were killed
-_PROC: Final = "/proc"
+PROC: Final = "/proc"
 
 
 class Process(NamedTuple):
@@ -114,16 +114,11 @@ def kill_all(
         time.sleep(0.002)
 
 
-def has_table() -> bool:
-    """Whether the system tells of its processes; else members are leaders of their groups."""
-    return os.path.isdir(_PROC)
-
-
 def processes() -> dict[int, Process]:
     """The processes of the system that are not dead already; empty where it cannot be told."""
     found: dict[int, Process] = {}
     try:
-        names = os.listdir(_PROC)
+        names = os.listdir(PROC)
     except OSError:
         return found
     for name in names:
@@ -147,5 +142,5 @@ def looked_up(pid: int, *, also_dead: bool = False) -> Process | None:
 
 
 def _read(pid: int, name: str) -> bytes:
-    with open(f"{_PROC}/{pid}/{name}", "rb") as file:
+    with open(f"{PROC}/{pid}/{name}", "rb") as file:
         return file.read()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import Field
 
@@ -39,8 +38,7 @@ class ReadFile(Arguments):
     line_numbers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
+class _Lines(NamedTuple):
     """Some lines of a file; ``total`` is None where nobody counted to the end."""
 
     lines: Sequence[str]

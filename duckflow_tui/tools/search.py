@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import Field
 
@@ -53,8 +53,7 @@ class Matches:
     timed_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(NamedTuple):
     args: SearchText
     place: Place
     workspace: Workspace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
@@ -37,8 +38,7 @@ class _Refused(Exception):
         self.report = UndoReport(key, {"path": path})
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """One change and the way back; ``done`` when the file is as before it already."""
 
     change: FileChange

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-from duckflow_tui.tools.process_table import GRACE, LOOK, Offspring, has_table, kill_all, send
+from duckflow_tui.tools.process_table import GRACE, LOOK, PROC, Offspring, kill_all, send
 
 _SETTLE = 0.2  # seconds in which a start that was under way may still show itself
 
@@ -63,7 +63,7 @@ def _end(all_of_them: Iterable[Offspring]) -> None:
 
 def _signal(members: frozenset[int], number: signal.Signals) -> None:
     send(members, number)
-    if not has_table():
+    if not os.path.isdir(PROC):  # then members are leaders of their groups
         for leader in members:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(leader, number)

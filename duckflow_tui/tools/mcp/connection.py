@@ -6,10 +6,9 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import httpx2
 from pydantic import TypeAdapter, ValidationError
@@ -160,8 +159,7 @@ def _import() -> None:
         import_module(name)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerParts:
+class ServerParts(NamedTuple):
     """What every server of a session works with."""
 
     store: Store

@@ -7,9 +7,8 @@ expression of it is run, because one can be written that never ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -190,14 +189,11 @@ def _table(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
-def told_schema(schema: JsonObject) -> JsonObject:
+class _Teller:
     """What the model is told of a schema: the keywords it can act on, references written out,
     the server's words made visible and cut, everything beyond the limits left open.
     """
-    return {"type": "object", "properties": {}, **_Teller(schema).tell(schema, 0)}
 
-
-class _Teller:
     def __init__(self, whole: JsonObject) -> None:
         self._whole = whole
         self._left = _TOLD_NODES
@@ -271,8 +267,7 @@ MAX_TOLD: Final = 40 * 1024  # bytes of all servers' tools in a request
 Why = Literal["name", "schema", "many", "size"]
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
+class OfferedTool(NamedTuple):
     """A tool that can be offered: its entry, and the check of its arguments."""
 
     tool: McpTool
@@ -287,16 +282,14 @@ class OfferedTool:
         return Effect.READ if self.tool.read_only else Effect.REMOTE
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """A tool that is not offered. ``name`` is as the server calls it, made visible."""
 
     name: str
     why: Why
 
 
-@dataclass(frozen=True, slots=True)
-class ToolList:
+class ToolList(NamedTuple):
     """What came of a server's list."""
 
     offered: tuple[OfferedTool, ...] = ()
@@ -325,8 +318,9 @@ def _offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
     hints = tool.annotations
     description = tool.description or tool.title or (hints.title if hints else None) or ""
     words = said(description, MAX_DESCRIPTION)
-    arguments = arguments_of(tool.input_schema)
-    told = told_schema(tool.input_schema)
+    schema = tool.input_schema
+    arguments = arguments_of(schema)
+    told: JsonObject = {"type": "object", "properties": {}, **_Teller(schema).tell(schema, 0)}
     summary = f"The server {server} says: {words}" if words else f"A tool of the server {server}."
     return OfferedTool(
         tool=McpTool(

@@ -195,7 +195,7 @@ async def stdio_server(
     program = group.program
     server = ServerProcess(group, log, on_end)
     # Also while a child of it holds its output open.
-    program.when_exited(lambda: loop.call_later(_LAST_WORDS_S, server.over))
+    program.exited.add_done_callback(lambda _: loop.call_later(_LAST_WORDS_S, server.over))
     assert program.stdin is not None
     assert program.stdout is not None
     assert program.stderr is not None
