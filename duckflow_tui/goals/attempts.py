@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,6 +17,7 @@ from duckflow_tui.prompting.questions import (
 from duckflow_tui.prompting.replies import ContinuationReply, DigestReply, FailureReply
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
 from duckflow_tui.state.goal import (
     DONE_FROM,
@@ -32,6 +34,7 @@ from duckflow_tui.state.goal import (
     RequirementItem,
     RequirementState,
     Review,
+    ReviewMessage,
     SituationReport,
     TaskContext,
     TaskObjective,
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.turn import TurnInfo
 
 _LINE: Final = 200  # characters of a result, of an error
@@ -53,6 +55,13 @@ COLLECTED: Final = 100  # characters of something collected, as the report shows
 
 _KEPT: Final = 12  # newest results and errors of an attempt
 
+#: A lesson that forbids to look.
+_NO_LOOKING: Final = re.compile(
+    r"\b(?:do not|don['’]t|never|avoid|stop|must not|should not|refrain from)\b[^.;]{0,30}"
+    r"\b(?:(?:re-?)?read|look|open|list|search|find|grep|view|inspect)(?:ing)?\b"
+    r"|(?:読|見|開|調べ|検索|探)[^。]{0,12}(?:ない|禁止|避け|やめ|不要)",
+    re.IGNORECASE,
+)
 _REFUSED: Final = (Outcome.DENIED, Outcome.REJECTED)
 
 
@@ -74,24 +83,36 @@ class Attempts:
         self.plan = ExecutionPlan()  # of the attempt that runs
 
     def result(
-        self,
-        objective: TaskObjective,
-        score: float,
-        log: Sequence[OperationMessage],
-        missing: MissingInfoAnalysis,
+        self, objective: TaskObjective, score: float, missing: MissingInfoAnalysis
     ) -> AttemptResult:
-        """The attempt that ends, as it goes into the objective; what it taught are the
-        constraints that were found.
+        """The attempt that ends, as it goes into the objective: its own calls, since the review of
+        the one before it. What it taught are the constraints that were found, but for those that
+        are known, and those that forbid to look: nothing is lost by looking.
         """
+        log: list[OperationMessage] = []
+        for message in reversed(self._store.state.messages):
+            if isinstance(message, ReviewMessage) or message.at < objective.created_at:
+                break
+            if isinstance(message, OperationMessage):
+                if message.by_user or message.for_requirement:
+                    continue
+                log.append(message)
+        log.reverse()
         done = execution(log)
+        lessons: list[str] = []
+        known = list(map(_comparable, objective.learned_constraints))
+        for words in missing.constraints:
+            if _comparable(words) not in known and not _NO_LOOKING.search(words):
+                lessons.append(words)
+                known.append(_comparable(words))
         return AttemptResult(
             attempt_number=objective.iteration_count + 1,
-            strategy=self.plan.strategy,
+            strategy=self.plan.strategy or what_was_done(log),
             execution_plan=self.plan,
             results=done.results,
             satisfaction_score=score,
             errors=done.errors,
-            lessons_learned=missing.constraints,
+            lessons_learned=tuple(lessons),
         )
 
     async def go_on(
@@ -131,6 +152,7 @@ class Attempts:
         if rounds:
             change_objective(self._store, max_iterations=objective.iteration_count + rounds)
         attempt, most = turn.attempt + 1, turn.max_attempts + rounds
+        lessons = objective.attempts[-1].lessons_learned if objective.attempts else ()
         await self._store.commit(
             AttemptStarted(
                 message=AttemptMessage(
@@ -138,7 +160,7 @@ class Attempts:
                     attempt=attempt,
                     max_attempts=most,
                     plan=plan,
-                    for_model=attempt_words(review, plan, attempt, most),
+                    for_model=attempt_words(review, plan, attempt, most, lessons),
                     at=self._store.clock.now(),
                 )
             )
@@ -280,23 +302,29 @@ async def digest_of(parts: TurnParts, text: str, wish: str = "") -> str:
 # --- what an attempt was -------------------------------------------------------------------------
 
 
-def first_plan(state: AgentState, rationale: str) -> ExecutionPlan:
+def first_plan(state: AgentState) -> ExecutionPlan:
     """What the first attempt means to do, as far as it was said: the plan in hand, else the next
-    steps of the working memory.
+    steps of the working memory. Its strategy is what it will have done.
     """
     plan, memory = state.active_plan, state.memory
     if plan is not None and plan.status.may_run:
-        return ExecutionPlan(
-            strategy=one_line(plan.goal, _LINE),
-            plan_id=plan.plan_id,
-            steps=tuple(step.name for step in plan.steps),
-            constraints=memory.constraints,
-        )
-    return ExecutionPlan(
-        strategy=one_line(rationale, _LINE),
-        steps=memory.plan_brief,
-        constraints=memory.constraints,
-    )
+        steps = tuple(step.name for step in plan.steps)
+        return ExecutionPlan(plan_id=plan.plan_id, steps=steps, constraints=memory.constraints)
+    return ExecutionPlan(steps=memory.plan_brief, constraints=memory.constraints)
+
+
+def what_was_done(log: Sequence[OperationMessage]) -> str:
+    """The changes that these calls made, on a line: reading and checks are no strategy, they are
+    what every attempt may do.
+    """
+    made = dict[str, None]()
+    for message in log:
+        for change in message.result.changes:
+            lines = f"+{change.added} −{change.removed}"
+            made[f"{change.kind} {change.target or change.path} {lines}"] = None
+    if made:
+        return one_line("; ".join(made), _LINE)
+    return "only looked, changed nothing" if log else "answered without any call"
 
 
 def execution(log: Sequence[OperationMessage]) -> ExecutionResult:
@@ -360,9 +388,12 @@ def continuation_context(
     )
 
 
-def attempt_words(review: Review, plan: ExecutionPlan, attempt: int, most: int) -> str:
+def attempt_words(
+    review: Review, plan: ExecutionPlan, attempt: int, most: int, lessons: Sequence[str] = ()
+) -> str:
     """What the model is told at the begin of a further attempt: what was missing, why, and how
-    it goes on. What others said stands in a frame.
+    it goes on. What others said stands in a frame. ``lessons`` are those of the attempt before;
+    older ones were told then.
     """
     missing = [f"- P{item.priority} {item.what}" for item in review.missing]
     shown = [
@@ -382,8 +413,11 @@ def attempt_words(review: Review, plan: ExecutionPlan, attempt: int, most: int) 
     for head, lines in (
         ("The way now:", (plan.strategy,)),
         ("Its steps:", plan.steps),
-        ("Keep to:", plan.constraints),
-        ("Do not do again what did not get there:", plan.avoid_strategies),
+        ("Keep to:", lessons),
+        (
+            "Tried, and not enough by itself; looking, checking and mending are always allowed:",
+            plan.avoid_strategies,
+        ),
     ):
         words = "\n".join(f"- {line}" for line in lines if line)
         if words:

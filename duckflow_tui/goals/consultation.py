@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.attempts import digest_of, execution, failure_analysis, in_hand
+from duckflow_tui.goals.attempts import (
+    digest_of,
+    execution,
+    failure_analysis,
+    in_hand,
+    what_was_done,
+)
 from duckflow_tui.goals.requirements import (
     change_objective,
     named_requirement,
@@ -289,9 +295,8 @@ class Consultation:
     def _other_approach(self) -> None:
         """What was tried is a strategy that failed; the model is told to leave it."""
         _, objective = in_hand(self._store.state)
-        # What the model has been doing, in its own words.
-        brief = "; ".join(self._store.state.memory.plan_brief)
-        strategy = one_line(self._keeper.said or brief, _LINE)
+        brief = "; ".join(self._store.state.memory.plan_brief)  # what the model said it would do
+        strategy = one_line(brief or what_was_done(self._log()), _LINE)
         if strategy:
             ways = tuple(dict.fromkeys((*objective.attempted_strategies, strategy)))
             change_objective(self._store, attempted_strategies=ways)

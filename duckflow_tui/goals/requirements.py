@@ -158,13 +158,14 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision) -> None:
     claims = decision.requirements
     waits = decision.next_step in (NextStep.PENDING_USER, NextStep.DEFER)
     profile = state.profile_choice or objective.profile or decision.task_profile
-    is_task = profile is not None and profile not in TALK and not only_talk(decision)
+    talks = decision.task_profile in TALK and not decision.actions
+    is_task = profile is not None and profile not in TALK and not talks
     if is_task and not (claims or objective.extracted_requirements or waits):
         try:
             claims = (await _changes(parts, objective, ())).claims
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.no_requirements", reason=one_line(str(error), 200))
-    await hear(parts, "first", claims, talks=only_talk(decision))
+    await hear(parts, "first", claims, talks=talks)
 
 
 async def hear(
@@ -359,11 +360,6 @@ def next_id(objective: TaskObjective, more: Sequence[RequirementItem] = ()) -> s
     while f"r{number}" in taken:
         number += 1
     return f"r{number}"
-
-
-def only_talk(decision: TurnDecision) -> bool:
-    """Whether the model calls it talk and asks for nothing to be done."""
-    return decision.task_profile in TALK and not decision.actions
 
 
 def _comparable(text: str) -> str:

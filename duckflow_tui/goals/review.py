@@ -115,7 +115,7 @@ class Reviewer:
             return
         self._understood = True
         await take_requirements(self._parts, decision)
-        self._attempts.plan = first_plan(self._store.state, decision.rationale)
+        self._attempts.plan = first_plan(self._store.state)
 
     async def review(self, log: Sequence[OperationMessage], reply: str) -> ReviewEnd:
         """Judge what the model calls done (S1-27…31). ``log``: its own calls in this turn, those
@@ -205,7 +205,7 @@ class Reviewer:
             unproven=found.unproven,
         )
         message = ReviewMessage(message_id=self._parts.ids("msg"), review=review, at=at)
-        result = self._attempts.result(before, found.score, case.log, missing)
+        result = self._attempts.result(before, found.score, missing)
         await self._store.commit(ObjectiveReviewed(message=message, result=result))
         self.satisfaction = found.score
         self._keeper.reviewed(review, before)

@@ -23,6 +23,7 @@ from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import Card
+from duckflow_tui.state.goal import AttemptMessage
 from duckflow_tui.state.operations import OperationSpec, Outcome
 from duckflow_tui.state.plan import ExecutionMode, Plan, PlanStatus, Step, WorkStatus
 
@@ -156,8 +157,8 @@ def planning_values(
         "op_propose": spoken(operations)["op_propose"],
     }
     return values, {
-        "learned": _lessons(objective.learned_constraints[-_LEARNED:] if objective else ()),
-        "avoid": _lessons(objective.attempted_strategies[-_LEARNED:] if objective else ()),
+        "learned": _lessons(_untold(state, objective.learned_constraints if objective else ())),
+        "avoid": _lessons(_untold(state, objective.attempted_strategies if objective else ())),
     }
 
 
@@ -169,7 +170,7 @@ def execution_values(state: AgentState) -> tuple[Values, Lists]:
     )
     words = one_line(f"{step.name}: {step.description}", 2 * LINE) if step else ""
     return {"plan": lines.plan(plan), "step": words}, {
-        "learned": _lessons(objective.learned_constraints[-_LEARNED:] if objective else ()),
+        "learned": _lessons(_untold(state, objective.learned_constraints if objective else ())),
     }
 
 
@@ -216,6 +217,16 @@ def _changes(state: AgentState) -> list[str]:
 
 def _lessons(items: Sequence[str]) -> Cuttable:
     return Cuttable(Trim.EVIDENCE, bullets([one_line(item, LINE) for item in items]))
+
+
+def _untold(state: AgentState, items: Sequence[str]) -> Sequence[str]:
+    """The newest of what the attempts taught, but for what the begin of an attempt told and still
+    travels with the conversation.
+    """
+    told = [m.for_model for m in state.messages if isinstance(m, AttemptMessage)]
+    if state.compaction is not None:
+        told = []
+    return [item for item in items if not any(item in words for words in told)][-_LEARNED:]
 
 
 def _earlier(digests: Sequence[str]) -> Cuttable:

@@ -167,7 +167,7 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
         done("So."),
         ASK,
         done("So.", requirements=[back]),
-        requirements=(found(plain, dropped=["r2"]), found()),
+        requirements=(found(plain, dropped=["r2"]), found(back)),
         satisfaction=(judged(0.5, {"r1": 0.9, "r3": 0.2}), good("r1", "r3")),
         missing=(lacks("one line"),),
         continuation=(next_plan(),),
@@ -341,8 +341,9 @@ async def test_a_should_that_stays_unmet_is_never_done_without_the_users_word(
     tmp_path: Path,
 ) -> None:
     """0.82 of 1 over the whole: it goes on for the missing one, and then the user is asked."""
-    short = judged(0.9, {"r1": 1.0, "r2": 0.0})
-    tries = (works(claim(NOTES), claim(LOG, 2)), done("One."), done("Two."), done("Three."))
+    short = judged(0.9, {"r1": 1.0, "r2": 1.0, "r3": 1.0, "r4": 0.0})
+    wanted = (claim(NOTES), claim("they are short"), claim("they are clear"), claim(LOG, 2))
+    tries = (works(*wanted), done("One."), done("Two."), done("Three."))
     script = story(
         *tries,
         satisfaction=(short, short, short),
@@ -352,6 +353,8 @@ async def test_a_should_that_stays_unmet_is_never_done_without_the_users_word(
     async with session(tmp_path, script, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.until(lambda state: any(c.kind is CardKind.ESCALATION for c in state.cards))
+        assert s.state.last_review is not None
+        assert s.state.last_review.score == 0.818182
         assert s.state.last_turn is None
         await answer(s, "accept_partial")
         assert (await s.ended()).outcome == "partial"

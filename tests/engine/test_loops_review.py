@@ -47,6 +47,7 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
 
 ALLOWED = (CHECK,)
+FIRST = "create notes.txt +1 −0"  # what the first attempt of ``thrice`` does
 
 
 def objective(s: Session) -> TaskObjective:
@@ -144,14 +145,15 @@ async def test_the_next_attempt_is_told_what_was_learned_and_what_to_avoid(tmp_p
         assert "gone.txt" in asked.text  # the error of the last attempt
         assert "the file is read by a script" in asked.text  # learned
         assert "write the whole file anew" in asked.text  # an alternative
-        assert "as asked" in asked.text.partition("Avoid")[2]  # the first way, not to be repeated
+        was = "create notes.txt +1 −0"  # what the first attempt did, not what it thought
+        assert was in asked.text.partition("Avoid")[2]
         (attempt,) = attempts(s)
         assert attempt.plan.strategy == "append the word"
         assert attempt.plan.constraints == ("the file is read by a script",)
-        assert attempt.plan.avoid_strategies == ("as asked",)
+        assert attempt.plan.avoid_strategies == (was,)
         kept = objective(s)
         assert kept.learned_constraints == ("the file is read by a script",)
-        assert kept.attempted_strategies == ("as asked", "append the word")
+        assert kept.attempted_strategies == (was, "append the word")
         assert kept.accumulated_results[0].startswith("file_ops.write_file notes.txt")
         other = TaskObjective(objective_id="obj_2", original_query="x", created_at=0.0)
         assert other.learned_constraints == other.attempted_strategies == ()
@@ -170,7 +172,11 @@ async def test_a_way_that_failed_is_not_taken_again_under_its_own_name(tmp_path:
         done("Two."),
         satisfaction=(judged(0.4), judged(0.9)),
         missing=(lacks("the reason"),),
-        continuation=(next_plan("As asked."), next_plan(" "), next_plan("another way")),
+        continuation=(
+            next_plan("Create notes.txt +1 −0."),
+            next_plan(" "),
+            next_plan("another way"),
+        ),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         await s.turn("write the notes")
@@ -853,8 +859,8 @@ async def test_another_way_begins_a_new_round_that_avoids_all_that_was_tried(
         end = await s.ended()
         assert end.outcome == "done"
         avoid = s.server.of("continuation")[-1].text.partition("Avoid, it did not get there")[2]
-        assert all(way in avoid for way in ("as asked", "way 1", "way 2"))
-        assert attempts(s)[-1].plan.avoid_strategies == ("as asked", "way 1", "way 2")
+        assert all(way in avoid for way in (FIRST, "way 1", "way 2"))
+        assert attempts(s)[-1].plan.avoid_strategies == (FIRST, "way 1", "way 2")
 
 
 async def test_the_partial_result_can_be_taken_and_the_next_message_is_another_request(

@@ -113,19 +113,16 @@ def test_an_execution_keeps_the_twelve_newest_and_counts_all() -> None:
 def test_a_first_attempt_means_to_do_the_plan_that_may_run(status: PlanStatus) -> None:
     state = AgentState()
     state.memory = WorkingMemory(plan_brief=("look", "mend"), constraints=("no new library",))
-    said = ExecutionPlan(
-        strategy="as I said", steps=("look", "mend"), constraints=("no new library",)
-    )
-    assert first_plan(state, "as\nI said") == said
+    said = ExecutionPlan(steps=("look", "mend"), constraints=("no new library",))
+    assert first_plan(state) == said
     plan = plans.draft().model_copy(update={"status": status})
     state.plans, state.active_plan_id = (plan,), plan.plan_id
     planned = ExecutionPlan(
-        strategy=plan.goal,
         plan_id=plan.plan_id,
         steps=tuple(step.name for step in plan.steps),
         constraints=("no new library",),
     )
-    assert first_plan(state, "as I said") == (planned if status.may_run else said)
+    assert first_plan(state) == (planned if status.may_run else said)
 
 
 # --- what a further attempt starts from ----------------------------------------------------------
@@ -206,7 +203,7 @@ def test_the_model_is_told_what_was_missing_why_and_how_it_goes_on() -> None:
         "- look",
         "- mend",
         "</plan>",
-        "Do not do again what did not get there:",
+        "Tried, and not enough by itself; looking, checking and mending are always allowed:",
         "<plan>",
         "- guess",
         "</plan>",
