@@ -41,6 +41,7 @@ EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "stopped": 130,
 }
 
+WAITS: Final = 5  # the exit status of a turn that ended with a question to the user
 USAGE: Final = 2  # the exit status of a command that does not run here
 MOMENT: Final = 0.05  # seconds that who writes waits for the text to be written
 MOST_WAITING: Final = 64_000_000  # characters for a reader that does not read
@@ -136,7 +137,7 @@ async def run(
     leave: Callable[[int], None] = os._exit,
 ) -> int:
     """One turn; returns the exit status: 0 done, 1 failed or partial, 3 denied, 4 limit,
-    130 stopped, 143 after SIGTERM, 129 after SIGHUP.
+    5 a question to the user, 130 stopped, 143 after SIGTERM, 129 after SIGHUP.
 
     After a signal it ends within three seconds: where something holds it up, ``leave`` ends the
     process with that status.
@@ -169,7 +170,7 @@ class _Turn:
 
     async def run(self, engine: Engine, options: HeadlessOptions) -> int:
         loop = asyncio.get_running_loop()
-        finished: asyncio.Future[TurnOutcome] = loop.create_future()
+        finished: asyncio.Future[int] = loop.create_future()  # the exit status
         ended_by: asyncio.Future[int] = loop.create_future()
         if options.as_json:
             printer = _JsonLines(self.outlet, options.stream, self._out)
@@ -181,7 +182,9 @@ class _Turn:
         def follow(state: AgentState, record: Record) -> None:
             nonlocal stopping
             if isinstance(record.event, TurnFinished) and not finished.done():
-                finished.set_result(record.event.outcome)
+                event = record.event
+                waits = event.question is not None and event.outcome == "partial"
+                finished.set_result(WAITS if waits else EXIT_STATUS[event.outcome])
             if not lost:
                 try:
                     printer.show(record, state)
@@ -200,7 +203,9 @@ class _Turn:
             self.deadline.start()
             engine.stop()
             if engine.store.state.turn is None and not finished.done():
-                finished.set_result("stopped")  # there is no turn yet that could say so
+                finished.set_result(
+                    EXIT_STATUS["stopped"]
+                )  # there is no turn yet that could say so
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, stop, number)
@@ -216,10 +221,10 @@ class _Turn:
             if typed is None:
                 await engine.send(options.text or engine.suggestion)
             elif not await self._works_after(typed, engine) and not finished.done():
-                finished.set_result("done")
+                finished.set_result(EXIT_STATUS["done"])
             await asyncio.wait((finished, chat), return_when=asyncio.FIRST_COMPLETED)
             # A loop that broke ends no turn any more.
-            outcome: TurnOutcome = finished.result() if finished.done() else "failed"
+            status = finished.result() if finished.done() else EXIT_STATUS["failed"]
         finally:
             await self.spawn.end()
         if self.spawn.broken is not None:
@@ -234,7 +239,7 @@ class _Turn:
         if lost:
             self._say_lost(lost[0])
             return EXIT_STATUS["failed"]
-        return EXIT_STATUS[outcome]
+        return status
 
     async def _works_after(self, typed: Invocation, engine: Engine) -> bool:
         """Run a command of the table; whether the session works now."""
@@ -350,15 +355,22 @@ class _Words:
                 number, limit = message.attempt, message.max_attempts
                 say = self._say("review.attempt", number=number, limit=limit)
                 self._tell(f"▸ {say}")
-            case TurnFinished(outcome=outcome, reply=reply, llm_calls=calls, tokens=tokens):
+            case TurnFinished(reply=reply, question=question):
                 if self._held != reply:
                     self._narrate()
                 if reply:
                     self._outlet.write(self._out, f"{visible(reply)}\n")
-                if outcome != "done":
-                    self._tell(self._say(f"headless.outcome.{outcome}"))
-                said = self._say("headless.calls", calls=str(calls), tokens=f"{tokens:,}")
-                self._tell(said)
+                asked = question is not None and question.text not in reply
+                rows = [question.text] if question is not None and asked else []
+                for number, option in enumerate(question.options if question else (), start=1):
+                    rows.append(f"  {number}  {option}")
+                if rows:
+                    self._outlet.write(self._out, visible("\n".join(rows)) + "\n")
+                if (outcome := event.outcome) != "done":
+                    waits = question is not None and outcome == "partial"
+                    self._tell(self._say(f"headless.outcome.{'question' if waits else outcome}"))
+                calls, tokens = str(event.llm_calls), f"{event.tokens:,}"
+                self._tell(self._say("headless.calls", calls=calls, tokens=tokens))
             case _:
                 pass
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.decision import Question
 from duckflow_tui.state.gates import BUDGET_OPTIONS, Card, CardAnswer, CardKind, CardOpened
+from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import StepChanged
@@ -76,7 +78,7 @@ class CallBudget:
         self._limits = limits
         self._made: dict[str, int] = {}  # calls of the turn and of each run of a step
         self._more: dict[str, int] = {}  # calls that the user added there
-        self._end: tuple[TurnOutcome, Status] | None = None
+        self._end: tuple[TurnOutcome, Status, Reason] | None = None
         self._asking = asyncio.Lock()  # calls that come at once open one card
         self._said_no_price = False
         self._before: dict[str, Card] = {}  # that were open when an earlier process ended
@@ -195,7 +197,8 @@ class CallBudget:
                 self._notices.warn(
                     f"budget.nobody.{over.what}", step_id=step_id, limit=_figure(over.limit)
                 )
-            self._end = ("limit" if nobody else "partial", Status.REQUIRES_USER_INPUT)
+            outcome: TurnOutcome = "limit" if nobody else "partial"
+            self._end = outcome, Status.REQUIRES_USER_INPUT, _reached(over)
         else:
             await self._take(answer, over, step_id, aside)
 
@@ -209,9 +212,9 @@ class CallBudget:
                     await self._store.commit(BudgetRaised(what=over.what, by=by))
             case "accept_result":
                 change_objective(self._store, closed=True)
-                self._end = ("partial", Status.SUCCESS)
+                self._end = "partial", Status.SUCCESS, _reached(over)
             case "stop_work":
-                self._end = ("stopped", Status.SUCCESS)
+                self._end = "stopped", Status.SUCCESS, _reached(over)
             case _ if answer.text.strip():  # words are no consent to spend: the card asks again
                 message = UserMessage(
                     message_id=self._ids("msg"),
@@ -223,6 +226,11 @@ class CallBudget:
                 await self._store.commit(UserMessageAdded(message=message))
             case _:
                 pass
+
+
+def _reached(over: _Over) -> Reason:
+    """Why a turn ends here: ``budget``, with what is used up and its limit."""
+    return Reason(code="budget", params={"what": over.what, "limit": _figure(over.limit)})
 
 
 def _figure(value: float) -> str:
@@ -239,17 +247,22 @@ class TurnEnd(Exception):
         self,
         outcome: TurnOutcome,
         status: Status = Status.SUCCESS,
+        reason: Reason | None = None,
         *,
         laid_down: bool = False,
+        question: Question | None = None,
     ) -> None:
+        """``reason``: what ended it, ``question``: the one that the model ended it with."""
         super().__init__(outcome)
         self.outcome: TurnOutcome = outcome
         self.status = status
+        self.reason = reason
         self.laid_down = laid_down
+        self.question = question
 
 
 class BudgetEnd(TurnEnd):
     """A call was refused at a hard limit, and the user did not raise it: it was never sent."""
 
-    def __init__(self, outcome: TurnOutcome, status: Status = Status.SUCCESS) -> None:
-        super().__init__(outcome, status, laid_down=True)
+    def __init__(self, outcome: TurnOutcome, status: Status, reason: Reason) -> None:
+        super().__init__(outcome, status, reason, laid_down=True)

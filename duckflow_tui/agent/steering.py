@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.conversation import QueuedMessage
+    from duckflow_tui.state.pace import Reason
     from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.store import Record, Store
 
@@ -38,7 +39,8 @@ class TurnControl:
         self._store = store
         self.turn_pace: PaceKeeper | None = None
         self.step_pace: PaceKeeper | None = None  # of the step that runs
-        self.turn_end: tuple[TurnOutcome, Status] | None = None  # which the user chose in a step
+        # Which the user chose in a step, or what was due there and nobody decided.
+        self.turn_end: tuple[TurnOutcome, Status, Reason | None] | None = None
         self._go = asyncio.Event()
         self.redirected: QueuedMessage | None = None  # waits to be taken up at the next decision
 

@@ -11,7 +11,7 @@ from duckflow_tui.agent.budget import TurnEnd
 from duckflow_tui.agent.rest import decisions_of, escalated_before, rest_of, turn_start
 from duckflow_tui.agent.steering import TurnControl
 from duckflow_tui.agent.thread import Thread
-from duckflow_tui.goals.consultation import Consultation
+from duckflow_tui.goals.consultation import BY_USER, Consultation
 from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.goals.requirements import RequestInHand, belongs
 from duckflow_tui.goals.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
@@ -21,9 +21,10 @@ from duckflow_tui.plans.propose import end_plan, end_steps
 from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import UserMessage
-from duckflow_tui.state.decision import NextStep, TurnDecision
+from duckflow_tui.state.decision import NextStep, Question, TurnDecision
 from duckflow_tui.state.memory import WorkingMemoryChanged, updated
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
 from duckflow_tui.state.plan import PlanStatus, ReportMessage, ended_status
@@ -74,21 +75,22 @@ class Turn(Thread):
             rest = await self._enter()
             await self.decisions(rest)
         except TurnEnd as end:
-            await self._finish(end.outcome, end.status, laid_down=end.laid_down)
+            await self._finish(end)
         except LlmError as error:
             self.parts.notices.error(f"llm.error.{error.code}", **error.params)
             detail = f"{error.code}: {error.detail}"[:200]
             self.parts.machine.set_status(Status.ERROR, detail)
-            await self._finish("failed", Status.ERROR)
+            reason = Reason(code=f"llm.{error.code}")
+            await self._finish(TurnEnd("failed", Status.ERROR, reason))
         except asyncio.CancelledError:
             if not self._left:
                 self.parts.machine.reset(Trigger.STOP)
                 self.parts.notices.say("turn.stopped", for_model="The user stopped the work here.")
-                await self._finish("stopped", Status.SUCCESS)
+                await self._finish(TurnEnd("stopped", reason=BY_USER))
             raise
         except Exception:
             # Whatever broke, the turn must not be left open; the app's handler shows the error.
-            await self._finish("failed", Status.ERROR)
+            await self._finish(TurnEnd("failed", Status.ERROR))
             raise
 
     def leave(self) -> None:
@@ -169,7 +171,7 @@ class Turn(Thread):
             self.tell_refusal(decision)
             if decision.offers_keys and await self.ask_user(decision):
                 return False
-            raise TurnEnd("partial", Status.REQUIRES_USER_INPUT)
+            raise self._waits(decision, "partial")
         return await super().refuse(decision)
 
     async def after(self, decision: TurnDecision) -> bool:
@@ -181,7 +183,7 @@ class Turn(Thread):
             if await self.ask_user(decision):
                 return False
             if decision.next_step is not NextStep.DONE:
-                raise TurnEnd(self._ending.outcome("partial"), Status.REQUIRES_USER_INPUT)
+                raise self._waits(decision, self._ending.outcome("partial"))
         if decision.actions and decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
             return False  # done with actions: their results are sent once more
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
@@ -199,13 +201,21 @@ class Turn(Thread):
                 log, reply = self._ending.log(), self.asker.last_reply
                 self._judged(await self._reviewer.review(log, reply))
             case NextStep.PENDING_USER:
-                raise TurnEnd(self._ending.outcome("partial"), Status.REQUIRES_USER_INPUT)
+                raise self._waits(decision, self._ending.outcome("partial"))
             case NextStep.DEFER:
                 self.parts.machine.reset(Trigger.DEFER)
                 raise TurnEnd("partial")
             case NextStep.CONTINUE:
                 pass
         return False
+
+    def _waits(self, decision: TurnDecision, outcome: TurnOutcome) -> TurnEnd:
+        """The end of a turn that waits for the user's answer; what it asks, where it says it only
+        in its reply, is that.
+        """
+        question = decision.question or Question(text=decision.reply)
+        reason = Reason(code="question")
+        return TurnEnd(outcome, Status.REQUIRES_USER_INPUT, reason, question=question)
 
     def _judged(self, end: ReviewEnd) -> None:
         if end != "continue":
@@ -293,15 +303,13 @@ class Turn(Thread):
             )
             self.store.dispatch(OutsideChangesTold(paths=paths))
 
-    async def _finish(
-        self, outcome: TurnOutcome, status: Status, *, laid_down: bool = False
-    ) -> None:
+    async def _finish(self, end: TurnEnd) -> None:
         running = self.store.state.turn
         if running is None or running.turn_id != self.turn_id:
             return  # it broke before it had begun
-        self._paced.ended(outcome)
+        self._paced.ended(end.outcome, end.reason)
         reply, satisfaction = self.asker.last_reply, self._reviewer.satisfaction
-        await self._ending.finish(outcome, status, reply, satisfaction, laid_down=laid_down)
+        await self._ending.finish(end, reply, satisfaction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,27 +361,17 @@ class TurnEnding:
             return "done" if plan.status is PlanStatus.COMPLETED else "partial"
         return wanted
 
-    async def finish(
-        self,
-        outcome: TurnOutcome,
-        status: Status,
-        reply: str,
-        satisfaction: float | None,
-        *,
-        laid_down: bool = False,
-    ) -> None:
-        """Lay down what still runs, walk to the end, and commit ``TurnFinished``. ``laid_down``:
-        work that is not done, and of which nothing is under way or asked any more (S4-56).
-        """
-        machine = self._parts.machine
+    async def finish(self, end: TurnEnd, reply: str, satisfaction: float | None) -> None:
+        """Lay down what still runs, walk to the end, and commit ``TurnFinished``."""
+        machine, status = self._parts.machine, end.status
         for plan in self._store.state.plans:
             end_steps(self._store, plan, "the turn ended before it was done")
             # Its work may have been stopped before it could say that nothing of it is left.
             if ended_status(plan) is PlanStatus.COMPLETED:
                 end_plan(self._store, plan.plan_id)
-        if outcome in ("done", "denied"):
+        if end.outcome in ("done", "denied"):
             self._walk_to_done()
-        elif laid_down or status is not Status.REQUIRES_USER_INPUT:
+        elif end.laid_down or status is not Status.REQUIRES_USER_INPUT:
             detail = self._store.state.status_detail if status is Status.ERROR else ""
             machine.reset(Trigger.STOP)
             machine.set_status(status, detail)
@@ -386,7 +384,7 @@ class TurnEnding:
         await self._store.commit(
             TurnFinished(
                 turn_id=self._turn_id,
-                outcome=outcome,
+                outcome=end.outcome,
                 reply=reply,
                 satisfaction=satisfaction,
                 llm_calls=usage.calls - before.calls,
@@ -394,6 +392,8 @@ class TurnEnding:
                 cost=cost,
                 files_changed=changed_files(self.log()),
                 duration_s=self._store.clock.monotonic() - self._started,
+                reason=end.reason,
+                question=end.question,
             )
         )
 

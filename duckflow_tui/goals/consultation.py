@@ -27,7 +27,7 @@ from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
-from duckflow_tui.state.pace import Pattern, Situation
+from duckflow_tui.state.pace import Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
 
 if TYPE_CHECKING:
@@ -41,17 +41,28 @@ ConsultEnd = Literal[
     "stopped",  # the user wants no more of it now
     "accepted",  # the user takes what there is
     "waits",  # for the user's next message
-    "nobody",  # there was nobody to ask
+    "nobody",  # there was nobody to ask at the limit
 ]
 
 
 MORE_LOOPS: Final = 5  # that one key adds
+
+BY_USER: Final = Reason(code="user")  # whose instruction ended it
 
 _LINE: Final = 200  # characters of a strategy
 
 _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
 _APP: Final = "[Written by the app at a key of the user.]"
+
+#: What the model is told where nobody can be asked how the work should go on.
+_NOBODY: Final = {
+    Pattern.STAGNATION: "Your newest calls brought nothing new, again and again.",
+    Pattern.LOW_CONFIDENCE: "You are unsure, or much of what you did lately did not work.",
+    Pattern.CONFUSION: "Your work does not hold one line: it repeats itself, talks without acting, "
+    "or fails its own checks.",
+    Pattern.TOO_MANY_TRIES: "Many of your tries failed, and little was gained.",
+}
 
 #: What the model is told of an answer that needs no more than words: the notice, and its words.
 _TOLD: Final[dict[str, tuple[str, str]]] = {
@@ -110,21 +121,21 @@ class ConsultationEnd:
     end: ConsultEnd = "goes_on"
     next_prompt: PromptPattern | None = None  # None: as the model chose it
     wish: str = ""
-    at_limit: bool = False
     met: bool = False  # every requirement that counts
+    cause: Reason | None = None  # what was amiss and nobody was asked about
 
     @property
-    def outcome(self) -> tuple[TurnOutcome, Status]:
-        """How a turn ends that does not go on."""
+    def outcome(self) -> tuple[TurnOutcome, Status, Reason | None]:
+        """How a turn ends that does not go on, and why."""
         match self.end:
             case "accepted":
-                return ("done" if self.met else "partial"), Status.SUCCESS
+                return ("done" if self.met else "partial"), Status.SUCCESS, BY_USER
             case "stopped":
-                return "partial", Status.SUCCESS
-            case "nobody" if self.at_limit:
-                return "limit", Status.REQUIRES_USER_INPUT
+                return "partial", Status.SUCCESS, BY_USER
+            case "nobody":
+                return "limit", Status.REQUIRES_USER_INPUT, self.cause
             case _:
-                return "partial", Status.REQUIRES_USER_INPUT
+                return "partial", Status.REQUIRES_USER_INPUT, BY_USER
 
 
 class Consultation:
@@ -148,6 +159,7 @@ class Consultation:
         self._log = log
         self._plan_id = plan_id
         self._step_id = step_id
+        self._unanswered: Reason | None = None  # the newest that nobody was asked about
 
     async def if_due(self) -> ConsultationEnd | None:
         """Ask when something is due; None when nothing is. Everything else goes on meanwhile.
@@ -198,14 +210,21 @@ class Consultation:
                 return answer.action, text
 
     def _nobody(self, situation: Situation) -> ConsultationEnd:
-        at_limit = situation.pattern is Pattern.LIMIT
-        if at_limit:
+        """Only the limit ends it; before it the model is told what is amiss."""
+        pattern = situation.pattern
+        if pattern is Pattern.LIMIT:
             loops = str(situation.limit)
             self._parts.notices.warn("turn.limit", step_id=self._step_id, loops=loops)
-        else:
-            key = f"consulting.nobody.{situation.pattern.value}"
-            self._parts.notices.warn(key, step_id=self._step_id)
-        return ConsultationEnd("nobody", at_limit=at_limit)
+            return ConsultationEnd("nobody", cause=self._unanswered or situation.cause)
+        self._unanswered = situation.cause
+        self._parts.notices.warn(
+            f"consulting.nobody.{pattern.value}",
+            step_id=self._step_id,
+            for_model=f"[Written by the app.]\n{_NOBODY[pattern]} Nobody is there to be asked. "
+            "Take another way than before, or end the work: say in reply what there is and what "
+            "is missing.",
+        )
+        return ConsultationEnd()
 
     async def _take(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
         match action:

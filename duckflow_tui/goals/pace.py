@@ -305,12 +305,13 @@ class PaceKeeper:
         self._lowered = [frozenset()]
         self._lowering.clear()
 
-    def ended(self, result: str) -> None:
-        """The work is over, with this outcome."""
+    def ended(self, result: str, why: Reason | None = None) -> None:
+        """The work is over, with this outcome; ``why`` it ended before it was done."""
         patterns = ", ".join(self._consulted)
         note(f"used {self._loop}/{self.limit}")
         note(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
-        note(f"result: {result}")
+        by = "ended by the user's instruction" if why and why.code == "user" else why and why.code
+        note(f"result: {result}{f' ({by})' if by else ''}")
 
     # --- consulting --------------------------------------------------------------------------
 

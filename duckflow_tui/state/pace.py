@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Reason(Frozen):
-    """A piece of reasoning: a key of the catalogue below ``pace.reason`` with its figures."""
+    """A piece of reasoning: a key of the catalogue with its figures, below ``pace.reason``, or
+    where it stands by the name of its field.
+    """
 
     code: str
     params: dict[str, str] = Field(default_factory=dict)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Count, Event, Frozen, StateError
+from duckflow_tui.state.decision import Question
 from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Refusal, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
 
@@ -65,6 +67,8 @@ class TurnResult(Frozen):
     cost: float | None = None
     files_changed: tuple[str, ...] = ()
     duration_s: float = 0.0
+    reason: Reason | None = None  # what ended it before it was done, where that is known
+    question: Question | None = None  # that the model ended with, and nobody has answered
 
 
 class TurnSummary(TurnResult):

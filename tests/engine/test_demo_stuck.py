@@ -158,16 +158,17 @@ async def test_a_rate_in_the_request_needs_no_question(tmp_path: Path) -> None:
         assert "already has" in (await on.end()).reply
 
 
-async def test_without_a_screen_it_ends_in_part_and_says_why(tmp_path: Path) -> None:
+async def test_without_a_screen_it_goes_on_to_its_limit_and_says_why(tmp_path: Path) -> None:
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
     flags = Flags(workspace=tmp_path, demo=True, headless=True, mode="trusted")
     choice = choose(flags, places, "en", {})
     out, err = io.StringIO(), io.StringIO()
     options = HeadlessOptions(tax_request("en"), as_json=True)
     status = await run(lambda spawn: open_session(choice, spawn), options, Catalogue(), out, err)
-    assert status == 1, err.getvalue()
+    assert status == 4, err.getvalue()
     records: list[dict[str, Any]] = [json.loads(line) for line in out.getvalue().splitlines()]
     notices = [r["message"]["key"] for r in records if r["kind"] == "notice"]
     assert "consulting.nobody.stagnation" in notices
-    assert records[-1]["outcome"] == "partial"
+    assert records[-1]["outcome"] == "limit"
+    assert records[-1]["reason"]["code"] in ("same_action", "same_result")
     assert records[-1]["files_changed"] == []

@@ -176,3 +176,39 @@ def test_a_should_that_is_missing_shows_in_exit_status_words_and_the_last_record
         )  # fmt: skip
     last = json.loads(ended.stdout.splitlines()[-1])
     assert (ended.returncode, last["kind"], last["outcome"]) == (1, "turn_finished", "partial")
+
+
+def test_a_question_is_printed_with_its_options_and_has_its_own_exit_status(tmp_path: Path) -> None:
+    question = {"text": "Which of the two?", "options": ["the first", "the second"]}
+    asks = decision("I found two.", next_step="pending_user", question=question)
+    with served(script(asks)) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+    assert ended.returncode == 5
+    assert ended.stdout == ("I found two.\nWhich of the two?\n  1  the first\n  2  the second\n")
+    assert "Ended with a question to you" in ended.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_question_that_only_the_reply_asks_is_one_too(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    asks = decision("Which of the two files is it?", next_step="pending_user")
+    with served(script(asks)) as server:
+        ended = run(tmp_path, server.endpoint.base_url, *more)
+    assert ended.returncode == 5
+    if not more:
+        assert ended.stdout == "Which of the two files is it?\n"
+        return
+    last = json.loads(ended.stdout.splitlines()[-1])
+    assert last["kind"] == "turn_finished"
+    assert last["reason"]["code"] == "question"
+    assert last["question"] == {"text": "Which of the two files is it?", "options": []}
+
+
+def test_a_denial_goes_before_the_question_behind_it(tmp_path: Path) -> None:
+    """What to allow is the news for a script; the question is printed all the same."""
+    write = action("file_ops.write_file", path="../x", content="x")
+    asks = decision("May I write ../x?", next_step="pending_user")
+    with served(script(decision("I write.", write), asks)) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+    assert (ended.returncode, ended.stdout) == (3, "May I write ../x?\n")

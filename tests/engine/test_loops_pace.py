@@ -21,14 +21,21 @@ from support.pace_talk import (
 )
 from support.plan_talk import answer
 from support.reviews import judged, story
-from support.session import decision, done, script, session
+from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply
 from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, ProfileChosen, VitalsChanged
+from duckflow_tui.state.pace import (
+    LimitExtended,
+    LimitSet,
+    Pattern,
+    ProfileChosen,
+    Reason,
+    VitalsChanged,
+)
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.turn import LoopStarted, TurnFinished
 
@@ -212,6 +219,21 @@ async def test_what_the_user_refuses_moves_nothing(tmp_path: Path) -> None:
         assert {change.inputs["failed"] for change in tired} == {0.0}
 
 
+async def test_what_the_policy_or_the_schema_refuses_moves_nothing(tmp_path: Path) -> None:
+    """R20."""
+    files(tmp_path / "work", 1)
+    denied = action("file_ops.write_file", path="../x", content="x")
+    invalid = action("file_ops.read_file", path="f00.py", start_line=9, end_line=2)
+    replies = [decision("so", call) for call in (denied, invalid, invalid)]
+    async with session(tmp_path, script(*replies, done("No.")), environ=LONG, headless=True) as s:
+        await s.turn("go")
+        outcomes = [m.result.outcome for m in s.results()]
+        assert outcomes == [Outcome.DENIED, *[Outcome.INVALID] * 2]
+        assert (changes(s, "focus"), changes(s, "mood")) == ([], [])
+        tired = [e.change.inputs for e in s.events(VitalsChanged) if e.change.vital == "stamina"]
+        assert {(i["failed"], i["failed_reads"]) for i in tired} == {(0.0, 0.0)}
+
+
 # --- limit and profile -----------------------------------------------------------------------
 
 
@@ -296,16 +318,36 @@ async def test_nobody_to_ask_at_the_limit_ends_the_turn_at_the_limit(tmp_path: P
     async with session(tmp_path, replies, environ=SHORT, headless=True) as s:
         end = await s.turn("go")
         assert (end.outcome, end.llm_calls) == ("limit", 3)
+        assert end.reason == Reason(code="limit", params={"limit": "3"})
         assert "turn.limit" in s.notices()
 
 
-async def test_nobody_to_ask_when_stuck_ends_the_turn_partial(tmp_path: Path) -> None:
+async def test_nobody_to_ask_when_stuck_goes_on_to_the_limit_and_tells_the_model(
+    tmp_path: Path,
+) -> None:
     files(tmp_path / "work", 1)
+    environ = {"DUCKFLOW_PACEMAKER__MAX": "6"}
     replies = script(always(reads("f00.py")))
-    async with session(tmp_path, replies, environ=LONG, headless=True) as s:
+    async with session(tmp_path, replies, environ=environ, headless=True) as s:
         end = await s.turn("go")
-        assert (end.outcome, end.llm_calls) == ("partial", 4)
-        assert s.notices()[-1] == "consulting.nobody.stagnation"
+        assert (end.outcome, end.llm_calls) == ("limit", 6)
+        assert end.reason is not None
+        assert end.reason.code == "same_action"
+        assert end.reason.params["what"] == "f00.py"
+        assert s.notices() == ["consulting.nobody.stagnation", "turn.limit"]
+        told = [r.new_text for r in s.server.of("main")]
+        assert ["Nobody is there to be asked" in text for text in told] == [False] * 4 + [
+            True,
+            False,
+        ]
+
+
+async def test_a_model_that_hears_that_it_is_stuck_may_still_get_there(tmp_path: Path) -> None:
+    names = files(tmp_path / "work", 2)
+    replies = [*(reads(names[0]) for _ in range(4)), reads(names[1]), done("Both read.")]
+    async with session(tmp_path, script(*replies), environ=LONG, headless=True) as s:
+        end = await s.turn("go")
+        assert (end.outcome, end.reply, end.reason) == ("done", "Both read.", None)
 
 
 # --- vitals ----------------------------------------------------------------------------------
@@ -372,7 +414,7 @@ async def test_a_new_objective_has_all_its_stamina(tmp_path: Path) -> None:
 
 
 async def test_the_developers_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Covers S0-45, S0-46, S0-47, S0-48."""
+    """Covers S0-45, S0-46, S0-47, S0-48, S0-57."""
     files(tmp_path / "work", 1)
     with caplog.at_level(logging.INFO, "duckflow.pacemaker"):
         async with session(tmp_path, script(always(reads("f00.py"))), environ=LONG) as s:
@@ -390,4 +432,8 @@ async def test_the_developers_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert "focus 0.75->0.85 (progress)" in said
     at = said.index("loop 4: detected same_action")
     assert said[at + 1] == "intervention: stagnation -> consult"
-    assert said[-3:] == ["used 4/20", "interventions: 1 (stagnation)", "result: partial"]
+    assert said[-3:] == [
+        "used 4/20",
+        "interventions: 1 (stagnation)",
+        "result: partial (ended by the user's instruction)",
+    ]

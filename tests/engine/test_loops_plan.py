@@ -326,22 +326,28 @@ async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -
         assert end.outcome == "partial"
 
 
-async def test_a_step_that_neither_acts_nor_ends_is_caught_at_its_second_decision(
+async def test_a_step_that_neither_acts_nor_ends_comes_no_further_than_its_limit(
     tmp_path: Path,
 ) -> None:
-    """Covers S3-21."""
+    """Covers S3-21. Nobody is there to be asked; the turn ends with what was amiss."""
     replies = Script(
         replies={
             "main": (PROPOSE, done("Run it."), done("It did not move.")),
             "plan": (plan_reply("first note"),),
-            "task": tuple(decision("thinking") for _ in range(5)),
+            "task": tuple(decision("thinking") for _ in range(9)),
             "report": (report_reply("failed"),),
         }
     )
-    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
-        await running.turn("two notes please")
-        assert sum(r.purpose == "task" for r in running.server.requests) == 2
+    environ = {"DUCKFLOW_EXECUTION__MAX_STEPS": "4"}
+    async with session(
+        tmp_path, replies, mode="trusted", headless=True, environ=environ
+    ) as running:
+        end = await running.turn("two notes please")
+        assert sum(r.purpose == "task" for r in running.server.requests) == 4
         assert statuses(running.state) == [WorkStatus.FAILED]
+        assert end.outcome == "limit"
+        assert end.reason is not None
+        assert end.reason.code == "no_action"
 
 
 async def test_a_circle_is_sent_back_with_the_reason(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from support.readme_tables import README, with_tables
 from duckflow_tui import cli, replay_cli, sessions_cli
 from duckflow_tui.cli import USAGE_ERROR
 from duckflow_tui.commands import COMMANDS
-from duckflow_tui.headless import EXIT_STATUS
+from duckflow_tui.headless import EXIT_STATUS, WAITS
 from duckflow_tui.words.catalogue import Catalogue
 
 TEXT = README.read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def test_it_names_only_flags_and_commands_that_exist() -> None:
 
 def test_its_exit_statuses_are_those_of_a_run_without_a_screen() -> None:
     rows = {int(status) for status in re.findall(r"^\| (\d+) \| ", TEXT, re.M)}
-    assert rows == {*EXIT_STATUS.values(), USAGE_ERROR}
+    assert rows == {*EXIT_STATUS.values(), USAGE_ERROR, WAITS}
 
 
 def test_its_pictures_exist() -> None:
