@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 
 
 class Unusable(Exception):
-    """Flags or settings that nothing can be started with; the text is for the user.
-
-    ``problems`` are what else does not count in the settings.
+    """Flags or settings that nothing can be started with; the text is for the user. ``problems``
+    are what else does not count in the settings.
     """
 
     def __init__(self, text: str, problems: tuple[SettingProblem, ...] = ()) -> None:

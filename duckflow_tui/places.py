@@ -74,9 +74,8 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def asset_folder(name: AssetFolder) -> Path:
-    """The folder of that name; the checkout's comes first, so that edits act at once.
-
-    Raises FileNotFoundError, naming both places, when the installation is incomplete.
+    """The folder of that name; the checkout's comes first, so that edits act at once. Raises
+    FileNotFoundError, naming both places, when the installation is incomplete.
     """
     checkout = _PACKAGE.parent / name
     if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.is_dir():

@@ -128,9 +128,8 @@ class ChatClient:
             raise teller.of("cut", "the stream ended without an end", retryable=True)
 
     async def models(self, seconds: float) -> tuple[str, ...]:
-        """The names of the models that the server lists, within so many seconds.
-
-        Raises LlmError; ``not_json`` also where the answer is no list of models.
+        """The names of the models that the server lists, within so many seconds. Raises LlmError;
+        ``not_json`` also where the answer is no list of models.
         """
         teller = FailureTeller(self._endpoint, "", self._secrets)
         try:

@@ -45,9 +45,8 @@ NOT_EXECUTED = "not executed"
 def encode(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
     """The request; the messages before the tail are a prefix of the next request's. Each call has
     its result right behind the reply. What a model wants back with its message goes with it where
-    the ``receiver``, origin and model, is the one that it came from.
-
-    Raises ValueError when two operations would have one name on the wire.
+    the ``receiver``, origin and model, is the one that it came from. Raises ValueError when two
+    operations would have one name on the wire.
     """
     wire_names(spec.name for spec in prompt.operations)
     history = said_to_model(prompt.history)

@@ -78,9 +78,8 @@ class LlmError(Exception):
 
 
 def escaped(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
-    """The beginning of a text that is not trusted, on one line, nothing in it able to act.
-
-    Secrets are masked before the cut, so that no part of one survives at the edge.
+    """The beginning of a text that is not trusted, on one line, nothing in it able to act. Secrets
+    are masked before the cut, so that no part of one survives at the edge.
     """
     window = text[: limit * 8]
     for secret in secrets:

@@ -125,9 +125,8 @@ class Exchange:
         return self.completion
 
     def body(self, learned: Learned) -> JsonObject:
-        """The body of the request, without what the model refused before.
-
-        Decisions are asked for at a low temperature, unless the settings name one (S3-11).
+        """The body of the request, without what the model refused before. Decisions are asked for
+        at a low temperature, unless the settings name one (S3-11).
         """
         endpoint, request = self.target.endpoint, self.request
         assert request is not None  # written before it is sent
@@ -359,7 +358,6 @@ class Learned:
 
 class LearnedModels:
     """What each model at its origin refused, kept in a file for a week: servers are renewed.
-
     ``models`` are by origin and model. ``on_lesson`` hears of a lesson, and of whom it is.
     """
 

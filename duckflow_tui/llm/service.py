@@ -220,9 +220,8 @@ class LLMService:
         *,
         llm_id: str,
     ) -> AskReply[ReplyShape]:
-        """A question whose answer is one JSON object of this shape. Raises LlmError.
-
-        What is missing or wrong in the answer comes back as ``problems``.
+        """A question whose answer is one JSON object of this shape. Raises LlmError. What is
+        missing or wrong in the answer comes back as ``problems``.
         """
         schema = shape.model_json_schema()
         wire: list[JsonObject] = [
@@ -255,9 +254,8 @@ class LLMService:
         return await client.models(seconds)
 
     async def _complete(self, exchange: Exchange) -> Completion:
-        """The completion, after retries and steps down the ladder.
-
-        Raises LlmError, which carries the account of the call when a request was made.
+        """The completion, after retries and steps down the ladder. Raises LlmError, which carries
+        the account of the call when a request was made.
         """
         endpoint, model = exchange.target
         learned = self._learned.models[f"{endpoint.origin} {model}"]

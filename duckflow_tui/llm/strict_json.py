@@ -63,10 +63,9 @@ def parse_object(text: str, *, mend: bool = True) -> JsonObject:
 
 
 def find_object(text: str, known: Iterable[str]) -> ReplyObject:
-    """The one object of a reply, whatever else is written around it. Where there are several, it
-    is the one with a field that is ``known``.
-
-    Raises NotStrict when there is none, and when two different ones could be meant.
+    """The one object of a reply, whatever else is written around it. Where there are several, it is
+    the one with a field that is ``known``. Raises NotStrict when there is none, and when two
+    different ones could be meant.
     """
     text = text.strip().removeprefix("\ufeff").strip()
     wrong: NotStrict | None = None

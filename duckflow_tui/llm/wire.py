@@ -33,7 +33,6 @@ class LineTooLong(Exception):
 @dataclass(slots=True)
 class EventReader:
     """Splits a byte stream into the data of its server-sent events. Never scans a byte twice.
-
     Comments and fields other than ``data`` are dropped; raises LineTooLong.
     """
 

@@ -128,9 +128,8 @@ class Changer:
     def create(
         self, anchor: int, path: str, place: Place, data: bytes, mode: int | None, ticket: Ticket
     ) -> list[str]:
-        """A new file, with the directories it needs; nothing is left of them on a fault.
-
-        Returns those it made, below the anchor, the outermost first.
+        """A new file, with the directories it needs; nothing is left of them on a fault. Returns
+        those it made, below the anchor, the outermost first.
         """
         with _failing("create", place), self._made_parents(anchor, path) as (directory, name, made):
             with self._temp(directory, data, 0o666) as (temp, new):
@@ -165,9 +164,8 @@ class Changer:
         target: Place,
         ticket: Ticket,
     ) -> list[str]:
-        """Rename a file whose hash is ``expect`` to a name that is free.
-
-        Returns the directories it made, below the target's anchor, the outermost first.
+        """Rename a file whose hash is ``expect`` to a name that is free. Returns the directories it
+        made, below the target's anchor, the outermost first.
         """
         with (
             _failing("move", source),

@@ -286,9 +286,8 @@ class _Command(Assessment):
             self.note("outside", Risk.HIGH if writes else Risk.MEDIUM)
 
     def _lexically(self, word: str) -> Path | None:
-        """Where a word would lead if it is a path, links not followed; None for no path.
-
-        It only tells how risky the line looks; it decides nothing (R01).
+        """Where a word would lead if it is a path, links not followed; None for no path. It only
+        tells how risky the line looks; it decides nothing (R01).
         """
         if not word.startswith(("/", "~", "..", "./")) and "/../" not in word:
             return None
@@ -322,7 +321,6 @@ class NamedRules:
     @classmethod
     def of(cls, rules: Iterable[str]) -> NamedRules:
         """The rules as typed: a plain command each, or ``mcp.<server>.<tool>``, also as a glob.
-
         Raises RuleRefused for anything else (R05: no prefixes).
         """
         argvs: set[tuple[str, ...]] = set()

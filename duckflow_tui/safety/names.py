@@ -73,9 +73,8 @@ def fold(name: str) -> str:
 
 
 def is_protected(name: str) -> bool:
-    """Whether one component of a path is protected, also while nothing is there.
-
-    What follows a colon names a stream of the same file on NTFS.
+    """Whether one component of a path is protected, also while nothing is there. What follows a
+    colon names a stream of the same file on NTFS.
     """
     folded = fold(name)
     return folded in PROTECTED or folded.partition(":")[0].rstrip(". ") in PROTECTED

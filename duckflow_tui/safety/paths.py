@@ -161,9 +161,8 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """A path as it was judged: the facts are those of the moment of ``locate``.
-
-    ``zone`` is the strictest of the path itself and of every link on the way (R02).
+    """A path as it was judged: the facts are those of the moment of ``locate``. ``zone`` is the
+    strictest of the path itself and of every link on the way (R02).
     """
 
     given: str  # as asked for
@@ -248,9 +247,8 @@ class PathRefused(WorkspaceError):
 
 
 class ContentChanged(WorkspaceError):
-    """The file is not the one that was shown (R15); nothing was changed.
-
-    ``now_sha`` is the SHA-256 of what is there now, empty when nothing is.
+    """The file is not the one that was shown (R15); nothing was changed. ``now_sha`` is the SHA-256
+    of what is there now, empty when nothing is.
     """
 
     def __init__(self, place: Place, now_sha: str) -> None:

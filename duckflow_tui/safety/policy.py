@@ -33,9 +33,8 @@ _CHANGES: Final = _WRITES | {Effect.DELETE}
 
 @dataclass(frozen=True)
 class Access:
-    """A call with everything it would touch. ``effect`` None: no such operation.
-
-    ``places`` of a move are source, then target. ``removed_lines`` counts what would go away.
+    """A call with everything it would touch. ``effect`` None: no such operation. ``places`` of a
+    move are source, then target. ``removed_lines`` counts what would go away.
     """
 
     operation: str

@@ -189,9 +189,8 @@ class ZoneMap:
         return None
 
     def shares_protected_inode(self, identity: Identity) -> bool:
-        """Whether a file with several names is one of the protected ones by another name.
-
-        True as well when there are too many to tell (every limit fails closed, R06).
+        """Whether a file with several names is one of the protected ones by another name. True as
+        well when there are too many to tell (every limit fails closed, R06).
         """
         trees = [*(self.root / name for name in (".git", ".duckflow")), *self._own]
         return any(

@@ -92,7 +92,6 @@ class Workspace:
 
     def locate(self, given: str) -> Place:
         """Judge a path: relative to the root, absolute, or ``~/…``. Fast, touches no content.
-
         Raises ``PathRefused`` for a path that means nothing or more than one thing (R02), and
         ``WorkspaceGone``.
         """

@@ -64,9 +64,8 @@ class FileBlobs:
         return self._keep(io.BytesIO(data))
 
     def read(self, sha: str) -> bytes:
-        """``get`` for a thread that may wait for the disk.
-
-        Raises OSError where the system refuses, and for what is no plain file or over 1 GB.
+        """``get`` for a thread that may wait for the disk. Raises OSError where the system refuses,
+        and for what is no plain file or over 1 GB.
         """
         path = self._path(sha)
         if self._shared is not None and not os.path.lexists(path):

@@ -83,7 +83,6 @@ class Catalog:
         self, workspace: Path | str | None = None, *, trash_too: bool = False
     ) -> list[SessionFacts]:
         """What was read so far, of one workspace or of all: pinned ones first, then the newest.
-
         Sessions in which nothing was said are left out. ``trash_too``: with the deleted ones.
         """
         found = [

@@ -326,10 +326,9 @@ def read_export(path: Path) -> SessionRead:
 
 
 def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> None:
-    """Write these lines to a file that only its owner reads.
-
-    Raises FileExistsError when there is one and it is not to be replaced, and OSError; then
-    nothing is left behind and what was there is as it was.
+    """Write these lines to a file that only its owner reads. Raises FileExistsError when there is
+    one and it is not to be replaced, and OSError; then nothing is left behind and what was there is
+    as it was.
     """
     if not replace and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))

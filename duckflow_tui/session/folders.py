@@ -194,9 +194,8 @@ class NotAFile(OSError):
 
 
 def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
-    """Open a file for reading, by its name in an open folder or by its path.
-
-    Never waits for what is no file. Raises OSError, ELOOP for a link, and NotAFile.
+    """Open a file for reading, by its name in an open folder or by its path. Never waits for what
+    is no file. Raises OSError, ELOOP for a link, and NotAFile.
     """
     descriptor = os.open(name, _PLAIN, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -353,7 +352,6 @@ class NewFile:
 @contextlib.contextmanager
 def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
     """A draft in an open folder; nothing of it is left when the block raises. Raises OSError.
-
     GeneratorExit counts: a writer that is a generator may be closed before its end.
     """
     name = f".{secrets.token_hex(8)}{_SUFFIX}"

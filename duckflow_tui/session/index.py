@@ -307,10 +307,8 @@ def prune(place: SessionPlace) -> None:
 
 
 def move(state_dir: Path, place: SessionPlace, *, to_trash: bool) -> Path:
-    """Move a session to the trash, or fetch it back; where it lies now.
-
-    Raises SessionInUse, and SessionUnreadable where the system refuses or its place is taken; then
-    it is as it was.
+    """Move a session to the trash, or fetch it back; where it lies now. Raises SessionInUse, and
+    SessionUnreadable where the system refuses or its place is taken; then it is as it was.
     """
     target = state_dir / (TRASH if to_trash else FOLDER) / place.path.parent.name / place.session_id
     with _nobody_writes(place.path):

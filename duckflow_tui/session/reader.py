@@ -103,10 +103,9 @@ class SessionRead:
 
 
 def read_session(folder: SessionFolder, *, after: SnapshotPlace | None = None) -> SessionRead:
-    """Read the journal in this folder, or what follows the record at ``after``.
-
-    Raises NotASession when nothing in it is a record, NewerSession when a later program wrote in
-    it, SessionUnreadable when the system refuses, and KeyError when ``after`` is not there.
+    """Read the journal in this folder, or what follows the record at ``after``. Raises NotASession
+    when nothing in it is a record, NewerSession when a later program wrote in it, SessionUnreadable
+    when the system refuses, and KeyError when ``after`` is not there.
     """
     return _Reading(folder, after).all()
 

@@ -29,9 +29,8 @@ _NAMED: Final = ("no_space", "read_only", "no_permission", "io_error")
 
 @dataclass(slots=True)
 class Recording:
-    """A Recorder that can be frozen: what an end undoes must not look as if it had happened.
-
-    A session that is frozen while a gate is open, and resumed, has that gate open.
+    """A Recorder that can be frozen: what an end undoes must not look as if it had happened. A
+    session that is frozen while a gate is open, and resumed, has that gate open.
     """
 
     session_id: str
@@ -134,7 +133,6 @@ def record(
     state_dir: Path, workspace: Path, redact: Redact, *, resume: str = "", keep: bool = True
 ) -> Recording:
     """A new session of this workspace, or the one of the id ``resume``, whose files are read.
-
     Raises SessionFault when that one cannot go on. Not to ``keep`` it: it is lost with the process.
     """
     if not keep:
@@ -164,10 +162,8 @@ def start_journal(
     disk: Disk | None = None,
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Journal:
-    """The journal of a new session; returns at once, the disk is touched by its thread.
-
-    Raises NotASession for what is no id. A disk that cannot be written is no error: see
-    ``JournalHealth``.
+    """The journal of a new session; returns at once, the disk is touched by its thread. Raises
+    NotASession for what is no id. A disk that cannot be written is no error: see ``JournalHealth``.
     """
     path = session_path(state_dir, workspace, session_id)
     try:

@@ -247,9 +247,8 @@ HEADER_SEQ: Final = 0  # a header is no event
 
 
 class JournalHeader(Frozen):
-    """Says how the records after it are to be read, and whose session it is.
-
-    ``device`` and ``inode`` tell a workspace from another one at the same path; 0: not known.
+    """Says how the records after it are to be read, and whose session it is. ``device`` and
+    ``inode`` tell a workspace from another one at the same path; 0: not known.
     """
 
     schema_version: int = SCHEMA

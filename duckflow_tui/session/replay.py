@@ -155,9 +155,8 @@ class Tape:
 
 
 def load_tape(path: Path) -> Tape:
-    """The session in this folder, or in this file: an export, or the lines of ``--json``.
-
-    Raises NotASession, NewerSession or SessionUnreadable; then nothing was changed.
+    """The session in this folder, or in this file: an export, or the lines of ``--json``. Raises
+    NotASession, NewerSession or SessionUnreadable; then nothing was changed.
     """
     if path.is_dir():
         with closing(SessionFolder.open(path)) as folder:

@@ -119,10 +119,9 @@ def resume_journal(
     disk: Disk | None = None,
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Resumed:
-    """Take up the session in this folder; reads its files, so not on the loop.
-
-    Raises SessionInUse, NotASession, NewerSession or SessionUnreadable; the journal is then as it
-    was. A folder that can only be read gives a session that lives in memory from here on.
+    """Take up the session in this folder; reads its files, so not on the loop. Raises SessionInUse,
+    NotASession, NewerSession or SessionUnreadable; the journal is then as it was. A folder that can
+    only be read gives a session that lives in memory from here on.
     """
     folder = SessionFolder.open(path)
     try:

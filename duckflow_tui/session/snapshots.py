@@ -47,10 +47,9 @@ class SnapshotPlace(NamedTuple):
 def write_steps(
     folder: SessionFolder, disk: Disk, place: SnapshotPlace, image: Image, redact: Redact | None
 ) -> Generator[int, None, None]:
-    """Write a snapshot, one piece at each step; yields the bytes of each.
-
-    Raises OSError, and TypeError, ValueError or RecursionError for a state without JSON. An
-    iterator that is closed before its end, or that raised, leaves nothing behind.
+    """Write a snapshot, one piece at each step; yields the bytes of each. Raises OSError, and
+    TypeError, ValueError or RecursionError for a state without JSON. An iterator that is closed
+    before its end, or that raised, leaves nothing behind.
     """
     with draft_in(disk, folder.descriptor) as draft:
         for number, piece in enumerate(_all(place, image, redact)):
@@ -122,9 +121,8 @@ def capture(state: AgentState) -> Image:
 
 
 def pieces(image: Image) -> Iterator[dict[str, Any]]:
-    """The image as JSON objects, each small; raises ValueError for what is no value of its field.
-
-    A list is an empty piece, then one for each few of its items.
+    """The image as JSON objects, each small; raises ValueError for what is no value of its field. A
+    list is an empty piece, then one for each few of its items.
     """
     for name, value in image.items():
         parts = [value]

@@ -203,9 +203,8 @@ class StateError(ValueError):
 
 class Event(Frozen):
     """Something that happened. Its ``kind`` is its name in the journal and in ``--json``; a
-    transient event is shown but never journalled.
-
-    ``apply`` is pure: no clock, no ids, no I/O; it checks, then assigns.
+    transient event is shown but never journalled. ``apply`` is pure: no clock, no ids, no I/O; it
+    checks, then assigns.
     """
 
     transient: ClassVar[bool] = False

@@ -37,9 +37,8 @@ def overprinted(text: str) -> str:
 
 
 class LiveOutput:
-    """Output that is arriving: its newest part, and how much there was. Mutable, it grows often.
-
-    A carriage return begins the line anew, so that a progress bar stays one line.
+    """Output that is arriving: its newest part, and how much there was. Mutable, it grows often. A
+    carriage return begins the line anew, so that a progress bar stays one line.
     """
 
     def __init__(self) -> None:
@@ -123,9 +122,6 @@ class RunningOperation(AskedCall):
     gate: Gate | None = None  # the answered one, as it was shown
     answer: GateAnswer | None = None
     expects: tuple[FileChange, ...] = ()  # what it is about to do to files, once started
-
-
-# --- operations ------------------------------------------------------------------------------
 
 
 _CALL_ID: Final = attrgetter("call_id")

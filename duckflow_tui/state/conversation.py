@@ -53,9 +53,8 @@ class RefusedCall(Frozen):
 
 
 class Thought(Frozen):
-    """What a model wants back with its own message, as it came: some sign it and check it.
-
-    It goes to the same model at the same origin only.
+    """What a model wants back with its own message, as it came: some sign it and check it. It goes
+    to the same model at the same origin only.
     """
 
     origin: str  # scheme, host and port

@@ -282,9 +282,6 @@ class CardMessage(InConversation):
     for_model: str = ""  # what the model is told, empty where a call's result says it
 
 
-# --- gates -----------------------------------------------------------------------------------
-
-
 @dataclass(eq=False)
 class GateState:
     """What waits for the user, and the consent that was given for this session."""
@@ -356,9 +353,6 @@ class GrantAdded(Event, kind="grant_added"):
 
     def apply(self, state: AgentState) -> None:
         state.grants = (*state.grants, self.grant)
-
-
-# --- cards -----------------------------------------------------------------------------------
 
 
 class CardOpened(Event, kind="card_opened"):

@@ -105,9 +105,8 @@ class TransitionRefused(Event, kind="transition_refused"):
 
 
 class StatusChanged(Event, kind="status_changed"):
-    """The status changed within the phase (S4-28); ``detail`` says why (S4-29, S4-53).
-
-    ``recovery`` marks the start of an error recovery, which are counted in a turn.
+    """The status changed within the phase (S4-28); ``detail`` says why (S4-29, S4-53). ``recovery``
+    marks the start of an error recovery, which are counted in a turn.
     """
 
     status: Status

@@ -210,9 +210,6 @@ class SessionPinned(Event, kind="session_pinned"):
         state.session = state.session.replace(pinned=self.pinned)
 
 
-# --- session ---------------------------------------------------------------------------------
-
-
 class SessionStarted(Event, kind="session_started"):
     """The first event of a session."""
 

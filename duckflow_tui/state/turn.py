@@ -97,9 +97,6 @@ class Interrupted(Frozen):
         return self.replace(asked=left)
 
 
-# --- turn ------------------------------------------------------------------------------------
-
-
 @dataclass(eq=False)
 class TurnState:
     """The turn that runs, what it does, and the turns before it, which only grow."""

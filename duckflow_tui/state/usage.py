@@ -206,9 +206,6 @@ class PromptMeasured(Event, kind="prompt_measured"):
             state.usage = state.usage.replace(last_context=self.figures.tokens, estimated=True)
 
 
-# --- model calls -----------------------------------------------------------------------------
-
-
 class LlmCallStarted(Event, kind="llm_call_started", transient=True):
     """A request is on its way."""
 

@@ -68,10 +68,9 @@ class PlannedChange:
         )
 
     async def make(self, workspace: Workspace, keep: Blobs) -> FileChange:
-        """Make the change, the bytes before it being kept first (S4-88).
-
-        Raises what ``Workspace`` raises, ContentChanged above all, and OSError when the bytes
-        cannot be kept; nothing is changed then.
+        """Make the change, the bytes before it being kept first (S4-88). Raises what ``Workspace``
+        raises, ContentChanged above all, and OSError when the bytes cannot be kept; nothing is
+        changed then.
         """
         made: tuple[str, ...] = ()
         before, after = self.diff.before, self.diff.after

@@ -366,9 +366,8 @@ def find_program(name: str, workspace: Path) -> str | None:
 async def running(
     argv: Sequence[str], cwd: Path, *, with_input: bool = False
 ) -> AsyncGenerator[Program, None]:
-    """A program of the app's own with both outputs piped; killed when the block ends.
-
-    Raises OSError when it cannot be started, ValueError for a NUL in an argument.
+    """A program of the app's own with both outputs piped; killed when the block ends. Raises
+    OSError when it cannot be started, ValueError for a NUL in an argument.
     """
     program = await Program.start(
         argv,

@@ -203,9 +203,8 @@ def quoted(path: str) -> str:
 async def iter_files(
     workspace: Workspace, limit: int = MAX_PICKED
 ) -> AsyncGenerator[list[str], None]:
-    """Files of the workspace in batches as they are found, at most ``limit``, ignored ones not.
-
-    The order is not fixed. A program does the walking where there is one; else a thread.
+    """Files of the workspace in batches as they are found, at most ``limit``, ignored ones not. The
+    order is not fixed. A program does the walking where there is one; else a thread.
     """
     program = find_program("rg", workspace.root)
     if program is None or not workspace.intact():
@@ -301,9 +300,8 @@ class IgnoreRules:
         self._chains: dict[str, tuple[tuple[int, GitIgnoreSpec], ...]] = {}
 
     def ignores(self, path: str, *, is_dir: bool) -> bool:
-        """Whether a path is left out; ``path`` is relative to the root, with ``/``.
-
-        The folders above it are taken as not ignored: a walk does not enter those that are.
+        """Whether a path is left out; ``path`` is relative to the root, with ``/``. The folders
+        above it are taken as not ignored: a walk does not enter those that are.
         """
         folder, _, name = path.rpartition("/")
         if is_dir and name in HEAVY:

@@ -35,9 +35,8 @@ MOST_FOUND: Final = 20  # lines of an answer
 
 
 class MemoryLine(NamedTuple):
-    """One line. ``kind`` is None where it stands under a heading of the user's own.
-
-    ``number`` counts from 0; ``raw`` is the line as the file has it, which a removal names.
+    """One line. ``kind`` is None where it stands under a heading of the user's own. ``number``
+    counts from 0; ``raw`` is the line as the file has it, which a removal names.
     """
 
     number: int

@@ -205,9 +205,7 @@ def argument_problems(error: ValidationError) -> str:
 
 def references(args: JsonObject, content: frozenset[str]) -> list[str]:
     """Arguments that refer to other results instead of holding a value, as ``name: text``, the
-    first few of them.
-
-    Fields that hold the content of files may say anything (C2).
+    first few of them. Fields that hold the content of files may say anything (C2).
     """
     found: list[str] = []
     for name, value in args.items():

@@ -121,7 +121,6 @@ class ToolRouter:
         ``step_id``: the plan's step it belongs to. ``by_user``: the user runs it with a key, which
         is the consent; it waits for no other effect, and protected places stay protected.
         ``for_requirement``: the app runs it as that requirement's check; it is judged like any.
-
         Raises CancelledError when it is cancelled, after the call was recorded as stopped, and
         StateError for a call id that runs already.
         """

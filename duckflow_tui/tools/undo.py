@@ -68,9 +68,8 @@ def command_since(state: AgentState, call_id: str | None) -> str:
 
 
 async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWrites) -> UndoReport:
-    """Undo the newest call that changed files: all of its changes, or none with the reason.
-
-    What a command changed is not covered; where one ran since, the report says so.
+    """Undo the newest call that changed files: all of its changes, or none with the reason. What a
+    command changed is not covered; where one ran since, the report says so.
     """
     message = last_changed(store.state)
     command = command_since(store.state, message.call_id if message else None)

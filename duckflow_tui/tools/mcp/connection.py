@@ -171,9 +171,8 @@ class ServerParts(NamedTuple):
 
 
 class Connection:
-    """Serves calls from the moment it took the tools until ``run`` returns.
-
-    ``opened`` becomes empty then, or why it never came to that; ``over`` why it ended.
+    """Serves calls from the moment it took the tools until ``run`` returns. ``opened`` becomes
+    empty then, or why it never came to that; ``over`` why it ended.
     """
 
     def __init__(self, config: McpServerConfig, parts: ServerParts, log: ServerLog) -> None:

@@ -67,9 +67,8 @@ def check_size(schema: JsonObject) -> None:
 
 
 def arguments_of(schema: JsonObject) -> type[ToolArguments]:
-    """A model of the arguments that fit the schema; raises BadSchema.
-
-    What the schema does not name is refused, unless it says that it takes more.
+    """A model of the arguments that fit the schema; raises BadSchema. What the schema does not name
+    is refused, unless it says that it takes more.
     """
     check_size(schema)
     check = _checker(schema)

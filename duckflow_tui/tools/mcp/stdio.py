@@ -25,7 +25,6 @@ _TAIL: Final = 2_000  # characters kept at hand, for what is said of a server th
 
 class ServerLog:
     """Takes pieces of bytes, writes whole lines without secrets, and starts anew when it is full.
-
     What cannot be written is dropped: a full disk must not keep a server from working.
     """
 
