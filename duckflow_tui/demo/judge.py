@@ -24,8 +24,8 @@ _JUDGED: Final = re.compile(r"^- (r\d+) P([123]) (open|met|partly|refuted|waived
 _CHECK: Final = re.compile(r" \((?:command|file_exists|file_contains): .*\)$")
 _MISSING: Final = re.compile(r"^- P[123] (.+)$", re.M)
 _CHECKED: Final = re.compile(r"^- (r\d+) .+ — (met|refuted|unchecked): ", re.M)
-_READ: Final = re.compile(r"^(\d+)\. file_ops\.read_file\(", re.M)
-_ENTRY: Final = re.compile(r"^(\d+)\. .*?\) -> \[([^\]]+)\] ?(.*)", re.M)
+_READ: Final = re.compile(r"^(\d+)\. (file_ops\.read_file\([^)]*\))", re.M)
+_ENTRY: Final = re.compile(r"^(\d+)\. ([\w.]+)\(.*?\) -> \[([^\]]+)\] ?(.*)", re.M)
 _WELL: Final = ("ok", "exit 0")
 _TOLD: Final = re.compile(r"\badd(?:s|ed)\b|one after the other|足し|順に")
 _WEIGHTS: Final = {"1": 3, "2": 2, "3": 1}
@@ -106,20 +106,23 @@ def _satisfaction(text: str, words: dict[str, Any]) -> JsonObject:
 
 def _explained(text: str, words: dict[str, Any]) -> tuple[float, list[str]]:
     """Whether the cause was told, and rests on a file that was read."""
-    read, told = _first(_READ, _frame("log", text)), _TOLD.search(_frame("reply", text))
-    if told is None:
+    read = _READ.search(_frame("log", text))
+    said = next((line for line in _frame("reply", text).splitlines() if _TOLD.search(line)), "")
+    if not said:
         return 0.2, []
-    if not read:
-        return 0.5, [words["told"]]
-    return 1.0, [words["told"], filled(words["read"], number=read)]
+    told = filled(words["told"], quote=said.strip())
+    if read is None:
+        return 0.5, [told]
+    return 1.0, [told, filled(words["read"], number=read[1], quote=read[2])]
 
 
 def _answered(text: str) -> tuple[float, list[str]]:
     """Whether there is an answer that rests on results, none of which went wrong."""
     entries = _ENTRY.findall(_frame("log", text))
-    if not entries or not _frame("reply", text) or any(e[1] not in _WELL for e in entries):
+    if not entries or not _frame("reply", text) or any(e[2] not in _WELL for e in entries):
         return 0.2, []
-    return 1.0, [f"{number}: {result[:60]}" for number, _, result in entries[-1:]]
+    last = entries[-1:]
+    return 1.0, [f"{number}: {result[:60] or operation}" for number, operation, _, result in last]
 
 
 def _missing(text: str, words: dict[str, Any], way: dict[str, str]) -> JsonObject:

@@ -123,7 +123,9 @@ class Reply(_Part):
 
     decision: JsonObject | None = None
     data: JsonObject | None = None
-    """The object of another purpose."""
+    """The object of another purpose. In its texts ``{quote}`` stands for what ``quotes`` finds."""
+    quotes: str = ""
+    """Regular expression: its first group, as it is found in the request, is the quote."""
     text: str = ""
     """Content as it is."""
     tool_calls: tuple[ScriptedCall, ...] = ()
@@ -154,7 +156,10 @@ class Reply(_Part):
                 return _native(self.decision)
             return _object_text(self.decision), ()
         if self.data is not None:
-            return json.dumps(self.data, ensure_ascii=False), ()
+            text = json.dumps(self.data, ensure_ascii=False)
+            found = re.search(self.quotes, all_text(body), re.S) if self.quotes else None
+            quote = json.dumps(found[1], ensure_ascii=False)[1:-1] if found else ""
+            return text.replace("{quote}", quote), ()
         return self.text, self.tool_calls
 
 

@@ -9,11 +9,11 @@ looked at where it lies and only inside the workspace.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
-from duckflow_tui.prompting.lines import changed_lines
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
@@ -65,6 +65,23 @@ _DIFFS: Final = 2  # changed files that are kept as evidence of a requirement
 _DIFF_LINES: Final = 8  # of each
 
 _WORDS: Final = 300  # characters of a sentence of the evaluator
+
+_ENOUGH: Final = 0.75  # of the words of a quote, in another order
+
+_WORD: Final = re.compile(r"[\w./-]*\w")
+
+_GAP: Final = re.compile(r"…|\.\.\.|\n")
+
+_MARKED: Final = re.compile(r"[\"“`「]([^\"”`」]{3,})[\"”`」]")
+
+#: Commands that run a test suite; what is piped or chained can end with 0 though it failed, so
+#: the output has to say that it passed.
+_SUITE: Final = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|ctest|jest|vitest|rspec|phpunit"
+    r"|(?:go|cargo|npm|npm run|yarn|pnpm|mvn|gradle|dotnet|mix|make) (?:test|check))\b"
+)
+_PASSED: Final = re.compile(r"\b[1-9]\d* pass(?:ed|ing)\b|^OK\b|test result: ok|^ok\b|^PASS", re.M)
+_FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|failing|errors?)\b|^FAIL", re.M | re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,40 +285,105 @@ def judged(
     evaluation: SatisfactionEvaluation | None,
     log: Sequence[OperationMessage],
     at: float,
+    shown: str = "",
+    suites: str = "",
+    changes: str = "",
 ) -> RequirementItem:
-    """The requirement with level, state and evidence.
+    """The requirement with level, state and evidence. ``shown`` is all that a quote may come
+    from, ``suites`` what test suites printed that passed, both ``squeezed``; ``changes`` what
+    became of the files.
 
-    A check that ran decides alone. Without one the evaluator's score does; where the evaluator
-    names nothing that shows it, or a check could not be run, the requirement is at most partly
-    met, and half of it counts: nobody saw what was to be seen.
+    A check that ran decides alone. Without one the evaluator's score does: whole where a quote
+    of it was found or none was named, half where none of its quotes is anywhere. Where a check
+    could not be run, it is at most partly met, unless a suite that passed is quoted for it.
     """
-    key, score, named = item.requirement_id, 0.0, tuple[str, ...]()
+    key, score, named = item.requirement_id, None, tuple[str, ...]()
     if evaluation is not None:
-        score = evaluation.requirement_scores.get(key, 0.0)
+        score = evaluation.requirement_scores.get(key)
         named = evaluation.evidence.get(key, ())
-    evidence: list[Evidence] = []
+    if finding is None and score is None:
+        return item  # nobody said anything of it
+    score, evidence = score or 0.0, list[Evidence]()
     if finding is not None and finding.evidence is not None:
         evidence.append(finding.evidence)
     if finding is not None and finding.outcome != "unchecked":
         level = 1.0 if finding.outcome == "met" else 0.0
     else:
-        said = [text for text in named if text.strip()]
-        level = score if finding is None and said else min(score, UNSEEN)
-        for text in said:
-            words, speaks_for = one_line(text, _WORDS), score >= VETO_BELOW
+        level, quoted, seen, covered = score, False, False, False
+        for text in filter(str.strip, named):
+            found = is_quoted(text, shown)
+            quoted, seen = True, seen or found
+            covered = covered or is_quoted(text, suites)
             evidence.append(
                 Evidence(
-                    kind="judgement", text=words, source="evaluator", supports=speaks_for, at=at
+                    kind="judgement",
+                    text=one_line(text, _WORDS),
+                    source="evaluator",
+                    supports=found and score >= VETO_BELOW,
+                    at=at,
+                    found=found,
                 )
             )
+        if quoted and not seen:
+            level = score * UNSEEN
+        if finding is not None and not covered:
+            level = min(level, UNSEEN)
     state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
     if level >= DONE_FROM:
         state = RequirementState.MET
     if level > 0:
-        evidence.extend(_diffs(evidence, log))
+        evidence.extend(_diffs(item, evidence, log, changes))
     return item.model_copy(
         update={"satisfaction_level": level, "state": state, "evidence": tuple(evidence)}
     )
+
+
+def squeezed(text: str) -> str:
+    """The text without white space and capitals, by which quotes are compared."""
+    return "".join(text.split()).casefold()
+
+
+def is_quoted(quote: str, shown: str) -> bool:
+    """Whether what the evaluator names is somewhere in the ``squeezed`` text.
+
+    The place before a colon may be left out, and so may what stands outside quotation marks or
+    on the other side of an ellipsis. Words in another order count where three of four are there,
+    and every number among them.
+    """
+    _, _, behind = quote.partition(":" if ":" in quote else "：")
+    for text in (quote, behind):
+        pieces = _GAP.split("…".join(_MARKED.findall(text)) or text)
+        found = False
+        for piece in pieces:
+            words = squeezed(piece).strip("\"'`“”‘’「」")
+            if words and words not in shown:
+                break
+            found = found or bool(words)
+        else:
+            if found:
+                return True
+    there = count = 0
+    for word in _WORD.findall((behind.strip() or quote).casefold()):
+        if word in shown and (len(word) > 3 or word.isdecimal()):
+            there += 1
+        elif word.isdecimal():
+            return False
+        count += len(word) > 3 or word.isdecimal()
+    return count > 1 and there >= _ENOUGH * count
+
+
+def passed_suites(log: Sequence[OperationMessage]) -> str:
+    """What test suites printed that passed, and after which no call changed a file."""
+    found: list[str] = []
+    for message in reversed(log):
+        if message.result.changes:
+            break
+        line, result = str(message.args.get("command", "")), message.result
+        if message.operation != RUN or result.exit_code != 0 or not _SUITE.search(line):
+            continue
+        if _PASSED.search(result.text) and not _FAILED.search(result.text):
+            found.append(result.text)
+    return squeezed("\n".join(found))
 
 
 def overall(
@@ -309,16 +391,16 @@ def overall(
     findings: Mapping[str, Finding],
     evaluation: SatisfactionEvaluation | None,
 ) -> Satisfaction:
-    """Done from 0.80 on, unless a requirement of priority 1 or 2 is under 0.50 (S1-28, C14), or
-    the evaluator rejects the result. One of priority 3 is a wish that may stay open.
+    """Done from 0.80 on, unless a requirement of priority 1 or 2 is under 0.50 (S1-28, C14).
+    One of priority 3 is a wish that may stay open.
 
-    Without an evaluation the score is the mean of the levels, weighted 3, 2, 1 by priority. With
-    one it is the lower of the evaluator's and that mean, because no word on the whole stands over
-    what was said of its parts; but where the evaluator scored a requirement low that a check shows
-    to be met, and no check refutes one, it is the mean.
+    The score is the mean of the levels, weighted 3, 2, 1 by priority. The request as a whole is
+    the first of all requirements: under 0.50 by the evaluator it is not done, and that is the
+    score, unless a check shows met what the evaluator scored so low, and none refutes anything.
+    Without requirements the evaluator's word on the whole is the score.
     """
     if evaluation is None:
-        return Satisfaction(*_score(items, None))
+        return Satisfaction(*_score(items, 1.0))
     scores, praised = evaluation.requirement_scores, evaluation.overall_score >= DONE_FROM
     refuted, vetoes, raised = False, list[str](), list[str]()
     for key, finding in findings.items():
@@ -328,30 +410,29 @@ def overall(
                 vetoes.append(key)
         elif finding.outcome == "met" and scores.get(key, 1.0) < VETO_BELOW:
             raised.append(key)
-    heard = None if raised and not refuted else evaluation
-    score, done = _score(items, heard)
+    whole = 1.0 if raised and not refuted else evaluation.overall_score
+    score, done = _score(items, whole)
     believed: list[RequirementItem] = []  # at the evaluator's score where a check could not be run
     for item in items:
         key = item.requirement_id
         if key in findings and findings[key].outcome == "unchecked":
             item = item.model_copy(update={"satisfaction_level": scores.get(key, 0.0)})
         believed.append(item)
-    unproven = not done and _score(believed, heard)[1]
+    unproven = not done and _score(believed, whole)[1]
     mismatch = evaluation.completion_recommendation is not (done or unproven)
     return Satisfaction(score, done, (*vetoes, *raised), mismatch, unproven)
 
 
-def _score(
-    items: Sequence[RequirementItem], evaluation: SatisfactionEvaluation | None
-) -> tuple[float, bool]:
-    """The score of the whole, and whether that is done."""
-    score, rejected = weighted(items), False
-    if evaluation is not None:
-        score = min(evaluation.overall_score, score) if items else evaluation.overall_score
-        rejected = evaluation.verdict == "reject"
+def _score(items: Sequence[RequirementItem], whole: float) -> tuple[float, bool]:
+    """The score, and whether that is done; ``whole`` is the evaluator's word on the request."""
+    score = weighted(items) if items else whole
+    if whole < VETO_BELOW:
+        score = min(score, whole)
     score = round(score, 6)
-    blocked = any(r.priority < 3 and r.satisfaction_level < VETO_BELOW for r in items)
-    return score, score >= DONE_FROM and not (blocked or rejected)
+    done = score >= DONE_FROM
+    for item in items:
+        done = done and (item.priority == 3 or item.satisfaction_level >= VETO_BELOW)
+    return score, done
 
 
 def weighted(items: Sequence[RequirementItem]) -> float:
@@ -375,8 +456,9 @@ def lacking(
             continue
         finding = findings.get(item.requirement_id)
         why = "" if finding is None else f" ({finding.words})"
-        if finding is None and item.satisfaction_level > 0 and not item.evidence:
-            why = " (no result was named that shows it)"
+        struck = [fact.text for fact in item.evidence if fact.found is False]
+        if struck:
+            why += f" (found nowhere: {struck[0]})"
         words = one_line(f"{item.requirement}{why}", 2 * _WORDS)
         found.append(MissingItem(what=words, priority=item.priority))
     if evaluation is not None and not found:
@@ -384,18 +466,33 @@ def lacking(
     return MissingInfoAnalysis(missing=tuple(sorted(found, key=lambda m: m.priority)))
 
 
-def _diffs(evidence: Sequence[Evidence], log: Sequence[OperationMessage]) -> list[Evidence]:
-    """The changes of files that the evidence names, newest first."""
-    named = "\n".join([f"{fact.source}\n{fact.text}" for fact in evidence])
+def _diffs(
+    item: RequirementItem,
+    evidence: Sequence[Evidence],
+    log: Sequence[OperationMessage],
+    changes: str,
+) -> list[Evidence]:
+    """Of the changes the lines that the evidence quotes, with those around them."""
+    quoted = squeezed(item.check.value) if item.check.kind == "file_contains" else ""
+    for fact in evidence:
+        if fact.found:
+            quoted += "\n" + squeezed(fact.text)
     found: dict[str, Evidence] = {}
-    for message in reversed(log):
-        for path, lines in changed_lines(message):
-            if len(found) < _DIFFS and path in named and path not in found:
-                found[path] = Evidence(
-                    kind="diff",
-                    text="\n".join(lines[:_DIFF_LINES]),
-                    source=path,
-                    call_id=message.call_id,
-                    at=message.at,
-                )
+    path, begins, lines = "", 0, changes.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith("@@ "):
+            path, begins = line.split(" ")[1], number + 1
+        new = squeezed(line[1:])
+        if path in found or line[:1] not in ("+", "-") or len(new) < 3 or new not in quoted:
+            continue
+        if not path or len(found) == _DIFFS:
+            continue
+        first = max(begins, number - _DIFF_LINES // 2)
+        excerpt = "\n".join(lines[first : first + _DIFF_LINES]).partition("\n@@ ")[0]
+        found[path] = Evidence(kind="diff", text=excerpt, source=path)
+        for message in log:
+            for change in message.result.changes:
+                if path in (change.path, change.target):
+                    where = {"call_id": message.call_id, "at": message.at}
+                    found[path] = found[path].model_copy(update=where)
     return list(found.values())

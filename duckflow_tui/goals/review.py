@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
-from duckflow_tui.goals.checks import Finding, RequirementChecks, judged, lacking, overall
+from duckflow_tui.goals.checks import (
+    Finding,
+    RequirementChecks,
+    judged,
+    lacking,
+    overall,
+    passed_suites,
+    squeezed,
+)
 from duckflow_tui.goals.requirements import (
     TALK,
     guess,
@@ -16,12 +24,19 @@ from duckflow_tui.goals.requirements import (
     take_requirements,
 )
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.prompting.questions import missing_question, satisfaction_question, shown_by
+from duckflow_tui.prompting.lines import call
+from duckflow_tui.prompting.questions import (
+    missing_question,
+    satisfaction_question,
+    shown_by,
+)
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import (
+    DONE_FROM,
+    VETO_BELOW,
     MissingInfoAnalysis,
     MissingItem,
     ObjectiveReviewed,
@@ -33,9 +48,10 @@ from duckflow_tui.state.goal import (
     SituationReport,
     TaskObjective,
 )
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
+from duckflow_tui.tools.changes import net_change
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
@@ -85,6 +101,7 @@ class _Case:
     evidence: Sequence[OperationMessage]  # all calls since the request was made, the user's too
     reply: str  # what the user was told on the request
     findings: dict[str, Finding]  # what the checks showed, by requirement
+    changes: str = ""  # of files, from before the first to after the last
     evaluation: SatisfactionEvaluation | None = None  # None: the checks decided everything
 
 
@@ -141,6 +158,10 @@ class Reviewer:
             objective = objective.model_copy(update={"extracted_requirements": items})
         evidence, said = self._since(objective)
         case = _Case(objective, log, evidence, said or reply, await self._findings(objective))
+        router, made = self._parts.router, list[FileChange]()
+        for message in evidence:
+            made += message.result.changes
+        case.changes = await net_change(made, router.workspace, router.blobs)
         try:
             case.evaluation = await self._evaluated(case)
         except LlmError as error:
@@ -164,8 +185,11 @@ class Reviewer:
         unless the user, or the app's own rules, call the request talk. What the model calls it
         makes no difference.
         """
-        if items := objective.extracted_requirements:
-            return any(item.counts for item in items)
+        for item in objective.extracted_requirements:
+            if item.counts:
+                return True
+        if objective.extracted_requirements:
+            return False  # the user dropped them all
         if shown_by(log, self._parts.router.registry.specs()):
             return True
         choice = self._store.state.profile_choice
@@ -184,6 +208,10 @@ class Reviewer:
         at = self._store.clock.now()
         items, findings = self._judged_items(case, before, at)
         found = overall(items, findings, case.evaluation)
+        unchecked: list[str] = []
+        for key, finding in findings.items():
+            if finding.outcome == "unchecked":
+                unchecked.append(key)
         refused = not found.done and self._refused(case.log)
         missing = MissingInfoAnalysis()
         if not found.done:
@@ -200,7 +228,7 @@ class Reviewer:
             missing=missing.missing,
             evaluation=case.evaluation,
             vetoes=found.vetoes,
-            unchecked=tuple(key for key, f in findings.items() if f.outcome == "unchecked"),
+            unchecked=tuple(unchecked),
             mismatch=found.mismatch,
             unproven=found.unproven,
         )
@@ -228,6 +256,14 @@ class Reviewer:
         added or rewrote meanwhile was not judged: it is open, and so not met.
         """
         items, findings = list[RequirementItem](), dict(case.findings)
+        texts, suites = [case.reply, case.changes], ""
+        for message in case.evidence:
+            texts += [call(message.operation, message.args), message.result.text]
+        for finding in findings.values():
+            texts.append(finding.words)
+            if finding.outcome == "unchecked":
+                suites = passed_suites(case.evidence)
+        shown = squeezed("\n".join(texts))
         for item in now.extracted_requirements:
             if not item.counts:
                 continue
@@ -237,14 +273,20 @@ class Reviewer:
                 items.append(item)
             else:
                 finding = findings.get(key)
-                items.append(judged(item, finding, case.evaluation, case.evidence, at))
+                items.append(
+                    judged(
+                        *(item, finding, case.evaluation, case.evidence, at),
+                        *(shown, suites, case.changes),
+                    )
+                )
         return items, findings
 
     # --- questions to a model ----------------------------------------------------------------
 
     async def _evaluated(self, case: _Case) -> SatisfactionEvaluation | None:
         """How far the requirements are met, by the evaluator (S1-8, S1-16); None where the checks
-        decided everything. A reply without a score that no check decided is repaired.
+        decided everything, unless nothing was changed: then the answer is what the user gets, and
+        no check looks at that. For a score or a quote that is missing it is asked once more.
         """
         items: list[RequirementItem] = []
         wanted: list[str] = []
@@ -258,39 +300,57 @@ class Reviewer:
                 findings[item.requirement_id] = f"{finding.outcome}: {finding.words}"
             if finding is None or finding.outcome == "unchecked":
                 wanted.append(item.requirement_id)
-        if items and not wanted:
+        if items and not wanted and case.changes:
             return None
 
-        def read(reply: SatisfactionReply) -> SatisfactionEvaluation:
-            scores: dict[str, float] = {}
-            evidence: dict[str, tuple[str, ...]] = {}
-            unscored: list[str] = []
-            for item in items:
-                key = item.requirement_id
-                evidence[key] = _sentences(reply.evidence.get(key, ()))
-                if key in reply.requirement_scores:
-                    scores[key] = reply.requirement_scores[key]
-                elif key in wanted:
-                    unscored.append(key)
-            if unscored:
-                raise ValueError(f"requirement_scores lacks {', '.join(unscored)}")
-            return SatisfactionEvaluation(
-                overall_score=reply.overall_score,
-                requirement_scores=scores,
-                evidence=evidence,
-                missing_aspects=_sentences(reply.missing_aspects),
-                grade=reply.grade,
-                quality_assessment=one_line(reply.quality_assessment, _LINE),
-                suggestions=_sentences(reply.suggestions),
-                verdict=reply.verdict,
-                completion_recommendation=reply.completion_recommendation,
-            )
+        def read(reply: SatisfactionReply) -> SatisfactionReply:
+            if reply.overall_score is None and not reply.requirement_scores:
+                raise ValueError("requirement_scores and overall_score are missing")
+            return reply
 
         state, specs = self._store.state, self._parts.router.registry.specs()
-        question = satisfaction_question(
-            state, items, wanted, findings, case.evidence, case.reply, specs
+        told = (findings, case.changes, case.evidence, case.reply, specs)
+        question = satisfaction_question(state, items, wanted, *told)
+        reply = await self._parts.models.ask(question, read)
+        scores = dict(reply.requirement_scores)
+        quotes = dict[str, tuple[str, ...]]()
+        unsaid: list[str] = []  # requirements without a score, or without a quote for a good one
+        for item in items:
+            key = item.requirement_id
+            quotes[key] = _sentences(reply.evidence.get(key, ()))
+            if key in wanted and (
+                key not in scores or (scores[key] >= VETO_BELOW and not quotes[key])
+            ):
+                unsaid.append(key)
+        if unsaid:
+            question = satisfaction_question(state, items, unsaid, *told, again=True)
+            try:
+                more = await self._parts.models.ask(question, read)
+            except (LlmError, Unreadable) as error:
+                reason = one_line(str(error), _REASON)
+                self._parts.notices.warn("judging.not_asked_again", reason=reason)
+                more = reply
+            for key in unsaid:
+                if key in more.requirement_scores:
+                    scores[key] = more.requirement_scores[key]
+                quotes[key] = _sentences(more.evidence.get(key, ())) or quotes[key]
+        if wanted and not scores.keys() & set(wanted):
+            raise Unreadable("no requirement was scored")
+        whole = reply.overall_score
+        if whole is None:  # then the parts say it
+            whole = sum(scores.values()) / max(len(scores), 1)
+        recommended = reply.completion_recommendation
+        return SatisfactionEvaluation(
+            overall_score=whole,
+            requirement_scores=scores,
+            evidence=quotes,
+            missing_aspects=_sentences(reply.missing_aspects),
+            grade=reply.grade,
+            quality_assessment=one_line(reply.quality_assessment, _LINE),
+            suggestions=_sentences(reply.suggestions),
+            verdict=reply.verdict,
+            completion_recommendation=whole >= DONE_FROM if recommended is None else recommended,
         )
-        return await self._parts.models.ask(question, read)
 
     async def _missing(
         self, case: _Case, items: Sequence[RequirementItem]
@@ -362,5 +422,9 @@ class Reviewer:
         return rewritten or (answer is not None and bool(answer.left_out))
 
 
-def _sentences(items: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one_line(item, _LINE) for item in items if item.strip())
+def _sentences(items: Sequence[str] | str) -> tuple[str, ...]:
+    found: list[str] = []
+    for item in (items,) if isinstance(items, str) else items:
+        if item.strip():
+            found.append(one_line(item, _LINE))
+    return tuple(found)

@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.background import Background, background, data, files_read
+from duckflow_tui.prompting.background import (
+    READ_FILE,
+    Background,
+    background,
+    data,
+    files_read,
+)
 from duckflow_tui.prompting.budget import ASSUMED_CONTEXT, ScriptCounter
 from duckflow_tui.prompting.layers import needed_results
 from duckflow_tui.prompting.lines import (
     LINE,
     bullets,
-    changed_lines,
     cut,
     framed,
     numbered,
@@ -69,15 +74,17 @@ class QuestionKind(Generic[Reply]):
     role: Role
     reply: type[Reply]
     frames: tuple[str, ...] = ()
+    judges: bool = False
 
 
 PLAN: Final = QuestionKind("plan", "creative", PlanReply)
 CONTINUATION: Final = QuestionKind("continuation", "creative", ContinuationReply)
 TASKS: Final = QuestionKind("tasks", "creative", TasksReply)
-REPORT: Final = QuestionKind("report", "fast", ReportReply, ("log",))
+REPORT: Final = QuestionKind("report", "fast", ReportReply, ("log",), judges=True)
 REQUIREMENTS: Final = QuestionKind("requirements", "fast", RequirementsReply)
 SATISFACTION: Final = QuestionKind(
-    "satisfaction", "evaluator", SatisfactionReply, ("requirements", "log", "reply")
+    *("satisfaction", "evaluator", SatisfactionReply, ("requirements", "log", "reply")),
+    judges=True,
 )
 MISSING: Final = QuestionKind("missing", "fast", MissingReply, ("log", "reply"))
 FAILURE: Final = QuestionKind("failure", "evaluator", FailureReply, ("errors",))
@@ -103,13 +110,14 @@ class QuestionPrompts:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
         self._texts = PromptTexts.load(folder, language)
         self._base = ChatMessage("system", self._texts.base.render())
+        self._judge = ChatMessage("system", self._texts.judge.render())
         self._nothing = self._texts.nothing.render()
         self._counter = ScriptCounter()
 
     def messages(
         self, question: ModelQuestion[Any], problems: Sequence[str] = (), window: int = 0
     ) -> tuple[ChatMessage, ...]:
-        """A system message, the same for all, and one of the user with the question.
+        """A system message, the judges' or that of all others, and the user's with the question.
 
         ``window`` is what the model that is asked can hold, in tokens; 0: as much as is assumed.
 
@@ -125,7 +133,10 @@ class QuestionPrompts:
         values = {**told, **question.values, "problems": said}
         for name in kind.frames:
             values[name] = values[name] or framed(name, self._nothing)
-        asked = (self._base, ChatMessage("user", template.render(values)))
+        asked = (
+            self._judge if kind.judges else self._base,
+            ChatMessage("user", template.render(values)),
+        )
         if not said or "problems" in template.fields:
             return asked
         return (*asked, ChatMessage("user", self._texts.ask_again.render({"problems": said})))
@@ -143,7 +154,6 @@ _LOG: Final = 40  # newest entries of a log of which more than a line is shown
 _LOG_RESULT: Final = 600  # characters of each result
 _NEWEST: Final = 6  # entries of which more is shown
 _NEWEST_RESULT: Final = 2_000
-_DIFF: Final = 60  # lines of all diffs together
 _LIST: Final = 20  # entries of any other list
 _TEXT: Final = 24_000  # characters that one digest is made of
 _DIGEST: Final = 1_500  # characters of a digest
@@ -287,14 +297,19 @@ def satisfaction_question(
     items: Sequence[RequirementItem],
     wanted: Sequence[str],
     findings: Mapping[str, str],
+    changes: str,
     log: Sequence[OperationMessage],
     reply: str,
     operations: Sequence[OperationSpec],
+    *,
+    again: bool = False,
 ) -> ModelQuestion[SatisfactionReply]:
-    """The judgement of ``items``, of which those ``wanted`` are to be scored (S1-8).
+    """The judgement of ``items``, of which those ``wanted`` are to be scored (S1-8); ``again``:
+    because a score or a quote for them was missing.
 
-    ``findings``: what the app's check of a requirement showed, by id. Calls that change only
-    the plan or the memory are left out of the log: a step marked as completed shows nothing.
+    ``findings``: what the app's check of a requirement showed, by id; ``changes``: what became of
+    the files. Calls that change only the plan or the memory are left out of the log: a step
+    marked as completed shows nothing. Of a file that was read its content is left out.
     """
     required: list[str] = []
     for item in items:
@@ -303,9 +318,10 @@ def satisfaction_question(
         required.append(f"{words} — {short(found, 4 * LINE)}" if found else words)
     values = {
         "wanted": ", ".join(wanted) or "–",
+        "again": ", ".join(wanted) if again else "",
         "requirements": data("requirements", _list(required)),
-        "changes": data("changes", _changes(log)),
-        "log": _log(shown_by(log, operations)),
+        "changes": data("changes", changes),
+        "log": _log(shown_by(log, operations), contents=False),
         "reply": data("reply", _ends(reply, _REPLY)),
     }
     return ModelQuestion(SATISFACTION, background(state, ledger=False), values)
@@ -322,7 +338,10 @@ def missing_question(
     """What an answer that is not enough still lacks, by priority (S1-9)."""
     judged: list[str] = []
     for item in items:
-        shown = "; ".join(short(fact.text) for fact in item.evidence[:3])
+        shown = "; ".join(
+            f"found nowhere: {short(fact.text)}" if fact.found is False else short(fact.text)
+            for fact in item.evidence[:3]
+        )
         judged.append(lines.requirement(item) + (f" — {shown}" if shown else ""))
     said = [] if evaluation is None else list(evaluation.missing_aspects)
     if evaluation is not None and evaluation.quality_assessment:
@@ -373,21 +392,6 @@ def _plans(state: AgentState) -> str:
     return data("plans", "\n\n".join(lines.plan_results(state, p) for p in plans[-_PLANS:]))
 
 
-def _changes(log: Sequence[OperationMessage]) -> str:
-    """Each change of a file with its line counts, and lines of the diffs as far as they go."""
-    heads: list[str] = []
-    diff: list[str] = []
-    for message in log:
-        for change in message.result.changes:
-            where = short(change.target or change.path)
-            heads.append(f"- {change.kind} {where} +{change.added} −{change.removed}")
-        for path, marked in changed_lines(message):
-            diff.extend([f"{short(path)}:", *map(short, marked)])
-    if len(diff) > _DIFF:
-        diff = [*diff[:_DIFF], ELLIPSIS]
-    return "\n".join([*heads[-_LIST:], *diff])
-
-
 def shown_by(
     log: Sequence[OperationMessage], operations: Sequence[OperationSpec]
 ) -> list[OperationMessage]:
@@ -396,21 +400,24 @@ def shown_by(
     return [m for m in log if effects.get(m.operation) is not Effect.STATE]
 
 
-def _log(entries: Sequence[OperationMessage]) -> str:
+def _log(entries: Sequence[OperationMessage], *, contents: bool = True) -> str:
     """Every call, oldest first: the old ones on a line, the newer ones with both ends of their
-    results, the newest with more of them.
+    results, the newest with more of them. ``contents``: those of files that were read too.
     """
     shown: list[str] = []
     first = max(0, len(entries) - _ENTRIES)
     for left, message in zip(range(len(entries) - first, 0, -1), entries[first:], strict=True):
-        if left > _LOG:
+        if left > _LOG and (contents or message.operation != READ_FILE):
             shown.append(lines.result(message))
             continue
         limit = _NEWEST_RESULT if left <= _NEWEST else _LOG_RESULT
         by = "the user ran " if message.by_user else ""
         why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
         head = f"{by}{lines.call(message.operation, message.args)}"
-        came = f"{message.result.label} {_ends(message.result.text, limit)}"
+        text = message.result.text
+        if not contents and message.operation == READ_FILE and message.result.went_well:
+            text = text.partition("\n")[0]  # which lines of the file
+        came = f"{message.result.label} {_ends(text, limit)}"
         shown.append(f"{head} -> {came}{why}")
     return data("log", "\n".join(numbered(shown, first + 1)))
 

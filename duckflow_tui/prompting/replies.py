@@ -89,17 +89,17 @@ Score = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
 class SatisfactionReply(Shape):
-    """Purpose ``satisfaction``; scores 0.0 to 1.0."""
+    """Purpose ``satisfaction``; scores 0.0 to 1.0. A score that is not there is asked for."""
 
-    overall_score: Score
-    requirement_scores: dict[str, Score]
-    evidence: dict[str, list[str]]
-    missing_aspects: list[str]
-    grade: Literal["good", "normal", "needs_work"]
-    quality_assessment: str
-    suggestions: list[str]
-    verdict: Literal["approve", "fix", "reject"]
-    completion_recommendation: bool
+    overall_score: Score | None = None
+    requirement_scores: dict[str, Score] = Field(default_factory=dict[str, float])
+    evidence: dict[str, list[str] | str] = Field(default_factory=dict[str, list[str] | str])
+    missing_aspects: list[str] | str = Field(default_factory=list[str])
+    grade: Literal["good", "normal", "needs_work"] = "normal"
+    quality_assessment: str = ""
+    suggestions: list[str] | str = Field(default_factory=list[str])
+    verdict: Literal["approve", "fix", "reject"] = "fix"
+    completion_recommendation: bool | None = None
 
 
 class MissingEntry(Shape):

@@ -110,6 +110,7 @@ class PromptTexts:
     """Every template of one language, each read from the file of its name."""
 
     base: Annotated[Template, _File()]
+    judge: Annotated[Template, _File()]
     session: Annotated[
         Template,
         _File(
@@ -189,7 +190,7 @@ class PromptTexts:
     ask_satisfaction: Annotated[
         Template,
         _File(
-            "changes log reply",
+            "again changes log reply",
             must="wanted asked requirements",
         ),
     ]

@@ -47,6 +47,7 @@ class Evidence(Frozen):
     exit_code: int | None = None  # of a command
     call_id: str = ""  # of the operation that showed it, where there is one
     at: float = 0.0  # seconds since the epoch
+    found: bool | None = None  # of the evaluator's quote: whether it is where it was looked up
 
 
 class RequirementItem(Frozen):
@@ -66,6 +67,11 @@ class RequirementItem(Frozen):
     def counts(self) -> bool:
         """Whether it has a say in what is done."""
         return self.state is not RequirementState.WAIVED
+
+    @property
+    def unproven(self) -> bool:
+        """Whether it is judged to be met, at least in part, and nothing shows it."""
+        return self.satisfaction_level > 0 and self.counts and not self.evidence
 
 
 class ExecutionPlan(Frozen):

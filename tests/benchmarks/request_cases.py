@@ -111,10 +111,11 @@ def _is(case: Case, message: dict[str, Any]) -> bool:
 def _all_met(text: str) -> dict[str, Any]:
     found = _WANTED.search(text)
     wanted = [key.strip() for key in found[1].split(",")] if found else []
+    said = text.partition("<reply>\n")[2].partition("\n")[0]
     return {
         "overall_score": 1.0,
         "requirement_scores": dict.fromkeys(wanted, 1.0),
-        "evidence": {key: ["the reply"] for key in wanted},
+        "evidence": {key: [f"reply: {said}"] for key in wanted},
         "missing_aspects": [],
         "grade": "good",
         "quality_assessment": "What was asked for is there.",

@@ -27,7 +27,7 @@ TOLD = {
     "tasks": (DECISION, REQUIREMENT, FACT, "first note: do first note"),
     "task": (DECISION, REQUIREMENT, FACT, "second note: do second note", "a.txt is written"),
     "report": (DECISION, REQUIREMENT, "file_ops.write_file"),
-    "satisfaction": (DECISION, REQUIREMENT, FACT, "file_ops.write_file"),
+    "satisfaction": (DECISION, REQUIREMENT, "file_ops.write_file"),
     "missing": (DECISION, REQUIREMENT, FACT, "file_ops.write_file"),
     "continuation": (DECISION, REQUIREMENT, FACT, "a.txt is written", "the harbour is not named"),
     "failure": (DECISION, REQUIREMENT),
@@ -101,6 +101,7 @@ async def test_each_purpose_is_told_what_its_work_needs(tmp_path: Path, protocol
         assert {r.purpose for r in asked} >= TOLD.keys()
         for request in asked:
             first = request.purpose == "main" and request is asked[0]
+            assert request.purpose != "satisfaction" or FACT not in request.text  # was only read
             for said in (END, *(() if first else (CONSTRAINT, *TOLD[request.purpose]))):
                 assert said in request.text, (request.purpose, said)
 

@@ -38,11 +38,11 @@ def works(*requirements: dict[str, Any], content: str = "half\n", reply: str = "
 
 
 def judged(overall: float, scores: dict[str, float] | None = None, **fields: Any) -> Reply:
-    """A judgement; what it says besides the scores can be given."""
+    """A judgement, with a quote of what the user was told for each score; the rest can be given."""
     data: dict[str, Any] = {
         "overall_score": overall,
         "requirement_scores": {"r1": overall} if scores is None else scores,
-        "evidence": {key: ["entry 1: notes.txt was written"] for key in scores or ("r1",)},
+        "evidence": {key: ["reply: {quote}"] for key in scores or ("r1",)},
         "missing_aspects": [] if overall >= 0.8 else ["the reason"],
         "grade": "normal",
         "quality_assessment": "it reads well",
@@ -50,7 +50,7 @@ def judged(overall: float, scores: dict[str, float] | None = None, **fields: Any
         "verdict": "approve" if overall >= 0.8 else "fix",
         "completion_recommendation": overall >= 0.8,
     }
-    return Reply(data={**data, **fields})
+    return Reply(data={**data, **fields}, quotes=r"<reply>\n([^\n]+)")
 
 
 def lacks(*what: str, **fields: Any) -> Reply:

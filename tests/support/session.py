@@ -32,7 +32,7 @@ GOOD = Reply(
     data={
         "overall_score": 0.9,
         "requirement_scores": {"r1": 0.9},
-        "evidence": {"r1": ["entry 1: as asked"]},
+        "evidence": {"r1": ["reply: {quote}"]},
         "missing_aspects": [],
         "grade": "good",
         "quality_assessment": "as asked",
@@ -40,6 +40,7 @@ GOOD = Reply(
         "verdict": "approve",
         "completion_recommendation": True,
     },
+    quotes=r"<reply>\n([^\n]+)",
     repeat=True,
 )
 JUDGEMENT: dict[str, Any] = {

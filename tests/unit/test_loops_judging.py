@@ -6,7 +6,15 @@ import time
 
 import pytest
 
-from duckflow_tui.goals.checks import Finding, Satisfaction, judged, lacking, overall, weighted
+from duckflow_tui.goals.checks import (
+    Finding,
+    Satisfaction,
+    judged,
+    lacking,
+    overall,
+    squeezed,
+    weighted,
+)
 from duckflow_tui.goals.requirements import new_items
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import RequirementClaim
@@ -70,8 +78,10 @@ def test_the_mean_counts_must_three_should_two_nice_one(
         # without a judge the mean decides
         (None, {}, (1.0, 1.0), Satisfaction(1.0, True)),
         (None, {"r2": RED}, (1.0, 0.0), Satisfaction(0.5, False)),
-        # the judge's overall stands while nothing contradicts it
-        (said(0.8, r1=1.0, r2=1.0), {}, (1.0, 1.0), Satisfaction(0.8, True)),
+        # the parts decide, but for a whole that is under one half
+        (said(0.8, r1=1.0, r2=1.0), {}, (1.0, 1.0), Satisfaction(1.0, True)),
+        (said(0.5, r1=1.0, r2=1.0), {}, (1.0, 1.0), Satisfaction(1.0, True, (), True)),
+        (said(0.49, r1=1.0, r2=1.0), {}, (1.0, 1.0), Satisfaction(0.49, False)),
         (said(0.3, r2=1.0), {"r1": MET}, (1.0, 1.0), Satisfaction(0.3, False)),
         # a red check: never more than the mean, and never more than the judge said
         (said(1.0, r2=1.0), {"r1": RED}, (0.0, 1.0), Satisfaction(0.5, False, ("r1",), True)),
@@ -95,7 +105,8 @@ def test_the_mean_counts_must_three_should_two_nice_one(
             (0.0, 1.0),
             Satisfaction(0.2, False, ("r2",)),
         ),
-        (REJECTED, {}, (1.0, 1.0), Satisfaction(1.0, False)),
+        # nor does its verdict
+        (REJECTED, {}, (1.0, 1.0), Satisfaction(1.0, True, (), True)),
         (REJECTED, {"r1": RED}, (0.0, 1.0), Satisfaction(0.5, False, ("r1",))),
         # what nobody saw counts half, and is told apart from what is not done
         (
@@ -111,7 +122,12 @@ def test_the_mean_counts_must_three_should_two_nice_one(
             Satisfaction(0.75, False, unproven=True),
         ),
         (said(1.0, r1=0.2, r2=1.0), {"r1": UNSEEN}, (0.2, 1.0), Satisfaction(0.6, False, (), True)),
-        (REJECTED, {"r1": UNSEEN}, (0.5, 1.0), Satisfaction(0.75, False)),
+        (
+            REJECTED,
+            {"r1": UNSEEN},
+            (0.5, 1.0),
+            Satisfaction(0.75, False, mismatch=True, unproven=True),
+        ),
     ],
 )
 def test_evidence_overrules_the_judge_in_both_directions(
@@ -143,21 +159,20 @@ def test_the_state_of_a_requirement_follows_its_check_and_then_its_score(
     finding: Finding | None, score: float, level: float, state: RequirementState
 ) -> None:
     """Covers S1-15."""
-    made = judged(item(), finding, said(0.5, "entry 1: it is so", r1=score), (), 5.0)
+    named = said(0.5, "entry 1: it is so", r1=score)
+    made = judged(item(), finding, named, (), 5.0, squeezed("It is so."))
     assert (made.satisfaction_level, made.state) == (level, state)
 
 
 @pytest.mark.parametrize("evidence", ["", "  "])
-def test_a_score_without_evidence_counts_half_and_never_says_met(evidence: str) -> None:
+def test_a_score_without_evidence_stands_and_is_unproven(evidence: str) -> None:
     """Covers S1-15, S1-28."""
-    evaluation = said(1.0, evidence, r1=1.0)
-    made = judged(item(), None, evaluation, (), 5.0)
-    assert (made.satisfaction_level, made.state) == (0.5, RequirementState.PARTLY)
-    assert made.evidence == ()
-    assert not overall([made], {}, evaluation).done
-    assert "no result was named" in lacking([made], {}, evaluation).missing[0].what
-    low = judged(item(), None, said(1.0, evidence, r1=0.3), (), 5.0)
-    assert (low.satisfaction_level, low.state) == (0.3, RequirementState.REFUTED)
+    made = judged(item(), None, said(1.0, evidence, r1=1.0), (), 5.0)
+    assert (made.satisfaction_level, made.evidence, made.unproven) == (1.0, (), True)
+
+
+def test_what_nobody_scored_is_open() -> None:
+    assert judged(item(), None, said(1.0), (), 5.0) == item()
 
 
 def change(path: str) -> OperationMessage:
@@ -189,10 +204,16 @@ def test_a_praised_whole_of_refuted_parts_is_not_done_whatever_their_priority() 
 
 def test_evidence_carries_the_judges_words_and_the_lines_of_files_it_names() -> None:
     log = [change("a.py"), change("b.py")]
-    made = judged(item(), None, said(0.9, "entry 1: b.py has it", r1=0.9), log, 7.0)
+    became = "- changed a.py\n@@ a.py 1\n same\n+old\n@@ b.py 1\n same\n+new"
+    named = said(0.9, "b.py: new", r1=0.9)
+    made = judged(item(), None, named, log, 7.0, squeezed("new"), changes=became)
     words, diff = made.evidence
-    assert (words.kind, words.text, words.at) == ("judgement", "entry 1: b.py has it", 7.0)
-    assert (diff.kind, diff.source, diff.text, diff.at) == ("diff", "b.py", "+ new", 3.0)
+    assert (words.kind, words.text, words.at) == ("judgement", "b.py: new", 7.0)
+    assert (diff.kind, diff.source, diff.text, diff.at) == ("diff", "b.py", " same\n+new", 3.0)
+    other = said(0.9, "b.py: same", r1=0.9)
+    assert (
+        len(judged(item(), None, other, log, 7.0, squeezed("same"), changes=became).evidence) == 1
+    )
 
 
 def test_a_judgement_under_one_half_speaks_against_the_requirement() -> None:

@@ -93,10 +93,25 @@ def entry(text: str = "changed") -> OperationMessage:
     )
 
 
+CHANGES = """\
+- changed src/limit.py +1 −1
+@@ src/limit.py 3 def stop(loops):
+     if loops > LIMIT:
+-        pass
++        raise Stopped"""
+
+
 def satisfaction(language: str = "en", reply: str = "It stops now.", text: str = "changed") -> str:
     return asked(
         satisfaction_question(
-            busy_state(), (CHECKED, JUDGED), ("r2",), RED, [entry(text=text)], reply, OPERATIONS
+            busy_state(),
+            (CHECKED, JUDGED),
+            ("r2",),
+            RED,
+            CHANGES,
+            [entry(text=text)],
+            reply,
+            OPERATIONS,
         ),
         language,
     )
@@ -172,7 +187,7 @@ def test_the_judge_scores_only_what_no_check_decided_and_sees_what_they_showed()
     text = satisfaction()
     assert "Score every requirement of these: r2." in text
     assert "- r1 P1 retry() stops after n tries — refuted: `pytest -q` ended with exit" in text
-    assert "- modify src/net.py +3 −1" in text
+    assert "- changed src/limit.py +1 −1" in text
 
 
 def test_a_command_says_at_its_end_what_came_of_it_so_both_ends_are_shown() -> None:
@@ -192,11 +207,11 @@ def test_untrusted_text_leaves_neither_its_frame_nor_another(frame: str) -> None
         text = continuation(instructions=evil)
     elif frame == "requirements":
         item = JUDGED.model_copy(update={"requirement": evil})
-        made = satisfaction_question(state, (item,), ("r2",), {}, [], "", OPERATIONS)
+        made = satisfaction_question(state, (item,), ("r2",), {}, "", [], "", OPERATIONS)
         text = asked(made)
     elif frame == "request":
         state.objective = state.objective.model_copy(update={"original_query": evil})
-        text = asked(satisfaction_question(state, (), (), {}, [], "", OPERATIONS))
+        text = asked(satisfaction_question(state, (), (), {}, "", [], "", OPERATIONS))
     else:
         text = satisfaction(reply=evil) if frame == "reply" else satisfaction(text=evil)
     assert text.count(f"</{frame}>") == 1
@@ -205,7 +220,7 @@ def test_untrusted_text_leaves_neither_its_frame_nor_another(frame: str) -> None
 
 def test_a_refused_judgement_goes_back_with_what_is_wrong() -> None:
     state: AgentState = busy_state()
-    question = satisfaction_question(state, (JUDGED,), ("r2",), {}, [], "", OPERATIONS)
+    question = satisfaction_question(state, (JUDGED,), ("r2",), {}, "", [], "", OPERATIONS)
     texts = QuestionPrompts(asset_folder("prompts"), "en")
     messages = texts.messages(question, ["requirement_scores lacks r2"])
     assert [m.role for m in messages] == ["system", "user", "user"]

@@ -396,6 +396,9 @@ def _item_rows(item: RequirementItem, look: Look, width: int) -> list[Row]:
     rows = [two_sided(lines[0], right, width), *lines[1:]]
     for evidence in item.evidence:
         rows += _evidence_rows(evidence, look, width)
+    if item.unproven:
+        said: list[Piece] = [(words("review.quoteless"), ink(palette.quiet))]
+        rows += prefixed(rows_of(said, max(1, width - 4)), ("    ", PLAIN))
     return rows
 
 
@@ -413,8 +416,12 @@ def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
     if evidence.exit_code is not None:
         said = words("output.exit", code=evidence.exit_code)
         head.append((f" · {said}", ink(colour)))
+    elif evidence.found is False:
+        head.append((f" · {words('review.struck')}", ink(colour)))
     elif not evidence.supports:
         head.append((f" · {words('review.against')}", ink(colour)))
+    elif evidence.found:
+        head.append((f" · {words('review.found')}", ink(colour)))
     indent: Piece = ("    ", PLAIN)
     room = max(1, width - 4)
     rows = prefixed(rows_of(head, room), indent)

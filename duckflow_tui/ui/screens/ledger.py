@@ -194,7 +194,8 @@ class LedgerBoard(StateBoard):
         if item.waived_because:
             facts.append(("because", visible_line(item.waived_because), palette.quiet))
         if not item.evidence:
-            facts.append(("evidence", words("ledger.no_evidence"), palette.faint))
+            none = words("review.quoteless" if item.unproven else "ledger.no_evidence")
+            facts.append(("evidence", none, palette.faint))
         names = max(cell_len(words(f"ledger.fact.{name}")) for name, _, _ in facts)
         rows: list[Row] = []
         for name, text, colour in facts:
@@ -211,6 +212,8 @@ class LedgerBoard(StateBoard):
         said: list[str] = []
         if evidence.exit_code is not None:
             said.append(words("ps.exit", code=evidence.exit_code))
+        if evidence.found is not None:
+            said.append(words("review.found" if evidence.found else "review.struck"))
         if evidence.at:
             ago = whole_seconds(max(0.0, self.clock.now() - evidence.at), words)
             said.append(words("ledger.ago", time=ago))
