@@ -129,15 +129,14 @@ async def difference(before: bytes | None, after: bytes | None) -> FileDiff:
     return await asyncio.to_thread(compare, before, after)
 
 
-def in_words(hunks: Iterable[Hunk]) -> str:
-    """Hunks as a unified diff for the model, cut with a count when long."""
+def in_words(hunks: Iterable[Hunk], most: int = _QUOTED_LINES) -> str:
+    """Hunks as a unified diff for the model, cut with a count behind ``most`` lines."""
     lines: list[str] = []
     for hunk in hunks:
         lines.append(f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@")
         lines.extend(f"{line.mark}{line.text}" for line in hunk.lines)
-    if len(lines) > _QUOTED_LINES:
-        rest = len(lines) - _QUOTED_LINES
-        lines = [*lines[:_QUOTED_LINES], f"… {rest} more lines"]
+    if len(lines) > most:
+        lines = [*lines[:most], f"… {len(lines) - most} more lines"]
     return "\n".join(lines)
 
 

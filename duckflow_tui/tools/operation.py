@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -103,6 +103,18 @@ class Edits:
 Proposal = Work | Edits
 
 
+class Original(NamedTuple):
+    """A file before the first change of it on a request."""
+
+    name: str  # shown path
+    sha: str  # SHA-256 of its content; empty where there was no file
+    data: bytes | None  # None where there was no file, and where what it held was never kept
+
+
+async def _nothing() -> Mapping[str, Original]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What operations work with."""
@@ -115,6 +127,7 @@ class ToolContext:
     output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
     call_id: str = ""
     by_user: bool = False  # the user runs it with ``!``
+    before: Callable[[], Awaitable[Mapping[str, Original]]] = _nothing  # by their paths of now
 
     def state_of(self, place: Place, sha: str) -> tuple[str, ...]:
         """Codes that say how well the model knows a file that is there with this hash."""

@@ -14,6 +14,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.tools.changes import difference, in_words
 from duckflow_tui.tools.diffs import NotText, decode, lines_of, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.results import HANDLE
@@ -36,6 +37,9 @@ class ReadFile(Arguments):
         default_factory=list[str], max_length=MAX_RANGES, description='Several: ["10-20", "90-"].'
     )
     line_numbers: bool = False
+    diff: bool = Field(
+        default=False, description="Instead, what you changed in it, or below a directory."
+    )
 
 
 class _Lines(NamedTuple):
@@ -59,6 +63,8 @@ async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolConte
             raise ToolFault(f"end_line {end} lies before start_line {start}.", Outcome.INVALID)
 
     place = places[0] if places else None
+    if args.diff and place is not None:
+        return Work(partial(_diff, place, context))
     if args.ranges:
         return Work(partial(_read_ranges, args, spans, place, context))
     return Work(partial(_read, args, place, context))
@@ -70,6 +76,33 @@ def _span(words: str) -> tuple[int, int | None]:
         raise ToolFault(f'{brief(words)} is no range; write one as "10-20".', Outcome.INVALID)
     first = int(found[1])
     return first, first if not found[2] else int(found[3]) if found[3] else None
+
+
+async def _diff(place: Place, context: ToolContext) -> Output:
+    """What stands now against what stood there before the request, of one file or of a folder."""
+    parts: list[str] = []
+    added = removed = 0
+    for path, was in (await context.before()).items():
+        there = context.workspace.locate(path)
+        below = there.real.is_relative_to(place.real) and there.zone is place.zone
+        if there.real != place.real and (not below or there.secret):
+            continue
+        now = await context.workspace.read_bytes(there) if there.exists else None
+        same = now is not None and digest(now) == was.sha
+        if (same and was.name == path) or (now is None and not was.sha):
+            continue
+        head = there.shown if was.name == path else f"{was.name} -> {there.shown}"
+        if same or (was.sha and was.data is None):
+            parts.append(f"[{head}]" if same else f"[{head}: what it held before was not kept]")
+            continue
+        diff = await difference(was.data, now)
+        added, removed = added + diff.added, removed + diff.removed
+        kind = ", new" if was.data is None else ", deleted" if now is None else ""
+        rows = in_words(diff.hunks, DEFAULT_LINES)
+        parts.append(f"[{head}: +{diff.added} −{diff.removed}{kind}]\n{rows}".rstrip())
+    if not parts:
+        return Output(f"[nothing in {place.said} is changed on this request]", "0")
+    return Output("\n".join(parts), f"+{added} −{removed}")
 
 
 async def _read_ranges(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import brief
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.tools.changes import PlannedChange, difference, in_words, left_out, sizes, told
-from duckflow_tui.tools.operation import Blobs, ToolFault
+from duckflow_tui.tools.operation import Blobs, Original, ToolFault
 
 MAX_RESULT: Final = 256 * 1024  # bytes; R18
 #: Before the id of a call or the hash of a blob, where file_ops.read_file takes a path.
@@ -64,6 +66,30 @@ async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
         return (await blobs.get(blob)).decode("utf-8", "replace")
     except (KeyError, OSError):
         raise ToolFault(f"The whole of {brief(handle)} is no longer there.") from None
+
+
+async def files_before(state: AgentState, blobs: Blobs) -> dict[str, Original]:
+    """Each file that was changed on the request in hand, by its path of now, as it was before."""
+    since = state.objective.message_id if state.objective is not None else ""
+    changes: list[FileChange] = []
+    for message in reversed(state.messages):
+        if isinstance(message, UserMessage) and message.message_id == since:
+            break
+        if isinstance(message, OperationMessage):
+            changes += reversed(message.result.changes)
+    was: dict[str, tuple[str, str]] = {}
+    for change in reversed(changes):
+        if change.kind == "move":
+            was[change.target] = was.pop(change.path, (change.path, change.before))
+        else:
+            was.setdefault(change.path, (change.path, change.before))
+    found: dict[str, Original] = {}
+    for path, (name, sha) in was.items():
+        data: bytes | None = None
+        with contextlib.suppress(KeyError, OSError):
+            data = await blobs.get(sha) if sha else None
+        found[path] = Original(name, sha, data)
+    return found
 
 
 async def by_the_user(

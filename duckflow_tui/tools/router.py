@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
@@ -60,7 +61,14 @@ from duckflow_tui.tools.operation import (
     references,
 )
 from duckflow_tui.tools.reading import own_result
-from duckflow_tui.tools.results import bounded, by_the_user, earlier_result, figures, known
+from duckflow_tui.tools.results import (
+    bounded,
+    by_the_user,
+    earlier_result,
+    figures,
+    files_before,
+    known,
+)
 from duckflow_tui.tools.undo import UndoReport, undo_last
 from duckflow_tui.tools.watch import OwnWrites
 
@@ -273,6 +281,7 @@ class ToolRouter:
             output=output,
             call_id=call_id,
             by_user=call.by_user,
+            before=partial(files_before, state, self.blobs),
         )
         try:
             return await operation.prepare(args, places, context)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import session as talk
 from support.bench import Bench, done
 
 from duckflow_tui.state.base import digest
@@ -207,3 +208,57 @@ async def test_the_end_of_a_large_file_is_known_once_it_was_reached(
     assert body == f"{rows - 1:09d}\n{rows:09d}\n"
     behind = await bench.call(READ, path="large", start_line=rows + 1)
     assert behind.result.outcome is Outcome.ERROR
+
+
+async def test_a_model_reads_what_it_changed_on_this_request(tmp_path: Path) -> None:
+    """The difference from before its first change to now; not that of an earlier request, and no
+    more once it is as it was.
+    """
+    root = tmp_path / "work"
+    (root / "d").mkdir(parents=True)
+    (root / "a.py").write_text("x = 1\ny = 1\n")
+    (root / "d" / "b.py").write_text("old\n")
+    (root / "d" / "e.py").write_text("e\n")
+
+    def edit(path: str, old: str, new: str) -> dict[str, Any]:
+        return talk.action("file_ops.edit_file", path=path, edits=[{"old": old, "new": new}])
+
+    def shown(path: str) -> dict[str, Any]:
+        return talk.action(READ, path=path, diff=True)
+
+    replies = talk.script(
+        talk.decision("a", edit("a.py", "y = 1", "y = 2")),
+        talk.done("first"),
+        talk.decision(
+            "b",
+            shown("."),
+            edit("a.py", "x = 1", "x = 5"),
+            edit("a.py", "x = 5", "x = 2"),
+            talk.action("file_ops.move_file", source="d/b.py", target="d/c.py"),
+            edit("d/c.py", "old", "new"),
+            talk.action("file_ops.write_file", path="n.py", content="n\n"),
+            talk.action("file_ops.delete_file", path="d/e.py"),
+            shown("."),
+            shown("d"),
+            shown("a.py"),
+            edit("a.py", "x = 2", "x = 1"),
+            shown("a.py"),
+        ),
+        talk.done("second"),
+    )
+    async with talk.session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("set y to 2")
+        await s.engine.send("now set x to 2 as well and tidy up")
+        await s.answer(GateChoice.ONCE)  # of the deletion
+        await s.ended(2)
+        texts = [m.result.text for m in s.results() if m.operation == READ]
+    changed = "[a.py: +1 −1]\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 2\n y = 2"
+    moved = "[d/b.py -> d/c.py: +1 −1]\n@@ -1,1 +1,1 @@\n-old\n+new"
+    gone = "[d/e.py: +0 −1, deleted]\n@@ -1,1 +0,0 @@\n-e"
+    assert texts == [
+        "[nothing in . is changed on this request]",
+        f"{changed}\n{moved}\n[n.py: +1 −0, new]\n@@ -0,0 +1,1 @@\n+n\n{gone}",
+        f"{moved}\n{gone}",
+        changed,
+        "[nothing in a.py is changed on this request]",
+    ]

@@ -150,6 +150,7 @@ RECORDS = {
     "Scene",
     "SessionChoice",
     "Signals",
+    "ToolContext",
 }
 
 
