@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.prepared import running_program
 from support.session import action, decision, done, script, session
 from support.shell import running_with
 
@@ -205,29 +206,18 @@ async def test_a_signal_ends_the_run_and_its_command_within_three_seconds(tmp_pa
     mark = f"42{secrets.randbelow(10**9)}"
     (tmp_path / "work").mkdir()
     async with ScriptedEndpoint(script(*asks_for(f"sleep {mark}"))) as server:
-        argv = ["-m", "duckflow_tui", "-p", "go", "--dir", str(tmp_path / "work")]
+        argv = ["-p", "go", "--dir", str(tmp_path / "work")]
         argv += ["--base-url", server.base_url, "--model", "scripted", "--allow", f"sleep {mark}"]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *argv,
-            env={"DUCKFLOW_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        try:
+        environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+        with running_program(argv, cwd=tmp_path, environ=environ) as process:
             async with asyncio.timeout(20):
-                # The program itself has the mark among its arguments too.
-                while len(running_with(mark)) < 2:  # noqa: ASYNC110  # another program's children
+                while not running_with(f"sleep\0{mark}"):  # noqa: ASYNC110  # another's child
                     await asyncio.sleep(0.02)
             began = time.monotonic()
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(10):
-                assert await process.wait() == 143
+            assert await asyncio.to_thread(process.wait, 10) == 143
             assert time.monotonic() - began < 3
             assert running_with(mark) == []
-        finally:
-            if process.returncode is None:
-                process.kill()
 
 
 @pytest.mark.parametrize("rule", ["rm *", "a && b", "X=1 a", "ls > x", "echo $X", "", "ls &"])

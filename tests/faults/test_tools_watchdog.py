@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.mcp_servers import HOSTILE, is_running
+from support.prepared import PreparedProcess, running_program
 from support.serving import served
 from support.session import action, decision, done, script
 from support.shell import running_with
@@ -69,21 +70,18 @@ def watchdogs_of(pid: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def app(tmp_path: Path, base_url: str, *allow: str) -> Generator[subprocess.Popen[bytes]]:
+def app(
+    tmp_path: Path, base_url: str, *allow: str
+) -> Generator[subprocess.Popen[bytes] | PreparedProcess]:
     """The program without a screen."""
     (tmp_path / "work").mkdir(exist_ok=True)
-    argv = [sys.executable, "-m", "duckflow_tui", "-p", "go", "--dir", str(tmp_path / "work")]
+    argv = ["-p", "go", "--dir", str(tmp_path / "work")]
     argv += ["--base-url", base_url, "--model", "scripted", "--protocol", "json"]
     for rule in allow:
         argv += ["--allow", rule]
     environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "PYTHONPATH": ROOT}
-    with subprocess.Popen(
-        argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with running_program(argv, cwd=tmp_path, environ=environ) as process:
+        yield process
 
 
 def with_a_server(tmp_path: Path, mark: str) -> None:

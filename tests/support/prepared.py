@@ -27,7 +27,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final, TextIO, TypedDict
@@ -112,6 +112,14 @@ class PreparedProcess:
             raise subprocess.TimeoutExpired(PROGRAM, timeout or 0.0)
         return status
 
+    def send_signal(self, number: int) -> None:
+        """Does nothing once it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
     def _ended_within(self, seconds: float | None) -> int | None:
         if self.returncode is None and select.select([self._told], [], [], seconds)[0]:
             self.returncode = self._number()
@@ -138,14 +146,6 @@ class PipedProcess(PreparedProcess):
             for descriptor in (given, told, said):
                 os.close(descriptor)
 
-    def send_signal(self, number: int) -> None:
-        """Does nothing once it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """What it wrote and nobody has read, once it has ended; raises TimeoutExpired."""
         with ThreadPoolExecutor(2) as threads:
@@ -165,6 +165,29 @@ class PipedProcess(PreparedProcess):
         for stream in (self.stdout, self.stderr):
             stream.close()
         return texts[0] if len(texts) > 1 else "", texts[-1]
+
+
+@contextlib.contextmanager
+def running_program(
+    arguments: Sequence[str], *, cwd: Path, environ: Mapping[str, str]
+) -> Generator[subprocess.Popen[bytes] | PreparedProcess]:
+    """The program without a terminal, which nobody hears; killed at the end."""
+    command = [*PROGRAM, *arguments]
+    with open(os.devnull, "r+b") as nothing:
+        process: subprocess.Popen[bytes] | PreparedProcess
+        if is_prepared(command):
+            number = nothing.fileno()
+            streams = number, number, number
+            process = PreparedProcess(command, streams=streams, cwd=cwd, environ=environ)
+        else:
+            process = subprocess.Popen(
+                command, cwd=cwd, env=environ, stdin=nothing, stdout=nothing, stderr=nothing
+            )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(DEADLINE)
 
 
 def run_program(

@@ -59,9 +59,10 @@ def make(path: Path) -> None:
 
 
 class Shop:
-    """Read-only access to the database in a file."""
+    """Read-only access to the database in a file. ``longest`` is for one query, in seconds."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, longest: float = MAX_S) -> None:
+        self._longest = longest
         self._database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         self._database.execute("PRAGMA query_only = ON")
         self._database.execute("PRAGMA trusted_schema = OFF")
@@ -96,7 +97,7 @@ class Shop:
         return self._rows(sql)
 
     def _rows(self, sql: str, values: tuple[str, ...] = ()) -> JsonObject:
-        self._until = time.monotonic() + MAX_S
+        self._until = time.monotonic() + self._longest
         try:
             cursor = self._database.execute(sql, values)
             names = [column[0] for column in cursor.description or ()]
@@ -104,7 +105,7 @@ class Shop:
         except sqlite3.Warning as error:
             raise ToolProblem("one statement at a time") from error
         except sqlite3.Error as error:
-            raise ToolProblem(_words(error)) from error
+            raise ToolProblem(_words(error, self._longest)) from error
         told = [dict(zip(names, map(_plain, row), strict=True)) for row in rows[:MAX_ROWS]]
         return {"rows": told, "more": len(rows) > MAX_ROWS}
 
@@ -119,10 +120,10 @@ def _only_reading(
     return sqlite3.SQLITE_DENY
 
 
-def _words(error: sqlite3.Error) -> str:
+def _words(error: sqlite3.Error, longest: float) -> str:
     text = str(error)
     if text == "interrupted":
-        return f"the query took more than {MAX_S:g} seconds"
+        return f"the query took more than {longest:g} seconds"
     if "not authorized" in text or "prohibited" in text:
         return f"the database can only be read: {text}"
     return text
