@@ -180,6 +180,7 @@ def _models(
             ScriptCounter(),
             mode=settings.execution.mode,
             memory=lambda: memory.known,
+            named=choice.allowed,
         ),
         QuestionPrompts(asset_folder("prompts"), choice.language),
         CallBudget(store, random_id, desk, notices, limits),

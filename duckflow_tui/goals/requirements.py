@@ -228,6 +228,17 @@ async def hear(
         parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
     if items:
         await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
+        for item in items if store.state.session.headless else ():
+            command = item.check.value.strip() if item.check.kind == "command" else ""
+            if command and not parts.router.runs_unasked(command):
+                named, said = item.requirement_id, one_line(command, 200)
+                parts.notices.warn(
+                    "judging.cannot_check",
+                    for_model=f"[Written by the app: The check of {named} cannot run, as nobody "
+                    f"is there to allow it: {said}. Show {named} by what runs or is read.]",
+                    requirement=named,
+                    command=said,
+                )
 
 
 @dataclass(frozen=True, slots=True)

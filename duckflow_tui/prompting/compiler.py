@@ -55,7 +55,7 @@ from duckflow_tui.state.memory import (
     MAX_PLAN_BRIEF,
     Compaction,
 )
-from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.operations import ApprovalMode, OperationSpec
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.prompt import LayerUse, Prompt
 
@@ -104,13 +104,16 @@ class PromptCompiler:
         *,
         mode: ModeChoice = "auto",
         memory: Callable[[], LongMemory] = LongMemory,
+        named: Sequence[str] = (),
     ) -> None:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable.
 
-        ``mode`` is how plans are carried out; ``memory`` tells what is known over sessions.
+        ``mode`` is how plans are carried out; ``memory`` tells what is known over sessions;
+        ``named`` are the commands that run without asking.
         """
         self._mode: ModeChoice = mode
         self._memory = memory
+        self._named = ", ".join(named)
         self.texts = PromptTexts.load(folder, language)
         self.budgets = budgets
         self._counter = counter
@@ -391,20 +394,27 @@ class PromptCompiler:
         if state.status is Status.ERROR:
             error = {"error": one_line(state.status_detail, LINE)}
             recovery = self.texts.recovery.render(error)
+        mode, allows = state.mode, state.mode in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED)
+        approval = self.texts.approval.render(
+            dict.fromkeys(("plan", "strict", "standard", "trusted"), "")
+            | {mode.value: mode.value, "named": self._named if allows else ""}
+            | {"alone": mode.value if state.session.headless else ""}
+        )
         if thread:
             step = step_of_thread(state, thread)
             values, cut = step_values(state, *step, operations, view.digests, self._nothing)
             rules, lessons = execution_values(state)
             rules |= {"plan": "", "step": "", "learned": "\n".join(lessons["learned"].items)}
             values |= {"execution": self.texts.execution.render(rules)}
-            values |= {"recovery": recovery}
+            values |= {"recovery": recovery, "mode": approval}
             layers.append(Layer("main", both, self.texts.step, values, cut))
         elif aside:
-            values = aside_values(state, operations, view.digests, answers)
-            layers.append(Layer("main", both, self.texts.aside, *values))
+            values, cut = aside_values(state, operations, view.digests, answers)
+            values |= {"mode": approval}
+            layers.append(Layer("main", both, self.texts.aside, values, cut))
         else:
             values, cut = main_values(state, view.digests, operations, self._mode)
-            values |= {"recovery": recovery}
+            values |= {"recovery": recovery, "mode": approval}
             kinds = (self.texts.profiles.render(),) if cut["first"].items else ()
             cut |= {"profiles": Cuttable(Trim.EVIDENCE, kinds)}
             layers.append(Layer("main", self.budgets.main, self.texts.main, values, cut))

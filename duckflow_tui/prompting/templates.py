@@ -149,6 +149,7 @@ class PromptTexts:
             must=_NEVER_CUT,
         ),
     ]
+    approval: Annotated[Template, _File("plan strict standard trusted named alone")]
     profiles: Annotated[Template, _File()]
     recovery: Annotated[Template, _File(must="error")]
     planning: Annotated[Template, _File("plan learned avoid op_propose")]

@@ -302,8 +302,18 @@ class _Command(Assessment):
 _OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
 
 
+#: Behind a rule: whatever words follow may follow.
+_ANY_END: Final = ":*"
+
+#: What only shows the end or the size of all that is written to it.
+_SHOWS: Final = frozenset(["tail", "wc", "cat"])
+_SHOWN: Final = re.compile(r"-[A-Za-z0-9]+|--(?:lines|bytes)=\d+|\d+")
+
+_MODULE: Final = re.compile(r"python(?:[23](?:\.\d+)?)?")
+
+
 class RuleRefused(ValueError):
-    """A rule that does not say exactly what runs: a code of ``read_command``, or ``several``."""
+    """A rule that does not say what runs: a code of ``read_command``, ``several``, or ``any``."""
 
     def __init__(self, rule: str, code: str) -> None:
         super().__init__(f"{rule}: {code}")
@@ -313,32 +323,52 @@ class RuleRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NamedRules:
-    """Exact argument lists, and globs over operations."""
+    """Exact argument lists, beginnings of such, and globs over operations."""
 
     argvs: frozenset[tuple[str, ...]] = frozenset()
     operations: tuple[str, ...] = ()
+    prefixes: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def of(cls, rules: Iterable[str]) -> NamedRules:
-        """The rules as typed: a plain command each, or ``mcp.<server>.<tool>``, also as a glob.
-        Raises RuleRefused for anything else (R05: no prefixes).
+        """The rules as typed: a plain command each, with ``:*`` behind it the words it begins
+        with, or ``mcp.<server>.<tool>``, also as a glob.
+
+        Raises RuleRefused for anything else (R05), and for a beginning after which anything at
+        all could run: that of a program that runs what its arguments say.
         """
         argvs: set[tuple[str, ...]] = set()
         operations: list[str] = []
+        prefixes: list[tuple[str, ...]] = []
         for rule in rules:
             if _OPERATION.fullmatch(rule.strip()):
                 operations.append(rule.strip())
                 continue
-            line = read_command(rule)
+            line = read_command(rule.strip().removesuffix(_ANY_END))
             if line.reason:
                 raise RuleRefused(rule, line.reason)
             if len(line.parts) != 1:
                 raise RuleRefused(rule, "several")
-            argvs.update(part.argv for part in line.parts)
-        return cls(frozenset(argvs), tuple(operations))
+            argv = line.parts[0].argv
+            if not rule.strip().endswith(_ANY_END):
+                argvs.add(argv)
+            elif _runs_anything(argv):
+                raise RuleRefused(rule, "any")
+            else:
+                prefixes.append(argv)
+        return cls(frozenset(argvs), tuple(operations), tuple(prefixes))
 
     def __bool__(self) -> bool:
-        return bool(self.argvs or self.operations)
+        return bool(self.argvs or self.operations or self.prefixes)
+
+    def _names(self, argv: tuple[str, ...]) -> bool:
+        """Whether these words were named; ``python -m pytest`` is ``pytest`` too."""
+        if argv in self.argvs:
+            return True
+        forms = [argv]
+        if len(argv) > 2 and argv[1] == "-m" and _MODULE.fullmatch(argv[0]):
+            forms.append(argv[2:])
+        return any(form[: len(p)] == p for form in forms for p in self.prefixes)
 
     def names_operation(self, operation: str) -> bool:
         """Whether an operation was named; a glob speaks about servers' tools only."""
@@ -352,11 +382,14 @@ class NamedRules:
         """
         if line.reason:
             return line.reason
-        if not self.argvs:
+        if not (self.argvs or self.prefixes):
             return "not_named"
-        moves = 0
+        moves = shown = 0
         for number, part in enumerate(line.parts):
-            if part.argv in self.argvs:
+            if self._names(part.argv):
+                continue
+            if only_shows(part):
+                shown += 1
                 continue
             if part.argv[0] != "cd":
                 return "not_named"
@@ -364,7 +397,24 @@ class NamedRules:
             moves += 1
             if moves > 1 or _piped(part, following) or not _moves_inside(part, inside):
                 return "cd"
-        return "" if moves < len(line.parts) else "not_named"
+        return "" if moves + shown < len(line.parts) else "not_named"
+
+
+def only_shows(part: SimpleCommand) -> bool:
+    """Whether a command only shows the end or the size of what the one before it writes."""
+    program, *rest = part.argv
+    return part.joiner == "|" and program in _SHOWS and all(map(_SHOWN.fullmatch, rest))
+
+
+def _runs_anything(argv: tuple[str, ...]) -> bool:
+    """Whether the words that follow these may be code, or another command."""
+    program = program_of(argv)
+    if program in _WRAPPERS | _EVALUATES | SHELLS:
+        return True
+    if program not in _CODE and not _MODULE.fullmatch(program):
+        return False
+    is_script = len(argv) > 1 and not argv[1].startswith("-")
+    return not is_script and (len(argv) < 3 or argv[1] != "-m")
 
 
 def _piped(part: SimpleCommand, following: tuple[SimpleCommand, ...]) -> bool:

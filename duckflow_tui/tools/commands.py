@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.changing import settled
+from duckflow_tui.safety.command_risk import only_shows
+from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
@@ -242,7 +244,10 @@ class CommandRunner:
         if bash is None:
             raise ToolFault("There is no bash on this system; commands cannot be run.")
         # What follows ``--`` is the line, even when it begins with a dash (R08).
-        argv = (bash, "--noprofile", "--norc", "-c", "--", command)
+        # What is only shown in part still ends as the command that wrote it did.
+        shown = any(map(only_shows, read_command(command).parts))
+        ends = ("-o", "pipefail") if shown else ()
+        argv = (bash, "--noprofile", "--norc", *ends, "-c", "--", command)
         environ = users_own(self._environ) if own else scrubbed(self._environ)
         reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:

@@ -47,6 +47,7 @@ from duckflow_tui.tools.calls import (
 from duckflow_tui.tools.changes import PlannedChange, told
 from duckflow_tui.tools.files import rewrite
 from duckflow_tui.tools.operation import (
+    RUN,
     AnyOperation,
     Arguments,
     Blobs,
@@ -180,6 +181,22 @@ class ToolRouter:
                     unasked += 1
                 if call.made or unasked > _UNASKED_TRIES:
                     raise ToolFault(f"{changed} Read it again.") from changed
+
+    def runs_unasked(self, command: str) -> bool:
+        """Whether a command line would run in the workspace as things are, without a question."""
+        operation = self.registry.get(RUN)
+        if operation is None:
+            return False
+        args = operation.arguments.model_validate({"command": command})
+        access = Access(
+            RUN,
+            operation.effect,
+            (self.workspace.locate("."),),
+            facts=self.facts(operation, args),
+            command=command,
+            root=self.workspace.root,
+        )
+        return self._judge(access).kind is Decision.ALLOW
 
     def _understood(self, call: Call) -> tuple[AnyOperation, Arguments]:
         """The operation and its arguments; raises ToolFault for what cannot be meant."""

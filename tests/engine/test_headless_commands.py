@@ -25,8 +25,9 @@ from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.processes import ProcessEnded
+from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.words.catalogue import Catalogue
 
 TEST = f"{sys.executable} -c 'print(6 * 7)'"
@@ -96,6 +97,59 @@ async def test_a_command_that_was_named_runs(tmp_path: Path) -> None:
     assert result["exit_code"] == 0
     assert result["text"].endswith("\n42")
     assert (tmp_path / "work/made").exists()
+
+
+@pytest.mark.parametrize("mode", ["standard", "trusted", "plan"])
+async def test_the_model_is_told_what_runs_and_that_nobody_answers(
+    tmp_path: Path, mode: str
+) -> None:
+    rules, told = ("true:*", "make test"), "further words): true:*, make test\nNobody is there"
+    async with session(tmp_path, script(done()), headless=True, allow=rules) as alone:
+        alone.engine.store.dispatch(ModeChanged(mode=ApprovalMode(mode)))
+        await alone.turn("go")
+        tail = alone.server.of("main")[-1].text
+    assert f"Approval mode: {mode}: " in tail
+    assert (told in tail) is (mode != "plan")
+    assert f"Nobody is there to answer. In mode {mode} what would ask is refused" in tail
+    async with session(tmp_path, script(done())) as made:
+        await made.turn("go")
+        asked = made.server.of("main")[-1].text
+        assert "Nobody is there" not in asked
+        assert "Run without asking" not in asked
+
+
+async def test_a_stated_check_that_cannot_run_is_told_with_the_next_request(tmp_path: Path) -> None:
+    """And one that can run is not spoken of."""
+    wanted = [
+        {
+            "requirement": f"{name} passes",
+            "priority": 1,
+            "check": {"kind": "command", "value": name},
+        }
+        for name in ("make test", "true -x")
+    ]
+    reads = action("file_ops.list_dir")
+    first = decision("I look.", reads, task_profile="DEBUGGING", requirements=wanted)
+    async with session(tmp_path, script(first, done()), headless=True, allow=("true:*",)) as s:
+        await s.turn("Mend it.")
+        second = s.server.of("main")[1].text
+    assert "The check of r1 cannot run, as nobody is there to allow it: make test." in second
+    assert "true -x" not in second.partition("The check of r1")[2].partition("]")[0]
+
+
+@pytest.mark.parametrize("ends", [0, 3])
+async def test_a_command_of_which_only_the_end_is_shown_still_ends_as_it_does(
+    tmp_path: Path, ends: int
+) -> None:
+    """Its exit code is the one of what was run, and no success of ``tail``."""
+    work = tmp_path / "work/sub"
+    work.mkdir(parents=True)
+    (work / "t.sh").write_text(f"seq 30; exit {ends}\n")
+    replies = asks_for("cd sub && sh t.sh 2>&1 | tail -n 2")
+    _, records = await headless(tmp_path, replies, "sh t.sh", mode="trusted")
+    (result,) = results(records)
+    assert (result["outcome"], result["exit_code"]) == ("ok", ends)
+    assert result["text"].endswith("\n29\n30")
 
 
 async def test_a_part_that_was_not_named_denies_the_whole(tmp_path: Path) -> None:

@@ -272,6 +272,51 @@ def test_one_part_that_is_not_named_is_enough_to_ask(text: str, code: str) -> No
     assert why_not(text) == code
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("pytest", ""),
+        ("pytest -q -k 'a or b' 2>&1", ""),
+        ("cd sub && python -m pytest -q | tail", ""),
+        ("python3.11 -m pytest tests | tail -n 20 | wc -l", ""),
+        ("npm run test -- --watch=no", ""),
+        ("npm run lint", "not_named"),
+        ("pytester", "not_named"),
+        ("./python -m pytest", "not_named"),  # a file of the project, whatever it is called
+        ("python -m pytester", "not_named"),
+        ("python -c pytest", "not_named"),
+        ("pytest | tail -f log", "not_named"),
+        ("pytest | tail ../secret", "not_named"),
+        ("pytest | ./tail", "not_named"),
+        ("pytest && tail -5", "not_named"),
+        ("tail -5 | cat", "not_named"),
+        ("pytest $(rm x)", "expansion"),
+        ("cd .. && pytest | tail", "cd"),
+    ],
+)
+def test_a_beginning_that_was_named_covers_whatever_words_follow(text: str, code: str) -> None:
+    rules = NamedRules.of(["pytest:*", "npm run test:*"])
+    assert rules.why_not(read_command(text), lambda target: target == "sub") == code
+
+
+@pytest.mark.parametrize(
+    ("rule", "refused"),
+    [
+        *((rule, True) for rule in ("bash:*", "sudo make:*", "env:*", "xargs:*", "eval:*")),
+        *((rule, True) for rule in ("python:*", "python3 -c:*", "python -m:*", "node -e:*")),
+        *((rule, False) for rule in ("python -m pytest:*", "python3 check.py:*", "node x.js:*")),
+        *((rule, False) for rule in ("make:*", "cargo test:*")),
+    ],
+)
+def test_a_beginning_after_which_anything_could_run_is_no_rule(rule: str, refused: bool) -> None:
+    if not refused:
+        assert NamedRules.of([rule]).prefixes
+        return
+    with pytest.raises(RuleRefused) as error:
+        NamedRules.of([rule])
+    assert error.value.code == "any"
+
+
 @given(
     st.lists(st.sampled_from(["pytest -q", "ruff check .", "rm x", "cd sub", "cd .."]), min_size=1)
 )
