@@ -115,8 +115,8 @@ class ExecutionSettings(_Section):
 
     mode: Literal["auto", "adaptive", "tasklist"] = "auto"
     """One action after each result, a list of tasks beforehand, or whichever fits (S3-7)."""
-    max_steps: int = Field(default=10, ge=1, le=100)
-    """Model decisions in one run of a plan's step, before the user is asked (S3-6)."""
+    max_steps: int = Field(default=60, ge=1, le=100)
+    """The most decisions that the limit of a plan's step comes to by itself (S3-6)."""
     max_attempts: int = Field(default=3, ge=1, le=10)
     """Runs at one objective before the user is asked how to go on."""
     max_model_calls: int = Field(default=60, ge=1, le=1000)

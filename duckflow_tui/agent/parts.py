@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class TurnSettings:
     """How far a turn may go before it asks, and how it goes through a plan."""
 
-    max_steps: int = 10
+    max_steps: int = 60
     max_attempts: int = 3
     execution: Literal["auto", "adaptive", "tasklist"] = "auto"
     pacemaker: Pacemaker = field(default_factory=Pacemaker)

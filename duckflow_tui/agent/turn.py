@@ -248,7 +248,6 @@ class Turn(Thread):
                     turn_id=self.turn_id,
                     message_id=self._message.message_id,
                     max_attempts=settings.max_attempts,
-                    limit=settings.max_steps,
                     request=request,
                     started_at=self.store.clock.now(),
                     calls_before=self._ending.before.calls,

@@ -59,15 +59,18 @@ class PaceKeeper:
         specs: Callable[[], tuple[OperationSpec, ...]],
         *,
         step_id: str = "",
-        step_limit: int = 0,
+        step_cap: int = 0,
         outcomes: deque[bool] | None = None,
     ) -> None:
-        """``outcomes`` are those of the turn that a step belongs to; they go on there."""
+        """``step_cap``: the most loops that a step's limit comes to by itself; ``outcomes`` are
+        those of the turn that a step belongs to, they go on there.
+        """
         self._store = store
         self._pacemaker = pacemaker
         self._specs = specs
         self._step_id = step_id
-        self._step_limit = step_limit
+        self._step_cap = step_cap
+        self._step_limit: LoopLimit | None = None  # a step's own, once it has begun
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
         self._watch = ProgressWatch(self._reads)
         self.other: Role | None = None  # whose model the user wants for the rest of the attempt
@@ -93,11 +96,10 @@ class PaceKeeper:
     @property
     def limit(self) -> int:
         """Loops this thread may take."""
-        if self._step_limit:
-            return self._step_limit
         pace = self._store.state.pace
-        assert pace is not None  # set when the turn began
-        return pace.limit.max_loops
+        limit = self._step_limit or (pace.limit if pace is not None else None)
+        assert limit is not None  # set when the turn or the step began
+        return limit.max_loops
 
     @property
     def role(self) -> Role:
@@ -124,6 +126,21 @@ class PaceKeeper:
         if not fresh and (objective := self._store.state.objective) is not None:
             self._said_profile = objective.profile
         self._set_limit(fresh=fresh)
+
+    def begin_step(self, text: str, loop: int = 0, limit: int = 0) -> None:
+        """A run of a step with this ``text``; what it says of its kind goes before the kind of
+        the whole request. It goes on where an earlier process had come to this ``loop`` of this
+        ``limit``.
+        """
+        self._rules = guess(text)
+        objective = self._store.state.objective
+        if self._rules.profile is None and objective is not None:
+            self._said_profile = objective.profile
+        self._loop, self._first = loop, loop == 0
+        self._set_limit()
+        own = self._step_limit
+        if own is not None and loop and (more := limit - own.max_loops) > 0:
+            self._step_limit = own.replace(max_loops=limit, extended=more)
 
     def fresh(self) -> None:
         """A new objective has all of its stamina."""
@@ -152,7 +169,7 @@ class PaceKeeper:
 
     def decided(self, decision: TurnDecision, repaired: int = 0) -> None:
         """A decision came, after so many replies that could not be used."""
-        if self._first and not self._step_id:
+        if self._first:
             self._take_profile(decision.task_profile)
         self._first = False
         self.said = decision.rationale
@@ -265,12 +282,13 @@ class PaceKeeper:
     def rechoose(self) -> None:
         """The user named the kind of request, or leaves it to the model again."""
         pace = self._store.state.pace
-        self._set_limit(before=pace.limit if pace else None)
+        self._set_limit(before=self._step_limit or (pace.limit if pace else None))
 
     def extend(self, by: int) -> None:
         """The user lets the work go on for so many loops more; those of a step are its own."""
-        if self._step_limit:
-            self._step_limit += by
+        if (own := self._step_limit) is not None:
+            more = {"max_loops": own.max_loops + by, "extended": own.extended + by}
+            self._step_limit = own.replace(**more)
         else:
             self._store.dispatch(LimitExtended(by=by))
         self._tire(VitalCause.EXTENDED, {"by": str(by)})
@@ -278,20 +296,25 @@ class PaceKeeper:
     def grow(self) -> tuple[int, int] | None:
         """At the limit, let work that moves go on by itself; the limit before and after. None
         where it has to be asked about: nothing moves, or a simple question takes long, and there is
-        somebody to ask. A step's limit is a setting and never grows by itself.
+        somebody to ask.
         """
-        if self._step_limit or self._loop < self.limit:
+        if self._loop < self.limit:
             return None
         state, old = self._store.state, self.limit
-        pace = state.pace
-        assert pace is not None  # set when the turn began
-        if pace.limit.profile is TaskProfile.SIMPLE_QUESTION and not state.session.headless:
+        now = self._step_limit or (state.pace.limit if state.pace is not None else None)
+        assert now is not None  # as above
+        if now.profile is TaskProfile.SIMPLE_QUESTION and not state.session.headless:
             return None
-        first = old - pace.limit.extended
-        by = situations.grows(self.signals(), first, self._spent)
-        if not by:
+        by = situations.grows(self.signals(), old - now.extended, self._spent)
+        if self._step_cap:
+            by = min(by, self._step_cap - old)
+        if by <= 0:
             return None
-        self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
+        if now is self._step_limit:
+            more = {"extended": now.extended + by, "grown": now.grown + by}
+            self._step_limit = now.replace(max_loops=old + by, **more)
+        else:
+            self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
         note(f"limit grown: {old} -> {self.limit}")
         self._tire(VitalCause.GROWN, {"by": str(by)})
         return old, self.limit
@@ -360,12 +383,15 @@ class PaceKeeper:
         """The first decision names the kind; the limit is set anew where that changes it."""
         state = self._store.state
         # Of the request in hand: the decision may have said that it is another one.
-        self._said_profile = said or (state.objective.profile if state.objective else None)
+        if said is not None or not self._step_id:
+            self._said_profile = said or (state.objective.profile if state.objective else None)
         profile, by = chosen(state.profile_choice, self._said_profile, self._rules)
-        pace = state.pace
-        if pace is not None and (profile, by) != (pace.limit.profile, pace.limit.chosen_by):
-            self._set_limit(before=pace.limit)
+        now = self._step_limit or (state.pace.limit if state.pace is not None else None)
+        if now is not None and (profile, by) != (now.profile, now.chosen_by):
+            self._set_limit(before=now)
         objective = state.objective
+        if self._step_id:
+            return  # the objective's is that of the whole request
         # What only the rules guess sets the limit; the objective waits for someone to say it.
         if objective is None or (by == "rules" and self._said_profile is None):
             return
@@ -375,7 +401,10 @@ class PaceKeeper:
     def _set_limit(self, *, fresh: bool = False, before: LoopLimit | None = None) -> None:
         choice = self._store.state.profile_choice
         profile, by = chosen(choice, self._said_profile, self._rules)
-        self._pacemaker.start_session(self._store, profile, by, fresh=fresh, before=before)
+        limit = self._pacemaker.start_session(
+            self._store, profile, by, fresh=fresh, before=before, cap=self._step_cap
+        )
+        self._step_limit = limit if self._step_cap else None
 
     # --- the vitals --------------------------------------------------------------------------
 
@@ -450,8 +479,9 @@ class PaceActions:
             return
         self._store.dispatch(ProfileChosen(profile=profile))
         control = self._control()
-        if control is not None and control.turn_pace is not None:
-            control.turn_pace.rechoose()
+        for keeper in (control.turn_pace, control.step_pace) if control is not None else ():
+            if keeper is not None:
+                keeper.rechoose()
 
     def extend(self, by: int = 5) -> None:
         """Allow what runs so many loops more; a card that asks about its limit is done with."""

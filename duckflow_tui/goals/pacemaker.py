@@ -108,10 +108,12 @@ class Pacemaker:
         *,
         fresh: bool = False,
         before: LoopLimit | None = None,
+        cap: int = 0,
     ) -> LoopLimit:
         """Analyse the context, compute, write the limit to the state, return it (S0-31).
 
-        ``fresh`` begins new books; what was added to the limit ``before`` is kept.
+        ``fresh`` begins new books; what was added to the limit ``before`` is kept. ``cap``: the
+        most that the setting allows a step of a plan, whose limit is its own and is not written.
         """
         vitals = store.state.vitals
         try:
@@ -120,11 +122,14 @@ class Pacemaker:
             note(f"the context could not be analysed: {fault!r}", logging.WARNING)
             context = analyse(None, None, None, None)
         limit = self.limit(profile, chosen_by, vitals, context)
+        if cap:
+            limit = limit.replace(max_loops=min(limit.max_loops, cap))
         if before is not None and before.extended:
             added = {"extended": before.extended, "grown": before.grown}
             most = limit.max_loops + before.extended
             limit = limit.model_copy(update={"max_loops": most, **added})
-        store.dispatch(LimitSet(limit=limit, fresh=fresh))
+        if not cap:
+            store.dispatch(LimitSet(limit=limit, fresh=fresh))
         said = " (fallback)" if limit.fallback else ""
         name = limit.profile.value if limit.profile else "unknown"
         note(f"limit set: profile={name} limit={limit.max_loops}{said}")

@@ -100,7 +100,6 @@ class PlanRun:
                 work=WorkInfo(
                     work_id=self._work_id,
                     plan_id=self._plan_id,
-                    limit=self._parts.settings.max_steps,
                     started_at=self._store.clock.now(),
                 )
             )

@@ -63,7 +63,7 @@ def _because(code: str, text: str) -> StepFailed:
 
 class StepRun(Thread):
     """The thread of one run of a step. Whatever happens, the step has left IN_PROGRESS when it is
-    over. An adaptive run is paced by a limit of its own: the setting's (C1).
+    over. An adaptive run is paced as a turn is, by a limit of its own (C1).
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class StepRun(Thread):
             parts.settings.pacemaker,
             parts.router.registry.specs,
             step_id=step.step_id,
-            step_limit=parts.settings.max_steps,
+            step_cap=parts.settings.max_steps,
             outcomes=turn.outcomes if turn else None,
         )
         super().__init__(
@@ -177,10 +177,13 @@ class StepRun(Thread):
     # --- adaptive: one decision after each result (S3-8) ----------------------------------------
 
     async def _adaptive(self) -> None:
-        rest = None
-        if self._before is not None and self._before.work is not None:
-            self._paced.resume(self._step.name, self._before.work.loop)
+        rest, step = None, self._step
+        text = f"{step.name}\n{step.description}"
+        if self._before is not None and (work := self._before.work) is not None:
+            self._paced.begin_step(text, work.loop, work.limit)
             rest = rest_of(self.store.state, self.step_id)
+        else:
+            self._paced.begin_step(text)
         self.steering.step_pace = self._paced
         try:
             await self.decisions(rest)

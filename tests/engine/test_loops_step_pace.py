@@ -15,15 +15,16 @@ from support.pace_talk import (
 )
 from support.plan_talk import PROPOSE, answer, plan_reply, statuses
 from support.reviews import WORDS, judged, lacks, next_plan, story, works
-from support.session import Session, decision, done, session
+from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.base import Told
+from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, Situation, VitalsChanged
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
-from duckflow_tui.state.plan_events import ReportAdded
+from duckflow_tui.state.plan_events import ReportAdded, WorkProgressed
 from duckflow_tui.state.turn import LoopStarted
 
 
@@ -54,6 +55,88 @@ async def step_at_limit(s: Session) -> Situation:
     assert shown.step_id
     assert situation.pattern is Pattern.LIMIT
     return situation
+
+
+async def test_a_step_that_reads_to_good_purpose_is_not_stopped(tmp_path: Path) -> None:
+    """Covers S0-58. Nothing says its kind: eight loops at first."""
+    names = files(tmp_path / "work", 12)
+    scripted = planned(*(reads(name) for name in names), done("Looked."), main=PLAN_ENDS)
+    async with session(tmp_path, scripted) as s:
+        await s.engine.send("two notes please")
+        await answer(s, "run_all")
+        assert (await s.ended()).outcome == "done"
+        assert statuses(s.state) == [WorkStatus.COMPLETED]
+        assert len(s.results()) == 13  # the plan's own call with them
+        assert [c for e in s.events(CardOpened) if (c := e.card).situation] == []
+        assert s.notices().count("pace.grown") == 1
+        assert s.events(LimitExtended) == []  # the turn's limit has nothing to do with it
+        assert {e.limit for e in s.events(WorkProgressed) if e.loop} == {8, 13}
+
+
+@pytest.mark.parametrize(
+    ("step", "said", "chosen", "limit"),
+    [
+        ("note", None, None, 8),
+        ("note", "RESEARCH", None, 16),
+        ("fix the failing test", None, None, 14),
+        ("fix the failing test", "GENERAL_CHAT", None, 14),  # a clear order is no talk
+        ("note", "RESEARCH", TaskProfile.SIMPLE_QUESTION, 5),
+    ],
+)
+async def test_the_limit_of_a_step_comes_from_its_kind_as_a_turns_does(
+    tmp_path: Path, step: str, said: str | None, chosen: TaskProfile | None, limit: int
+) -> None:
+    """Covers S0-58."""
+    names = files(tmp_path / "work", 2)
+    fields = {"task_profile": said} if said else {}
+    tasks = (reads(names[0], **fields), reads(names[1]), done("Looked."))
+    scripted = planned(*tasks, main=PLAN_ENDS)
+    plan = {"plan": (plan_reply(step),)}
+    scripted = scripted.model_copy(update={"replies": {**scripted.replies, **plan}})
+    async with session(tmp_path, scripted) as s:
+        s.engine.pace.choose_profile(chosen)
+        await s.engine.send("two notes please")
+        await answer(s, "run_all")
+        await s.ended()
+        limits = [e.limit for e in s.events(WorkProgressed) if e.loop]
+        assert limits[1] == limit
+
+
+async def test_the_context_and_the_vitals_make_the_limit_of_a_step(tmp_path: Path) -> None:
+    """Covers S0-58. Work that goes well (× 1.2), and many files read (× 1.13)."""
+    names = files(tmp_path / "work", 20)
+    scripted = planned(reads(names[0]), done("Looked."), main=(reads(*names), *PLAN_ENDS))
+    first = (reads(*names), PROPOSE, *PLAN_ENDS)
+    scripted = scripted.model_copy(update={"replies": {**scripted.replies, "main": first}})
+    async with session(tmp_path, scripted) as s:
+        await s.engine.send("two notes please")
+        await answer(s, "run_all")
+        await s.ended()
+        assert {e.limit for e in s.events(WorkProgressed) if e.loop} == {10}
+
+
+async def test_a_step_that_brings_nothing_asks_before_its_limit_grows(tmp_path: Path) -> None:
+    files(tmp_path / "work", 1)
+    misses = [
+        decision("I look.", action("file_ops.search_text", pattern=f"word{n}")) for n in range(9)
+    ]
+    async with session(tmp_path, planned(*misses, main=PLAN_ENDS)) as s:
+        situation = await step_at_limit(s)
+        assert (situation.loop, situation.limit) == (8, 8)
+        s.engine.stop()
+        await s.ended()
+
+
+async def test_the_setting_caps_what_the_limit_of_a_step_grows_to(tmp_path: Path) -> None:
+    """Covers S3-6."""
+    names = files(tmp_path / "work", 12)
+    scripted = planned(*(reads(name) for name in names), done("Looked."), main=PLAN_ENDS)
+    environ = {"DUCKFLOW_EXECUTION__MAX_STEPS": "10"}
+    async with session(tmp_path, scripted, environ=environ) as s:
+        situation = await step_at_limit(s)
+        assert (situation.loop, situation.limit) == (10, 10)
+        await answer(s, "more_loops")  # the user's own word goes beyond it
+        assert (await s.ended()).outcome == "done"
 
 
 async def test_a_step_has_its_own_limit_and_goes_on_by_one_key(tmp_path: Path) -> None:

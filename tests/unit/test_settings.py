@@ -41,7 +41,7 @@ def test_without_a_file_every_key_has_its_default(places: Places) -> None:
     """Covers S4-76, S3-6."""
     loaded = load(places, {})
     assert loaded.problems == []
-    assert loaded.settings.execution.max_steps == 10
+    assert loaded.settings.execution.max_steps == 60
     budget = loaded.settings.budget
     assert (budget.base, budget.main, budget.specialized) == (500, 800, 1200)
 
@@ -92,7 +92,7 @@ def test_a_wrong_key_is_named_with_its_line_and_the_default_holds(
     said = loaded.problems[0].words(Catalogue())
     assert said.startswith(f"{places.settings_file}:{line}: {key}: ")
     assert said.endswith("; the default holds")
-    assert loaded.settings.execution.max_steps == 10
+    assert loaded.settings.execution.max_steps == 60
     assert places.settings_file.read_text() == text
 
 
@@ -209,7 +209,7 @@ def test_an_unreadable_file_is_named_and_left_alone(places: Places, data: bytes)
     loaded = load(places, {})
     assert len(loaded.problems) == 1
     assert loaded.problems[0].source == str(places.settings_file)
-    assert loaded.settings.execution.max_steps == 10
+    assert loaded.settings.execution.max_steps == 60
     assert places.settings_file.read_bytes() == data
     assert peek_ui(places) == {}
 
