@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -197,11 +197,7 @@ def _with_models(
         if not flags.model:
             raise Unusable(say("cli.no_model", path=path))
         fields = {"name": CLI_ENDPOINT, "base_url": flags.base_url, **overrides}
-        try:
-            settings.endpoints[CLI_ENDPOINT] = Endpoint.model_validate(fields)
-        except ValidationError as error:
-            code, _ = fault_of(error, Endpoint)
-            raise Unusable(say("cli.bad_url", reason=say(f"settings.why.{code}"))) from error
+        settings.endpoints[CLI_ENDPOINT] = _endpoint(fields, say)
         settings.roles = Roles(main=f"{CLI_ENDPOINT}/{flags.model}")
     elif flags.model:
         settings.roles = _roles_with(settings, flags.model, say, path)
@@ -212,7 +208,7 @@ def _with_models(
         return replace(choice, endpoint_missing=True)
     endpoint = settings.endpoints[main.endpoint]
     if flags.base_url is None and overrides:
-        endpoint = Endpoint.model_validate({**endpoint.model_dump(), **overrides})
+        endpoint = _endpoint({**endpoint.model_dump(), **overrides}, say)
         settings.endpoints[main.endpoint] = endpoint
     need = needs(endpoint, environ)
     if need == "refused":
@@ -223,6 +219,15 @@ def _with_models(
             raise Unusable(say("cli.not_confirmed", origin=endpoint.origin))
         return replace(choice, confirm_origin=endpoint.origin)
     return choice
+
+
+def _endpoint(fields: Mapping[str, Any], say: Catalogue) -> Endpoint:
+    try:
+        return Endpoint.model_validate(fields)
+    except ValidationError as error:
+        code, _ = fault_of(error, Endpoint)
+        key = "cli.bad_key_env" if code == "env_name" else "cli.bad_url"
+        raise Unusable(say(key, reason=say(f"settings.why.{code}"))) from error
 
 
 def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Roles:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 import httpx2
 import openai
@@ -20,8 +21,14 @@ from openai import AsyncOpenAI, AsyncStream
 from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import CREDENTIAL_HEADERS, Endpoint, is_loopback
-from duckflow_tui.llm.errors import FailureTeller, LlmError
+from duckflow_tui.llm.endpoints import (
+    CREDENTIAL_HEADERS,
+    Endpoint,
+    is_loopback,
+    key_name,
+    may_carry_key,
+)
+from duckflow_tui.llm.errors import FailureTeller, LlmError, escaped
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.transport import (
     MAX_BODY,
@@ -40,6 +47,7 @@ _DONE: Final = b"[DONE]"
 _EVENT_STARTS: Final = (b"data:", b":", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
 _ENOUGH: Final = 6  # bytes that tell an event stream from JSON and from a web page
 _SHOWN: Final = 4096  # bytes that are looked at for what an error shows
+_SHOWN_MODELS: Final = 8  # of those that a server has
 _MB: Final = 1024 * 1024
 
 for _name in ("openai", "httpx2", "httpcore2"):
@@ -57,8 +65,11 @@ class ChatClient:
         secrets: tuple[str, ...],
         clock: Clock,
         patience: Patience,
+        name: str = "",
     ) -> None:
+        """``name`` is the variable that the key came from, empty without a key."""
         self._endpoint = endpoint
+        self._key = (name, bool(name) and not may_carry_key(endpoint))
         self.aclose = http.aclose  # closes the connections
         self._secrets = secrets
         self._clock = clock
@@ -81,7 +92,9 @@ class ChatClient:
         patience: Patience,
     ) -> ChatClient:
         """A client whose address was checked; raises LlmError ``refused_url`` or ``bad_key``."""
-        secrets = (*((key,) if key else ()), *_secret_headers(endpoint))
+        headers = _secret_headers(endpoint)
+        secrets = (*((key,) if key else ()), *headers)
+        name = key_name(endpoint, environ) or ("headers" if headers else "")
         teller = FailureTeller(endpoint, "", secrets)
         if any(not value.isascii() or not value.isprintable() for value in secrets):
             raise teller.of("bad_key", setting="api_key_env")
@@ -93,13 +106,14 @@ class ChatClient:
             if not private:
                 raise teller.of("refused_url", endpoint.base_url, setting="base_url")
         http = await open_http(endpoint, key, environ, patience.connect_s)
-        return cls(endpoint, http, secrets, clock, patience)
+        return cls(endpoint, http, secrets, clock, patience, name)
 
     async def stream(
         self, body: JsonObject, purpose: str, completion: Completion, observer: ReplyObserver
     ) -> None:
         """Send a request and fill ``completion`` as its answer arrives; raises LlmError."""
-        teller = FailureTeller(self._endpoint, str(body.get("model", "")), self._secrets)
+        model = str(body.get("model", ""))
+        teller = FailureTeller(self._endpoint, model, self._secrets, *self._key)
         life = Life(observer, self._clock, self._endpoint, self._patience.silent_s)
         try:
             async with life.held():
@@ -131,7 +145,7 @@ class ChatClient:
         """The names of the models that the server lists, within so many seconds. Raises LlmError;
         ``not_json`` also where the answer is no list of models.
         """
-        teller = FailureTeller(self._endpoint, "", self._secrets)
+        teller = FailureTeller(self._endpoint, "", self._secrets, *self._key)
         try:
             async with asyncio.timeout(seconds):
                 answer = await self._sdk.get("/models", cast_to=object)
@@ -145,6 +159,19 @@ class ChatClient:
             return tuple(entry.id for entry in _Models.model_validate(answer).data)
         except ValidationError:
             raise teller.of("not_json", str(answer)[:_SHOWN], setting="base_url") from None
+
+    async def explain(self, error: LlmError, seconds: float) -> None:
+        """Look for so many seconds whether the model's name or the address is what is wrong."""
+        endpoint = self._endpoint
+        try:
+            names = await self.models(seconds)
+        except LlmError:
+            if error.code == "not_found" and not urlsplit(endpoint.base_url).path:
+                error.code, error.detail = "no_version", f"{endpoint.base_url}/v1"
+            return
+        if names and error.model not in names:
+            error.code = "unknown_model"
+            error.detail = escaped(", ".join(names[:_SHOWN_MODELS]), self._secrets)
 
     def _broken(self, error: BaseException, teller: FailureTeller) -> LlmError:
         """The LlmError of whatever the client library or the transport raised."""

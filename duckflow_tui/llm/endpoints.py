@@ -6,6 +6,7 @@ Nothing here imports a client library: settings are read before the first paint 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -26,6 +27,12 @@ PRIVATE_SUFFIXES: Final = (".local", ".lan", ".home.arpa", ".internal", ".locald
 CREDENTIAL_HEADERS: Final = frozenset(
     {"authorization", "api-key", "x-api-key", "proxy-authorization", "cookie", "x-goog-api-key"}
 )
+
+#: What is behind the base of an address that a call goes to.
+_CALLS: Final = ("/chat/completions", "/completions", "/models")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+#: A name that is a key in truth: long, with small letters and digits.
+_KEY: Final = re.compile(r"(?=.{20})(?=.*[a-z])(?=.*[0-9]).*")
 
 Need = Literal["nothing", "key", "confirmation", "refused"]
 
@@ -91,6 +98,24 @@ class Endpoint(BaseModel):
         if not url.isascii() or any(char <= " " for char in url):
             raise PydanticCustomError("address_ascii", "must be plain ASCII without spaces")
         return url
+
+    @field_validator("base_url")
+    @classmethod
+    def _base(cls, value: str) -> str:
+        """People paste the address of a call; the part that is the same for all calls is meant."""
+        for call in _CALLS:
+            value = value.removesuffix(call).rstrip("/")
+        return value
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _name_of_a_variable(cls, value: str) -> str:
+        name = value.strip()
+        if name and (not _NAME.fullmatch(name) or _KEY.fullmatch(name)):
+            raise PydanticCustomError(
+                "env_name", "must be the name of an environment variable, not the key itself"
+            )
+        return name
 
     @property
     def host(self) -> str:
@@ -261,19 +286,27 @@ def may_carry_key(endpoint: Endpoint) -> bool:
     return is_private(endpoint.hostname) and endpoint.allow_http_key
 
 
-def resolve_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
-    """The key for this origin, or None for a request without one (R11).
+def key_name(endpoint: Endpoint, environ: Mapping[str, str]) -> str:
+    """The variable that holds the key for this origin; empty where there is none (R11).
 
-    The variable that the endpoint names; else, for the endpoint of ``--base-url``,
-    DUCKFLOW_API_KEY; else OPENAI_API_KEY where the origin is OpenAI's or OPENAI_BASE_URL's.
+    The one that the endpoint names; else, for the endpoint of ``--base-url``, DUCKFLOW_API_KEY;
+    else OPENAI_API_KEY where the origin is OpenAI's or OPENAI_BASE_URL's.
     """
+    names: list[str] = []
+    if endpoint.api_key_env:
+        names.append(endpoint.api_key_env)
+    else:
+        if endpoint.name == CLI_ENDPOINT:
+            names.append("DUCKFLOW_API_KEY")
+        owner = origin_of(environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_ORIGIN)
+        if endpoint.origin in (OPENAI_ORIGIN, owner):
+            names.append("OPENAI_API_KEY")
+    return next((name for name in names if environ.get(name, "").strip()), "")
+
+
+def resolve_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
+    """The key for this origin, or None for a request without one (R11)."""
     if not may_carry_key(endpoint):
         return None
-    if endpoint.api_key_env:
-        return environ.get(endpoint.api_key_env, "").strip() or None
-    if endpoint.name == CLI_ENDPOINT and (key := environ.get("DUCKFLOW_API_KEY", "").strip()):
-        return key
-    owner = origin_of(environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_ORIGIN)
-    if endpoint.origin in (OPENAI_ORIGIN, owner):
-        return environ.get("OPENAI_API_KEY", "").strip() or None
-    return None
+    name = key_name(endpoint, environ)
+    return environ[name].strip() if name else None

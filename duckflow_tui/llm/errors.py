@@ -21,9 +21,15 @@ from duckflow_tui.state.usage import LlmCall
 ErrorCode = Literal[
     "no_model",  # the role has no model, or names an endpoint that is not there
     "no_key",  # the variable with the key is empty
+    "no_key_sent",  # the server wants a key, and there was none to send
+    "key_withheld",  # it wants one, and ours may not go over plain http
     "bad_key",  # the key holds characters that no header can carry
     "refused_url",  # plain http to a public host
     "not_found_host",  # the name does not resolve
+    "unknown_model",  # the server has others; ``detail`` names some
+    "no_version",  # the address lacks its version; ``detail`` is it with one
+    "loading",  # the model is not in memory yet
+    "responses_only",  # the model speaks another protocol of the same server
     "connect", "tls", "rate_limited", "quota", "server_error", "auth", "forbidden", "not_found",
     "bad_request", "context_overflow", "redirect", "html", "not_json", "too_large", "stalled",
     "cut", "empty", "filtered",
@@ -57,6 +63,7 @@ class LlmError(Exception):
     seconds: float | None = None
     message: str = ""
     param: str = ""
+    key_name: str = ""  # the variable that holds the key, or would
     call: LlmCall | None = None
 
     def __str__(self) -> str:
@@ -72,6 +79,7 @@ class LlmError(Exception):
             "model": self.model,
             "detail": self.detail,
             "setting": self.setting,
+            "key": self.key_name,
             "status": "" if self.status is None else str(self.status),
             "seconds": "" if self.seconds is None else f"{self.seconds:.0f}",
         }
@@ -108,6 +116,12 @@ _OVERFLOW: Final = re.compile(
 )
 
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.I)
+_LOADING: Final = re.compile(
+    r"loading (?:the )?model|model (?:is )?(?:currently |still )*loading", re.I
+)
+_RESPONSES: Final = re.compile(
+    r"v1/responses|not a chat model|only (?:be )?(?:used|supported) (?:with|in) the responses", re.I
+)
 _WORDS: Final = 2000  # characters of the server's message that are kept to learn from
 
 
@@ -118,6 +132,8 @@ class FailureTeller:
     _endpoint: Endpoint
     _model: str
     _secrets: tuple[str, ...]
+    _key_name: str = ""  # the variable that the key came from
+    _withheld: bool = False  # it may not be sent to this address
 
     def of(
         self,
@@ -144,7 +160,8 @@ class FailureTeller:
         """Of an answer with a status of 300 or more; ``now`` is in seconds since the epoch."""
         if status < 400:
             return self._refusal(status, ServerWords(f"to {headers.get('location', 'nowhere')}"))
-        return self._refusal(status, server_words(body), retry_after(headers, now))
+        wait_s = retry_after(headers, now) or asked_to_wait(body)
+        return self._refusal(status, server_words(body), wait_s)
 
     def stream_error(self, error: object) -> LlmError:
         """Of an error object in the middle of a stream."""
@@ -153,9 +170,13 @@ class FailureTeller:
         return self._refusal(max(status, 400), words)
 
     def _refusal(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
-        code, setting = _code_of(status, f"{words.code} {words.message}")
-        retryable = status in _RETRIED and code != "quota"
+        code, setting = _code_of(status, f"{words.code} {words.message}", wait_s)
+        if code == "auth" and (self._withheld or not self._key_name):
+            code = "key_withheld" if self._withheld else "no_key_sent"
+            setting = "allow_http_key" if self._withheld else setting
+        retryable = status in _RETRIED and code in ("rate_limited", "server_error", "loading")
         error = self.of(code, words.message, setting=setting, retryable=retryable)
+        error.key_name = self._key_name
         error.status, error.retry_after, error.param = status, wait_s, words.param
         return error
 
@@ -190,6 +211,9 @@ def words_of(error: object) -> ServerWords:
         return ServerWords("" if error is None else str(error))
     fields = cast("dict[str, Any]", error)
     message = next((fields[name] for name in ("message", "detail", "msg") if fields.get(name)), "")
+    inner = fields.get("metadata")  # a router passes on what the provider behind it said
+    if isinstance(inner, dict) and (raw := cast("dict[str, Any]", inner).get("raw")):
+        message = f"{message}: {raw}"
     code = fields.get("code") or fields.get("type") or ""
     param = fields.get("param")
     return ServerWords(str(message), str(code), param if isinstance(param, str) else "")
@@ -211,13 +235,32 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return max(date.timestamp() - now, 0.0)
 
 
-def _code_of(status: int, words: str) -> tuple[ErrorCode, str]:
+_WAIT: Final = re.compile(
+    rb'"retryDelay":\s*"(\d{1,5}(?:\.\d{1,9})?)s"'
+    rb"|(?:retry|try again) in (\d{1,5}(?:\.\d{1,9})?)\s?(?:s\b|seconds)",
+    re.I,
+)
+
+
+def asked_to_wait(body: bytes) -> float | None:
+    """Seconds that the words of an error ask to wait, where no header says it."""
+    found = _WAIT.search(body)
+    return float(found[1] or found[2]) if found else None
+
+
+def _code_of(status: int, words: str, wait_s: float | None) -> tuple[ErrorCode, str]:
     if status < 400:
         return "redirect", "base_url"
     if status in (400, 413, 422, 500) and _OVERFLOW.search(words):
         return "context_overflow", "context"
+    if status == 429 and wait_s is not None:  # who says when to come back has quota left
+        return "rate_limited", ""
     if status in (402, 429) and _QUOTA.search(words):
         return "quota", ""
+    if status >= 500 and _LOADING.search(words):
+        return "loading", ""
+    if status in (400, 404) and _RESPONSES.search(words):
+        return "responses_only", ""
     known: dict[int, tuple[ErrorCode, str]] = {
         401: ("auth", "api_key_env"),
         402: ("quota", ""),
@@ -230,6 +273,19 @@ def _code_of(status: int, words: str) -> tuple[ErrorCode, str]:
     if status in known:
         return known[status]
     return ("server_error", "") if status >= 500 else ("bad_request", "")
+
+
+_UNKNOWN: Final = re.compile(
+    r"\bmodel\b.{0,80}?\b(?:not found|not exist|not available|unknown|invalid|not valid)"
+    r"|(?:unknown|invalid|no such|find the) (?:requested )?model\b|model_not_found",
+    re.I | re.S,
+)
+
+
+def names_model_or_address(error: LlmError) -> bool:
+    """Whether a wrong name of the model, or a wrong address, may be behind the refusal."""
+    named = error.code == "bad_request" and _UNKNOWN.search(error.message) is not None
+    return named or error.code == "not_found"
 
 
 class Unreadable(Exception):

@@ -81,6 +81,7 @@ class Exchange:
     encode: Callable[[Rung], WireRequest]
     calls: bool = True  # whether it is a decision: native calls may be used
     rung: Rung = field(default="tools", init=False)
+    plain: bool = field(default=False, init=False)  # JSON, because calls made the server fail
     attempts: int = field(default=0, init=False)  # HTTP requests
     request: WireRequest | None = field(default=None, init=False)  # its newest form
     completion: Completion | None = field(default=None, init=False)  # of the last HTTP request
@@ -143,8 +144,10 @@ class Exchange:
         for name in [*body]:
             if body[name] is None or name in learned.dropped:
                 del body[name]
-        messages = learned.arranged(request.messages) if learned.joined else request.messages
-        body |= {"model": self.target.model, "messages": messages, "stream": True}
+        messages = (
+            request.messages if learned.roles == "any" else learned.arranged(request.messages)
+        )
+        body |= {"model": self.target.model, "messages": messages, "stream": learned.streams}
         if request.tools:
             body["tools"] = request.tools
         if request.response_format is not None:
@@ -244,6 +247,10 @@ _NO_SYSTEM: Final = re.compile(
     r"|only user.{0,20}assistant.{0,20}roles?",
     re.I,
 )
+_NO_STREAM: Final = re.compile(
+    r"verified to stream|stream(?:ing)?\b.{0,20}not support|not support\w* stream(?:ing)?\b(?!_)",
+    re.I,
+)
 #: The server could not read what the model wrote as a call; asked again, it may write it well.
 _MISWRITTEN: Final = re.compile(r"tool_use_failed|failed to call a function", re.I)
 _FORMAT: Final = re.compile(
@@ -284,8 +291,8 @@ class Learned:
     dropped: set[str] = field(default_factory=set[str])
     limit_name: str = "max_tokens"
     thoughts: bool = True  # its own reasoning is sent back with its messages
-    joined: bool = False  # neighbouring messages of the user are sent as one
-    folded: bool = False  # the system message is sent as the user's first words
+    roles: Literal["any", "in_turn", "no_system"] = "any"  # that its chat template takes
+    streams: bool = True
     at: float = 0.0  # seconds since the epoch, of the first refusal
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
@@ -298,13 +305,15 @@ class Learned:
         """What the refusal taught, so that asking again makes sense; empty for nothing."""
         if error.code not in ("bad_request", "not_found", "server_error"):
             return ""
-        if error.status in (*_NAMED, 500) and not (self.joined and self.folded):
-            if _NO_SYSTEM.search(error.message) or (self.joined and _ROLES.search(error.message)):
-                self.joined = self.folded = True
+        if error.status in (*_NAMED, 500) and self.roles != "no_system":
+            in_turn, no_system = (p.search(error.message) for p in (_ROLES, _NO_SYSTEM))
+            if in_turn or no_system:
+                self.roles = "no_system" if no_system or self.roles == "in_turn" else "in_turn"
                 return "roles"
-            if _ROLES.search(error.message):
-                self.joined = True
-                return "roles"
+        if error.status in _NAMED and self.streams and _NO_STREAM.search(error.message):
+            self.streams = False
+            self.dropped.add("stream_options")
+            return "parameter"
         if error.status in _NAMED and (name := self._parameter(error, body)):
             self.dropped.add(name)
             if name in _SWAP and _SWAP[name] not in self.dropped:
@@ -317,10 +326,12 @@ class Learned:
         return self._step_down(error, rung, protocol)
 
     def arranged(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """The messages as the model's chat template takes them."""
+        """The messages as the chat template takes them: neighbours of the user as one, the system
+        message as the user's first words where there may be none.
+        """
         made: list[JsonObject] = []
         for message in messages:
-            if self.folded and message["role"] == "system":
+            if self.roles == "no_system" and message["role"] == "system":
                 message = {**message, "role": "user"}
             before = made[-1] if made else {}
             if message["role"] == before.get("role") == "user":

@@ -19,7 +19,7 @@ from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.codec import CUT_BY_CONNECTION, CUT_BY_SERVER, Decoded, WireRequest
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import Endpoint, Roles, Temperatures, needs, resolve_key, setting_of
-from duckflow_tui.llm.errors import ErrorCode, LlmError
+from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
 from duckflow_tui.llm.exchange import (
     Exchange,
     LearnedModels,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
 _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
+CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
+EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
 KEPT_SENT: Final = 20  # newest requests that are remembered
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model
 
@@ -261,22 +263,32 @@ class LLMService:
         learned = self._learned.models[f"{endpoint.origin} {model}"]
         try:
             while True:
-                exchange.rung = learned.rung(endpoint.protocol, calls=exchange.calls)
+                calls = exchange.calls and not exchange.plain
+                exchange.rung = learned.rung(endpoint.protocol, calls=calls)
                 exchange.request = exchange.encode(exchange.rung)
                 self._sent[exchange.llm_id] = exchange.request
                 while len(self._sent) > KEPT_SENT:
                     del self._sent[next(iter(self._sent))]
                 body = exchange.body(learned)
                 try:
-                    return await self._answered(exchange, body)
+                    completion = await self._answered(exchange, body)
+                    if exchange.plain and learned.tools:
+                        learned.tools = False
+                        self._learned.keep("tools", exchange.target, self._clock.now())
+                    return completion
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
+                    if _fails_at_calls(error, exchange):
+                        exchange.plain = True
+                        continue
                     lesson = learned.learn(error, body, exchange.rung, endpoint.protocol)
                     if not lesson:
                         raise
                     self._learned.keep(lesson, exchange.target, self._clock.now())
         except LlmError as error:
+            if names_model_or_address(error):
+                await (await self._client(endpoint)).explain(error, EXPLAIN_S)
             if exchange.attempts:
                 outcome = "incomplete" if exchange.shown else "error"
                 error.call = exchange.close(outcome, error.code)
@@ -302,13 +314,18 @@ class LLMService:
                     begun, tries, was_empty = clock.monotonic(), 0, True
                     continue
                 tries += 1
-                if not error.retryable or tries > patience.retries or not exchange.may_retry:
+                most_tries, total_s = patience.retries, patience.total_s
+                if _fails_at_calls(error, exchange):
+                    most_tries = CALLS_RETRIED
+                elif error.code == "loading":  # which takes as long as the first token may
+                    most_tries, total_s = tries, exchange.target.endpoint.first_token_s
+                if not error.retryable or tries > most_tries or not exchange.may_retry:
                     raise
                 delay = error.retry_after or 0.0
                 if not delay:
-                    most = min(patience.cap_s, patience.base_s * 2 ** (tries - 1))
+                    most = min(patience.cap_s, patience.base_s * 2 ** min(tries - 1, 10))
                     delay = patience.draw() * most
-                if clock.monotonic() - begun + delay > patience.total_s:
+                if clock.monotonic() - begun + delay > total_s:
                     error.seconds = delay
                     raise
                 reason = error.code
@@ -363,6 +380,14 @@ class LLMService:
             )
             self._clients[endpoint.name] = client
             return client
+
+
+def _fails_at_calls(error: LlmError, exchange: Exchange) -> bool:
+    """A server that fails without a reason may do so because it was sent native calls."""
+    auto = exchange.target.endpoint.protocol == "auto"
+    return (
+        auto and error.code == "server_error" and error.status == 500 and exchange.rung == "tools"
+    )
 
 
 def _cut_by(error: LlmError) -> str:

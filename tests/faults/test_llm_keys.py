@@ -84,7 +84,8 @@ async def test_a_server_that_repeats_the_key_does_not_get_it_into_an_error(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     fault = Fault(status=status, message=f"Incorrect key: {KEY}", headers={"Retry-After": "99"})
-    async with bench(script(Reply(fault=fault)), environ={"K": KEY}, api_key_env="K") as at:
+    answers = Script(replies={"main": (Reply(fault=fault),)}, models=("duck-1",))
+    async with bench(answers, environ={"K": KEY}, api_key_env="K", protocol="tools") as at:
         error = await error_of(at)
     logging.getLogger("test").exception("failed", exc_info=error)
     story = "".join(traceback.format_exception(error))

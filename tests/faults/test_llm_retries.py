@@ -64,7 +64,7 @@ async def test_waits_add_up_to_a_minute_at_most() -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 async def test_five_retries_at_most_with_growing_waits(status: int) -> None:
-    async with bench(script(*failing(status, 6), GOOD)) as at:
+    async with bench(script(*failing(status, 6), GOOD), protocol="tools") as at:
         error = await error_of(at)
     assert at.slept == [1.0, 2.0, 4.0, 8.0, 16.0]
     assert error.call is not None
@@ -96,15 +96,16 @@ async def test_the_wait_is_drawn_from_the_whole_range() -> None:
     ("status", "code", "setting"),
     [
         (400, "bad_request", ""),
-        (401, "auth", "endpoints.here.api_key_env"),
+        (401, "no_key_sent", "endpoints.here.api_key_env"),
         (403, "forbidden", "endpoints.here.api_key_env"),
         (404, "not_found", "endpoints.here.base_url"),
     ],
 )
 async def test_what_is_refused_is_not_tried_again(status: int, code: str, setting: str) -> None:
-    async with bench(script(*failing(status), GOOD)) as at:
+    answers = Script(replies={"main": (*failing(status), GOOD)}, models=("duck-1",))
+    async with bench(answers) as at:
         error = await error_of(at)
-    assert (error.code, error.setting, len(at.server.requests)) == (code, setting, 1)
+    assert (error.code, error.setting, len(at.server.of("main"))) == (code, setting, 1)
     assert error.host == at.endpoint.host
 
 

@@ -134,3 +134,15 @@ def test_one_model_may_serve_every_role() -> None:
 def test_a_role_without_endpoint_or_model_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         Roles.model_validate({"main": text})
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    ["sk-proj-Ab12", "gsk_a1b2c3d4e5f6g7h8i9j0k1", "AIzaSyA1b2C3d4E5f6G7h8I9j0", "a key", "1KEY"],
+)
+def test_a_key_where_the_name_of_its_variable_belongs_is_refused_unseen(pasted: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Endpoint(name="work", base_url="https://models.example/v1", api_key_env=pasted)
+    assert "not the key itself" in str(caught.value.errors()[0]["msg"])
+    named = Endpoint(name="work", base_url="https://models.example/v1", api_key_env=" MY_KEY_2 ")
+    assert named.api_key_env == "MY_KEY_2"

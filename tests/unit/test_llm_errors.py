@@ -74,7 +74,7 @@ def test_a_key_that_the_cut_would_split_is_masked_too() -> None:
         (400, '{"error": "the request exceeds the available context size"}',
          "context_overflow", False),
         (413, "prompt is too long: 210000 tokens", "context_overflow", False),
-        (401, "no", "auth", False),
+        (401, "no", "no_key_sent", False),
         (403, "no", "forbidden", False),
         (404, '{"detail": "Not Found"}', "not_found", False),
         (429, '{"error": {"message": "slow down"}}', "rate_limited", True),
