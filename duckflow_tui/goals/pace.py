@@ -373,7 +373,7 @@ class PaceKeeper:
             moving=any(self._moving),
             lowered=tuple(self._lowered),
             confidence=self._judged.get("confidence"),
-            share=self._judged.get("share", 1.0),
+            share=self._judged.get("share"),
             attempt=state.turn.attempt if state.turn else 1,
         )
 

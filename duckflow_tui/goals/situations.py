@@ -79,7 +79,7 @@ class Signals:
     moving: bool = False  # one of the last loops made progress
     lowered: Sequence[frozenset[VitalCause]] = ()  # the focus, loop by loop as in ``focus``
     confidence: float | None = None  # of the newest decision
-    share: float = 1.0  # of the newest outcomes that went well
+    share: float | None = None  # of the newest outcomes that went well
     attempt: int = 1
 
 
@@ -121,7 +121,8 @@ def amiss(signals: Signals) -> tuple[Pattern, Reason] | None:
     said = signals.confidence is not None and signals.confidence < UNSURE
     if signals.low_moods < LOW_MOODS or (signals.moved and not said):
         return None
-    unsure = [Sign.UNSURE] * said + [Sign.OUTCOMES] * (signals.share < UNSURE)
+    few = signals.share is not None and signals.share < UNSURE
+    unsure = [Sign.UNSURE] * said + [Sign.OUTCOMES] * few
     mood = {"value": f"{signals.mood:.2f}", "signs": " ".join(unsure or [Sign.UNSURE])}
     return Pattern.LOW_CONFIDENCE, reason(ConsultCause.MOOD_LOW, **mood)
 

@@ -125,6 +125,7 @@ class _Finder:
         tree = ast.parse(source)
         self._tree = tree
         self._numbers = {id(node): number for number, node in enumerate(ast.walk(tree))}
+        self._lengths = _lengths_in(tree)
         self._statement: ast.stmt | None = None
         self._functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
         self._names: list[str] = []  # of the classes and functions around
@@ -252,7 +253,8 @@ class _Finder:
         around = self._lines[max(node.lineno - 2, 0) : node.end_lineno]
         comments = " ".join(line.partition("#")[2] for line in around)
         said = comments.lower()
-        return _any_value(_name(target)) or "second" in said or "at once" in said
+        name = _name(target)
+        return _any_value(name) or name in self._lengths or "second" in said or "at once" in said
 
     def _mutant(
         self, kind: str, shown: ast.AST, node: ast.AST, what: str = "", *, part: int = 0
@@ -272,6 +274,22 @@ class _Finder:
 
 
 # --- looking at nodes ----------------------------------------------------------------------------
+
+
+def _lengths_in(tree: ast.Module) -> set[str]:
+    """Names of the module that are used for nothing but how much of a text is shown: as little to
+    be told from another as the number itself in such a call.
+    """
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    shown = {
+        argument
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _name(call.func) in ("one_line", "brief")
+        for argument in call.args[1:]
+    }
+    other = {node.id for node in used if isinstance(node.ctx, ast.Load) and node not in shown}
+    private = {name.id for name in shown if isinstance(name, ast.Name) and name.id[:1] == "_"}
+    return private - other
 
 
 def _name(node: ast.AST | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from duckflow_tui.goals.progress import same_action
-from duckflow_tui.goals.situations import Signals, due, grows, hypothesis
+from duckflow_tui.goals.situations import UNSURE, Signals, due, grows, hypothesis
 from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.pace import Pattern, Reason
 
@@ -156,6 +156,8 @@ def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None
     assert signs(**low, confidence=0.2, share=1.0) == "unsure"
     assert signs(**low, confidence=0.9, share=0.2) == "outcomes"
     assert signs(**low, confidence=0.2, share=0.2) == "unsure outcomes"
+    assert signs(**low, confidence=0.2, share=UNSURE) == "unsure"  # no less than it needs
+    assert signs(**low, confidence=UNSURE, share=0.2) == "outcomes"
 
 
 def test_the_limit_of_work_that_moves_grows_up_to_three_times_itself() -> None:
