@@ -17,17 +17,18 @@ from duckflow_tui.goals.requirements import RequestInHand, belongs
 from duckflow_tui.goals.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk, PlanRest
-from duckflow_tui.plans.propose import end_plan, end_steps
+from duckflow_tui.plans.propose import end_plan, end_steps, is_halted
 from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import NextStep, Question, TurnDecision
+from duckflow_tui.state.gates import Card, CardKind, CardMessage
 from duckflow_tui.state.memory import WorkingMemoryChanged, updated
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
-from duckflow_tui.state.plan import PlanStatus, ReportMessage, ended_status
+from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, ended_status
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 
 if TYPE_CHECKING:
@@ -348,17 +349,34 @@ class TurnEnding:
         ]
 
     def outcome(self, wanted: TurnOutcome) -> TurnOutcome:
-        """What the turn came to: a denial shows, and so does an approved plan left undone."""
+        """What the turn came to: a denial shows, and so does an approved plan left undone, but for
+        one that the user stopped before and of which this turn did nothing.
+        """
         if any(m.result.outcome is Outcome.DENIED for m in self.log()):
             return "denied"
         plan = self._store.state.active_plan
-        touched = plan is not None and any(
-            isinstance(m, ReportMessage) and m.report.plan_id == plan.plan_id
-            for m in self._store.state.messages[self._messages_before :]
-        )
-        if plan is not None and wanted == "done" and (touched or plan.status.may_run):
+        if plan is None or wanted != "done":
+            return wanted
+        waits = plan.status.may_run and not is_halted(self._store.state, plan)
+        if waits or self._worked_on(plan):
             return "done" if plan.status is PlanStatus.COMPLETED else "partial"
         return wanted
+
+    def _worked_on(self, plan: Plan) -> bool:
+        """Whether this turn did something of the plan."""
+        for m in self._store.state.messages[self._messages_before :]:
+            match m:
+                case ReportMessage(report=report) if report.plan_id == plan.plan_id:
+                    return True
+                case OperationMessage(operation=name, step_id=step_id, result=result):
+                    ran = result.outcome in (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
+                    if (ran and name.startswith("task_loop.")) or plan.step(step_id) is not None:
+                        return True
+                case CardMessage(card=Card(kind=CardKind.BREAKPOINT, plan_id=plan.plan_id)):
+                    return True
+                case _:
+                    pass
+        return False
 
     async def finish(self, end: TurnEnd, reply: str, satisfaction: float | None) -> None:
         """Lay down what still runs, walk to the end, and commit ``TurnFinished``."""

@@ -20,7 +20,9 @@ from duckflow_tui.plans.propose import (
 from duckflow_tui.plans.report import is_independent
 from duckflow_tui.plans.run import ListRun, PlanResult, PlanRun, TaskLoop, WorkBroke, WorkStopped
 from duckflow_tui.plans.tasks import list_tasks, listed
+from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, Told, one_line
+from duckflow_tui.state.gates import GO_ON, STOP, TELL, Card, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
     SOFT_STEPS,
@@ -28,8 +30,10 @@ from duckflow_tui.state.plan import (
     PlanEdit,
     PlanProblem,
     PlanStatus,
+    ReportMessage,
     RunMode,
     Step,
+    StepReport,
     WorkStatus,
     edited,
     find_step,
@@ -39,6 +43,7 @@ from duckflow_tui.state.plan_events import (
     PlanProposed,
     PlanRevised,
     PlanStatusChanged,
+    ReportAdded,
     StepBreakSet,
     StepChanged,
     StepTasksSet,
@@ -52,6 +57,8 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.plan_operations import ListedTask, StepEdit
 
 T = TypeVar("T")
+
+_STOPPED_HERE = "The user does not want to go on for now; wait for their word."
 
 
 class WorkFault(ToolFault):
@@ -131,6 +138,8 @@ class PlanDesk:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; that stays.")
         if wanted is WorkStatus.IN_PROGRESS and step.step_id in held_back(state, plan.plan_id):
             raise ToolFault(f"A change of step {step.name!r} waits for the user's answer.")
+        if wanted is WorkStatus.IN_PROGRESS and self._is_stopped(plan):
+            raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
         if wanted is WorkStatus.COMPLETED and step.status is not WorkStatus.IN_PROGRESS:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; only what runs can end.")
         try:
@@ -146,7 +155,50 @@ class PlanDesk:
         except StateError as error:
             raise ToolFault(f"Not changed: {error}.", Outcome.INVALID) from error
         end_idle_plan(self._parts.store, plan.plan_id)
-        return Output(f"Step {step.name!r} is {wanted.value} now.", wanted.value)
+        text = f"Step {step.name!r} is {wanted.value} now."
+        if wanted is WorkStatus.COMPLETED and plan.run is RunMode.STEP:
+            text = f"{text} {await self._asked_on(plan.plan_id, step, note)}".rstrip()
+        return Output(text, wanted.value)
+
+    async def _asked_on(self, plan_id: str, step: Step, note: str) -> str:
+        """The user's word on going on, after a step that the model worked on itself in a plan that
+        goes step by step; empty where nothing is left to begin.
+        """
+        parts = self._parts
+        if not ready_steps(self._plan(plan_id)):
+            return ""
+        report = StepReport(
+            report_id=parts.ids("report"),
+            plan_id=plan_id,
+            step_id=step.step_id,
+            step_name=step.name,
+            status="completed",
+            summary=note.strip(),
+        )
+        message = ReportMessage(
+            message_id=parts.ids("msg"), report=report, at=parts.store.clock.now()
+        )
+        await parts.store.commit(ReportAdded(message=message))
+        card = Card(
+            card_id=parts.ids("card"),
+            kind=CardKind.REPORT,
+            subject=report.report_id,
+            options=(GO_ON, STOP, TELL),
+            plan_id=plan_id,
+            step_id=step.step_id,
+            report=report,
+            opened_at=parts.store.clock.now(),
+        )
+        try:
+            answer = await parts.desk.ask(card)
+        except Unanswered as none:
+            raise ToolFault(f"The step is completed. {none}", Outcome.STOPPED) from none
+        if answer.action == GO_ON.action:
+            return "The user wants to go on with the plan."
+        if answer.action == TELL.action:
+            return f"The user wants instead: {answer.text}"
+        self.put_aside = plan_id
+        return _STOPPED_HERE
 
     async def get(self, plan_id: str) -> Output:
         plan = self._plan(plan_id)
@@ -198,6 +250,8 @@ class PlanDesk:
                     Outcome.INVALID,
                 )
             only = step.step_id
+        if self._is_stopped(plan):
+            raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
         result = await self.work_on(plan, only)
         after = self._plan(plan.plan_id)
         done, total = after.progress
@@ -249,6 +303,13 @@ class PlanDesk:
         plan = self.ready_plan()
         halted = plan is not None and is_halted(self._parts.store.state, plan)
         return plan is not None and plan.run is RunMode.ALL and not halted
+
+    def _is_stopped(self, plan: Plan) -> bool:
+        """Whether the user's word in this turn was to begin nothing more of a plan that goes step
+        by step.
+        """
+        aside = plan.run is RunMode.STEP and self.put_aside == plan.plan_id
+        return aside and is_halted(self._parts.store.state, plan)
 
     def ready_plan(self) -> Plan | None:
         """The approved plan with a step that may begin. What could not be done in this turn, or

@@ -194,10 +194,11 @@ class PlanRun:
         failed = report.status != "completed"
         if failed:
             result.outcome = "failed"
-        if not failed and (self._plan.run is RunMode.ALL or not self._ready()):
+        following = ready_steps(self._plan)  # step by step, also behind the one that was named
+        if not failed and (self._plan.run is RunMode.ALL or not following):
             return True
         options = [RETRY, SKIP, STOP] if failed else [GO_ON, STOP]
-        goes_on = not failed and _names(report.next_action, self._ready()[0])
+        goes_on = not failed and _names(report.next_action, following[0])
         if report.next_action and not goes_on:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
@@ -210,6 +211,7 @@ class PlanRun:
     async def _answered(self, answer: CardAnswer, report: StepReport, result: PlanResult) -> bool:
         match answer.action:
             case GO_ON.action:
+                self._only = ""
                 return True
             case RETRY.action:
                 if answer.text.strip():  # its next run reads it
