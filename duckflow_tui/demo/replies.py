@@ -246,11 +246,12 @@ def _argument_texts(message: JsonObject) -> list[str]:
 
 
 def _labels(fields: JsonObject) -> list[str]:
-    sources = [fields, *cast("list[JsonObject]", fields.get("actions") or [])]
+    """Alternatives as JSON has them, objects with a label, or as native calls do, texts."""
+    calls = [entry for name in ("actions", "calls") for entry in fields.get(name) or []]
     return [
-        str(entry.get("label", ""))
-        for source in sources
-        for entry in cast("list[JsonObject]", source.get("alternatives") or [])
+        str(entry.get("label", "") if isinstance(entry, dict) else entry)
+        for source in cast("list[JsonObject]", [fields, *calls])
+        for entry in cast("list[JsonObject | str]", source.get("alternatives") or [])
     ]
 
 
