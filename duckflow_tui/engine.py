@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from duckflow_tui.goals.pace import PaceActions
 from duckflow_tui.goals.requirements import LedgerActions
 from duckflow_tui.plans.desk import PlanActions, PlanDesk
 from duckflow_tui.plans.run import TaskLoop
+from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.session.rewind import RecordedPast, RewindActions
 from duckflow_tui.state.base import Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
@@ -27,7 +29,7 @@ from duckflow_tui.state.session import (
     SessionPinned,
     SessionTitled,
 )
-from duckflow_tui.tools.listing import iter_files
+from duckflow_tui.tools.listing import iter_files, overview
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
 from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.shell import OwnCommands
@@ -103,7 +105,13 @@ class Engine:
     async def warm(self) -> None:
         """Load what the first request needs, after the screen stands."""
         await self._models.service.warm()
+        await self.look_around()
         await self.servers.begin()
+
+    async def look_around(self) -> None:
+        """Note what lies at the top of the project, for the first request of the session."""
+        with contextlib.suppress(OSError, WorkspaceError):
+            self._models.prompts.overview = await overview(self._router.workspace)
 
     def probe(self) -> None:
         """Ask each model again for what it refused once: a server may have been renewed."""

@@ -219,6 +219,7 @@ class _Turn:
         chat = self.spawn(engine.chat_loop(), "chat")
         try:
             if typed is None:
+                await engine.look_around()
                 await engine.send(options.text or engine.suggestion)
             elif not await self._works_after(typed, engine) and not finished.done():
                 finished.set_result(EXIT_STATUS["done"])

@@ -125,6 +125,7 @@ class PromptCompiler:
             self._opening,
             self._front,
         )
+        self.overview: tuple[str, ...] = ()  # of the project, for the first request of a session
         self._stable: list[_Stable] = []  # last used first
         self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
 
@@ -416,7 +417,11 @@ class PromptCompiler:
             values, cut = main_values(state, view.digests, operations, self._mode)
             values |= {"recovery": recovery, "mode": approval}
             kinds = (self.texts.profiles.render(),) if cut["first"].items else ()
-            cut |= {"profiles": Cuttable(Trim.EVIDENCE, kinds)}
+            names = self.overview if kinds and state.last_turn is None else ()
+            cut |= {
+                "profiles": Cuttable(Trim.EVIDENCE, kinds),
+                "overview": Cuttable(Trim.EVIDENCE, names),
+            }
             layers.append(Layer("main", self.budgets.main, self.texts.main, values, cut))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
                 layers.extend(self._specialized(state, operations))

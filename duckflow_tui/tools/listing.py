@@ -25,6 +25,8 @@ MAX_LISTED: Final = 1_000
 MAX_FOUND: Final = 500
 MAX_WALKED: Final = 200_000  # names looked at for one answer
 MAX_PICKED: Final = 100_000
+_NAMED: Final = 20  # names of a directory in the overview
+_TOPS: Final = 30  # directories in it
 _PART: Final = 1_000  # names handed over at once
 _RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before it does without
 
@@ -110,6 +112,27 @@ async def walk_parts(
     finally:
         stopped.set()
         walking.cancel()
+
+
+async def overview(workspace: Workspace) -> tuple[str, ...]:
+    """What lies at the top of the workspace and one level down: a line for each directory, names
+    of the rest counted. At most 30 lines of 20 names.
+    """
+    found = await walk(workspace, workspace.locate("."), depth=2)
+    below: dict[str, list[str]] = {"": []}
+    for entry in found.entries:
+        folder = entry.path.rpartition("/")[0]
+        is_dir = entry.kind is FileKind.DIR
+        below.setdefault(folder, []).append(quoted(entry.name) + "/" * is_dir)
+        if is_dir and not folder:
+            below.setdefault(entry.path, [])
+    lines: list[str] = []
+    for folder, names in below.items():
+        rest = [f"… {len(names) - _NAMED} more"] if len(names) > _NAMED else []
+        said = ", ".join([*names[:_NAMED], *rest])
+        lines.append(f"{quoted(folder)}/: {said}" if folder else said)
+    more = [f"… {len(lines) - _TOPS} more directories"] if len(lines) > _TOPS else []
+    return (*filter(None, lines[:_TOPS]), *more)
 
 
 def _rules_reader(workspace: Workspace, loop: asyncio.AbstractEventLoop) -> ReadRules:

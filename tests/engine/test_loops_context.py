@@ -360,3 +360,30 @@ async def test_an_empty_conversation_and_running_work_are_not_compacted(tmp_path
         s.server.release("work")
         await s.ended()
         assert s.server.of("digest") == []
+
+
+async def test_the_first_request_of_a_session_shows_what_lies_at_the_top_of_the_project(
+    tmp_path: Path,
+) -> None:
+    """Two levels, what is ignored left out, many names counted; later requests do without."""
+    root = tmp_path / "work"
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "src" / "deep" / "far.py").write_text("x\n")
+    for n in range(30):
+        (root / "src" / f"m{n:02}.py").write_text("x\n")
+    (root / "main.py").write_text("x\n")
+    (root / "noise.log").write_text("x\n")
+    (root / ".gitignore").write_text("*.log\n")
+    replies = script(decision("a", action("file_ops.read_file", path="main.py")), done(), done())
+    async with session(tmp_path, replies) as s:
+        await s.engine.look_around()
+        await s.turn("look at it")
+        await s.turn("and another thing: look again")
+        first, second, third = (r.json["messages"][-1]["content"] for r in s.server.of("main"))
+    assert "Top of the project" in first
+    assert "src/: deep/, m00.py, m01.py" in first
+    assert "… 11 more" in first
+    assert "main.py" in first
+    assert "far.py" not in first
+    assert "noise.log" not in first
+    assert "Top of the project" not in second + third

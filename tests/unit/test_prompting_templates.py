@@ -102,7 +102,7 @@ def test_base_and_main_files_use_every_field_that_the_state_fills(language: str)
     """Covers S4-79: a value that no file shows would be lost without a word."""
     texts = PromptTexts.load(asset_folder("prompts"), language)
     values, lists = main_values(busy_state(), ())
-    made_of_files = {"recovery", "profiles"}
+    made_of_files = {"recovery", "profiles", "overview"}
     assert texts.main.fields == values.keys() | lists.keys() | made_of_files
     values, lists = session_values(busy_state(), LongMemory(), ())
     assert texts.session.fields == values.keys() | lists.keys()
