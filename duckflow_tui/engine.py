@@ -234,9 +234,7 @@ def counted(state: AgentState) -> dict[str, int]:
 
 
 class MemoryActions:
-    """Each method that changes something returns what is in the way, or None. What this run
-    of the program did joins the totals over all sessions at its end.
-    """
+    """Each method that changes something returns what is in the way, or None."""
 
     def __init__(self, store: Store, notes: ProjectMemory) -> None:
         self._store = store

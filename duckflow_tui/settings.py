@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from annotated_types import Ge, Gt, Le
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import ErrorType
 
@@ -106,8 +106,8 @@ _MAKERS: Final = ("__BASE_URL", "__COMMAND", "__URL")
 _M = TypeVar("_M", bound=BaseModel)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+class _Section(BaseModel, extra="forbid", validate_assignment=True):
+    """A table of the settings."""
 
 
 class ExecutionSettings(_Section):
@@ -236,10 +236,8 @@ class UiSettings(_Section):
     """Bell, title and desktop notification when a gate opens while the terminal is not focused."""
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, extra="forbid"):
     """All settings, valid."""
-
-    model_config = ConfigDict(extra="forbid")
 
     endpoints: dict[str, Endpoint] = Field(default_factory=dict[str, Endpoint])
     roles: Roles = Field(default_factory=Roles)

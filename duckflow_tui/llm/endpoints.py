@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from duckflow_tui.state.base import JsonObject
@@ -37,10 +37,8 @@ _KEY: Final = re.compile(r"(?=.{20})(?=.*[a-z])(?=.*[0-9]).*")
 Need = Literal["nothing", "key", "confirmation", "refused"]
 
 
-class Endpoint(BaseModel):
+class Endpoint(BaseModel, frozen=True, extra="forbid"):
     """An OpenAI-compatible server, and how to speak to it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     base_url: str
@@ -164,10 +162,8 @@ class ModelRef(NamedTuple):
         return f"{self.endpoint}/{self.model}"
 
 
-class Roles(BaseModel):
+class Roles(BaseModel, frozen=True, extra="forbid"):
     """Which model does what, each ``endpoint/model``; empty ones are done by ``main`` (S1-5)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     main: str = ""
     """The conversation and its decisions."""
@@ -202,10 +198,8 @@ class Roles(BaseModel):
         return None
 
 
-class Temperatures(BaseModel):
+class Temperatures(BaseModel, frozen=True, extra="forbid"):
     """How freely each role samples; where it is unset, the endpoint's counts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     main: float | None = Field(default=None, ge=0.0, le=2.0)
     """Decisions; unset here and at the endpoint: 0.1."""

@@ -228,9 +228,7 @@ class Changer:
 
     @contextlib.contextmanager
     def _made_parents(self, anchor: int, path: str) -> Generator[tuple[int, str, list[str]]]:
-        """The parent directory, created where it is missing and taken away again on a fault; the
-        last are the directories that were created.
-        """
+        """The parent directory and what of it was made, which is taken away on a fault."""
         parents = path.split("/")[:-1]
         made: list[str] = []
         try:

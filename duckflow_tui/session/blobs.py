@@ -64,9 +64,7 @@ class FileBlobs:
         return self._keep(io.BytesIO(data))
 
     def read(self, sha: str) -> bytes:
-        """``get`` for a thread that may wait for the disk. Raises OSError where the system refuses,
-        and for what is no plain file or over 1 GB.
-        """
+        """``get`` in a thread; raises OSError also for no plain file, and for one over 1 GB."""
         path = self._path(sha)
         if self._shared is not None and not os.path.lexists(path):
             path = self._shared / sha[:2] / sha

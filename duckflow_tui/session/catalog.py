@@ -148,9 +148,7 @@ class Catalog:
         return self._moved(facts, index.move(self.state_dir, self._place(facts), to_trash=False))
 
     def prune(self, *gone: SessionFacts) -> None:
-        """Remove sessions of the trash for good, and what earlier versions kept of files that no
-        session knows any more; raises SessionFault or OSError.
-        """
+        """Remove sessions of the trash and blobs that none names; raises SessionFault, OSError."""
         for facts in gone:
             index.prune(self._place(facts))
             self._index.drop([_key(facts)])

@@ -194,9 +194,7 @@ class NotAFile(OSError):
 
 
 def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
-    """Open a file for reading, by its name in an open folder or by its path. Never waits for what
-    is no file. Raises OSError, ELOOP for a link, and NotAFile.
-    """
+    """Open a file by name or path, never waiting; raises OSError, ELOOP for a link, NotAFile."""
     descriptor = os.open(name, _PLAIN, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -47,6 +47,4 @@ class AgentState(
     RewindState,
     InFlight,
 ):
-    """Everything that is true about a session: its slices, each with its events in a file of its
-    own. Values that widgets watch are frozen and replaced whole.
-    """
+    """All that is true about a session: its slices, whose frozen values are replaced whole."""

@@ -207,10 +207,10 @@ SUGGESTED = CardOption(key="1", action="suggested")  # what the model would do n
 TELL = CardOption(key="m", action="tell", takes_text=True)  # the user's own words
 
 
-def _numbered(*actions: str, text: frozenset[str] = frozenset()) -> tuple[CardOption, ...]:
-    """Options on the digits, in this order, and the user's own words behind them."""
+def _numbered(*actions: str, text: str = "") -> tuple[CardOption, ...]:
+    """Options on the digits; the action ``text`` takes some, and so do the user's own words."""
     digits = tuple(
-        CardOption(key=str(number), action=action, takes_text=action in text)
+        CardOption(key=str(number), action=action, takes_text=action == text)
         for number, action in enumerate(actions, start=1)
     )
     return (*digits, TELL)
@@ -236,36 +236,25 @@ def said(option: CardOption, answer: CardAnswer) -> str:
 #: What the user may answer to a consultation; each has another effect (S0-39…42).
 CONSULTATION_OPTIONS: Final[dict[Pattern, tuple[CardOption, ...]]] = {
     Pattern.STAGNATION: _numbered(
-        "stop_work", "more_info", "keep_going", "other_approach", text=frozenset({"more_info"})
+        "stop_work", "more_info", "keep_going", "other_approach", text="more_info"
     ),
     Pattern.LOW_CONFIDENCE: _numbered(
-        "detailed_requirements",
-        "split",
-        "other_source",
-        "keep_approach",
-        text=frozenset({"detailed_requirements"}),
+        *("detailed_requirements", "split", "other_source", "keep_approach"),
+        text="detailed_requirements",
     ),
     Pattern.CONFUSION: _numbered(
-        "top_requirement",
-        "start_over",
-        "tidy_results",
-        "other_angle",
-        text=frozenset({"top_requirement"}),
+        "top_requirement", "start_over", "tidy_results", "other_angle", text="top_requirement"
     ),
     Pattern.TOO_MANY_TRIES: _numbered(
-        "accept_result", "analyse", "simplify", "different_approach", text=frozenset({"simplify"})
+        "accept_result", "analyse", "simplify", "different_approach", text="simplify"
     ),
     Pattern.LIMIT: _numbered("more_loops", "accept_result", "analyse", "stop_work"),
 }
 
 #: What the user may answer when the attempts are used up (S1-34…39).
 ESCALATION_OPTIONS: Final = _numbered(
-    "instructions",
-    "alternative",
-    "accept_partial",
-    "assistance",
-    "cancel",
-    text=frozenset({"instructions"}),
+    *("instructions", "alternative", "accept_partial", "assistance", "cancel"),
+    text="instructions",
 )
 
 #: What the user may answer when a hard limit refused a call.

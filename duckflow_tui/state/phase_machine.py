@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from duckflow_tui.state.phase import (
     Phase,
@@ -33,9 +33,7 @@ _START: dict[Phase, Status] = {
 }
 
 
-class _Edge(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Edge(BaseModel, extra="forbid", frozen=True):
     sources: tuple[Phase, ...] = Field(alias="from")
     targets: tuple[Phase, ...] = Field(alias="to")
     by: tuple[Trigger, ...]
@@ -49,18 +47,14 @@ class _Edge(BaseModel):
         return (value,) if isinstance(value, str) else value
 
 
-class _Limits(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Limits(BaseModel, extra="forbid", frozen=True):
     decision_moves: int = Field(default=1, ge=1)
     reset_s: float = Field(default=60.0, gt=0)
     recoveries: int = Field(default=3, ge=0)
 
 
-class PhaseTable(BaseModel):
+class PhaseTable(BaseModel, extra="forbid", frozen=True):
     """The table as a file holds it (S4-54)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     limits: _Limits = _Limits()
     edge: tuple[_Edge, ...]

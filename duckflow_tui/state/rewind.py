@@ -97,9 +97,7 @@ def all_calls(state: AgentState) -> list[OperationMessage]:
 
 
 class ConversationRewound(Event, kind="conversation_rewound"):
-    """The user took the conversation back to before a message of theirs. What came after it
-    leaves the conversation; what it did to files stands.
-    """
+    """The user took the conversation back to before a message; what came of files stands."""
 
     message_id: str
     standing: Standing  # at the message
@@ -167,9 +165,7 @@ class RewindUndone(Event, kind="rewind_undone"):
 
 
 class SessionForked(Event, kind="session_forked"):
-    """A session that goes on from a message of another one. All before it is a copy; consent,
-    what ran and what waited stay with the original.
-    """
+    """A session that goes on from a message of another: a copy but for consent and what ran."""
 
     session: SessionInfo
     standing: Standing  # at the message

@@ -263,9 +263,7 @@ class Registry:
         self._specs = None
 
     def replace(self, prefix: str, operations: Iterable[AnyOperation]) -> None:
-        """Put these behind all others, in place of those whose names begin with ``prefix``;
-        raises DuplicateOperation and changes nothing when a name is taken.
-        """
+        """Put these last, instead of all of that prefix; raises DuplicateOperation, unchanged."""
         kept = {n: op for n, op in self._operations.items() if not n.startswith(prefix)}
         for operation in operations:
             if operation.name in kept:

@@ -95,9 +95,7 @@ def kill_all(
     members: Callable[[], frozenset[int]],
     signal_them: Callable[[frozenset[int], signal.Signals], None],
 ) -> None:
-    """Kill everything now; returns when nothing is found any more, or after a moment. First all are
-    halted, until no new one is found: what is halted starts nothing.
-    """
+    """Halt all, until none starts another, and kill; returns when none is found, or soon."""
     halted: frozenset[int] = frozenset()
     for _ in range(_SWEEPS):
         new = members() - halted

@@ -7,7 +7,7 @@ import re
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from duckflow_tui.safety.safe_text import visible, visible_line
@@ -19,10 +19,8 @@ _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL", re.IGNOREC
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class McpServerConfig(BaseModel):
+class McpServerConfig(BaseModel, extra="forbid", frozen=True):
     """One server: a program that is started, or an address that is reached over HTTP."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     command: str = ""
