@@ -59,10 +59,8 @@ class MemoryFault(ToolFault):
 
 
 class Remember(Arguments):
-    text: str = Field(description=f"One sentence, at most {LONGEST} characters.")
-    kind: MemoryKind = Field(
-        description="A way that worked or failed here, or what the user wants from now on."
-    )
+    text: str = Field(description=f"At most {LONGEST} characters.")
+    kind: MemoryKind
 
 
 class Recall(Arguments):

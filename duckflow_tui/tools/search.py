@@ -247,8 +247,7 @@ def _pattern_words(words: str, args: SearchText) -> str:
 SEARCH_TEXT: Final = Operation(
     name="file_ops.search_text",
     summary="Find lines of files.",
-    help="Not of ignored and binary ones, of secrets only where path names the file; at most "
-    f"{MAX_MATCHES} come.",
+    help=f"Not of ignored, binary and (unless path names one) secret files; at most {MAX_MATCHES}.",
     effect=Effect.READ,
     arguments=SearchText,
     paths=lambda args: (args.path,),
