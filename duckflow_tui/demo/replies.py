@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any, Final, Literal, cast
@@ -247,10 +248,10 @@ def _argument_texts(message: JsonObject) -> list[str]:
 
 def _labels(fields: JsonObject) -> list[str]:
     """Alternatives as JSON has them, objects with a label, or as native calls do, texts."""
-    calls = [entry for name in ("actions", "calls") for entry in fields.get(name) or []]
+    made = (cast("list[JsonObject]", fields.get(name) or []) for name in ("actions", "calls"))
     return [
-        str(entry.get("label", "") if isinstance(entry, dict) else entry)
-        for source in cast("list[JsonObject]", [fields, *calls])
+        entry if isinstance(entry, str) else str(entry.get("label", ""))
+        for source in (fields, *itertools.chain(*made))
         for entry in cast("list[JsonObject | str]", source.get("alternatives") or [])
     ]
 
