@@ -344,21 +344,31 @@ class ToolRouter:
         call.started = clock.monotonic()
 
     async def _run(self, call: Call, operation: AnyOperation, work: Work) -> Output:
-        """Run it as a whole; a read with a transient fault again, a few times (S3-22)."""
+        """Run it as a whole; a read with a transient fault again, a few times, which is shown while
+        it runs and said in its result (S3-22).
+        """
         call.work = work
         if operation.effect in _SERIAL and not call.by_user:
             async with self._writing:
                 await self._start(call)
                 return await work.run()
         await self._start(call)
-        for number in range(operation.retries if operation.effect is Effect.READ else 0):
+        most, faults = operation.retries if operation.effect is Effect.READ else 0, list[str]()
+        while True:
             try:
-                return await work.run()
+                output = await work.run()
             except ToolFault as fault:
-                if not fault.transient:
+                if not fault.transient or len(faults) == most:
+                    if faults:
+                        fault.text = f"{fault.text} It was tried {len(faults) + 1} times."
                     raise
-            await asyncio.sleep(self.retry_after_s * 2**number)
-        return await work.run()
+                faults.append(fault.text)
+            else:
+                said = f"[tried {len(faults) + 1} times; before: {faults[-1]}]\n" if faults else ""
+                return replace(output, text=f"{said}{output.text}")
+            text = f"↻ {len(faults)}/{most}"
+            self.store.dispatch(OperationProgress(call_id=call.action.call_id, text=text))
+            await asyncio.sleep(self.retry_after_s * 2 ** (len(faults) - 1))
 
     async def _apply(
         self, call: Call, proposal: Edits, changes: tuple[PlannedChange, ...]

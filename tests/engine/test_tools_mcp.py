@@ -13,9 +13,12 @@ from support.bench import done
 from support.mcp_servers import Served, hostile, is_running, noted, served
 
 from duckflow_tui.safety.policy import Fact
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationProgress
 from duckflow_tui.state.conversation import Level
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.state.store import Record
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.schemas import MAX_TOLD, MAX_TOOLS
 from duckflow_tui.tools.mcp.servers import UnknownServer
@@ -201,6 +204,7 @@ async def test_a_call_that_is_never_answered_ends_in_time(tmp_path: Path) -> Non
         message = await s.run("mcp.hostile.never")
         assert message.result.outcome is Outcome.ERROR
         assert "did not answer within 1 s" in message.result.text
+        assert notes.read_text().count("call never") == 3
         await noted(notes, "notifications/cancelled")
         assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
 
@@ -235,6 +239,36 @@ async def test_a_server_that_dies_is_reported_and_started_for_the_next_call(
         assert again.result.outcome is Outcome.OK
         assert s.server().status == "ready"
         assert s.bench.router.registry.specs() == before
+
+
+async def test_a_read_is_tried_again_twice_after_its_server_ended(tmp_path: Path) -> None:
+    """Covers S3-38."""
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
+        shown: list[str] = []
+
+        def look(_: AgentState, record: Record) -> None:
+            if isinstance(record.event, OperationProgress):
+                shown.append(record.event.text)
+
+        s.bench.store.watch(look)
+        message = await s.run("mcp.hostile.dies_twice")
+        assert message.result.outcome is Outcome.OK
+        first, rest = message.result.text.split("\n", 1)
+        assert first.startswith(
+            "[tried 3 times; before: The server hostile did not do it: it ended"
+        )
+        assert rest == "done: dies_twice"
+        assert shown == ["↻ 1/2", "↻ 2/2"]
+
+
+async def test_what_a_server_answers_is_tried_once(tmp_path: Path) -> None:
+    """Covers S3-38."""
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
+        for name in ("fail", "error"):
+            assert (await s.run(f"mcp.hostile.{name}")).result.outcome is Outcome.ERROR
+            assert notes.read_text().count(f"call {name}") == 1
 
 
 async def test_a_server_that_cannot_start_again_is_an_error_of_the_call(tmp_path: Path) -> None:

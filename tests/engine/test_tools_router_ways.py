@@ -68,7 +68,8 @@ async def test_a_read_is_tried_again_after_a_transient_fault(tmp_path: Path) -> 
     """Covers S3-22."""
     flaky = Flaky(2)
     message = await bench_with(tmp_path, flaky.operation).call("shell.output")
-    assert (message.result.outcome, message.result.text, flaky.calls) == (Outcome.OK, "there", 3)
+    text = "[tried 3 times; before: not now]\nthere"
+    assert (message.result.outcome, message.result.text, flaky.calls) == (Outcome.OK, text, 3)
 
 
 @pytest.mark.parametrize(("failures", "transient", "calls"), [(3, True, 3), (1, False, 1)])
@@ -79,7 +80,7 @@ async def test_tries_end_and_other_faults_are_not_tried_again(
     flaky = Flaky(failures, transient=transient)
     message = await bench_with(tmp_path, flaky.operation).call("shell.output")
     assert message.result.outcome is Outcome.ERROR
-    assert message.result.text == "not now"
+    assert message.result.text == ("not now It was tried 3 times." if transient else "not now")
     assert flaky.calls == calls
 
 

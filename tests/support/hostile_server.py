@@ -36,6 +36,7 @@ TOOLS = [
     tool("error", annotations=READS),
     tool("never", annotations=READS),
     tool("die", annotations=READS),
+    tool("dies_twice", annotations=READS),
     tool("garbage", annotations=READS),
     tool("flood", annotations=READS),
     tool("long_line", annotations=READS),
@@ -129,6 +130,10 @@ class Hostile:
             case "die":
                 print("my last words", file=sys.stderr, flush=True)
                 os._exit(7)
+            case "dies_twice":
+                with open(self.options.notes, encoding="utf-8") as file:
+                    if file.read().count("call dies_twice") < 3:
+                        os._exit(7)
             case "garbage":
                 for _ in range(20):
                     print("this is no message {", flush=True)

@@ -150,7 +150,13 @@ TakeTools = Callable[[Sequence["types.Tool"]], Awaitable[None]]
 
 
 class ConnectionFailed(Exception):
-    """A start or a request that came to nothing; the text says what the server or system said."""
+    """A start or a request that came to nothing; the text says what the server or system said.
+    ``passing``: the same may go well in a moment: it was too slow, or the connection is gone.
+    """
+
+    def __init__(self, text: str, *, passing: bool = False) -> None:
+        super().__init__(text)
+        self.passing = passing
 
 
 def _import() -> None:
@@ -369,14 +375,14 @@ class Connection:
             )
         except MCPError as error:
             if error.message == _CLOSED:  # a server can use the code as well
-                raise ConnectionFailed(await self._end_reason()) from error
+                raise ConnectionFailed(await self._end_reason(), passing=True) from error
             if error.code == types.REQUEST_TIMEOUT:
                 raise ConnectionFailed(
-                    f"it did not answer within {self._config.timeout_s:g} s"
+                    f"it did not answer within {self._config.timeout_s:g} s", passing=True
                 ) from error
             raise ConnectionFailed(said(error.message)) from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            raise ConnectionFailed(await self._end_reason()) from error
+            raise ConnectionFailed(await self._end_reason(), passing=True) from error
         except (ValueError, RecursionError) as error:
             raise ConnectionFailed(said(_words(error))) from error
         if not isinstance(result, types.CallToolResult):

@@ -168,7 +168,8 @@ class Server:
         try:
             return await life.call(tool, args, progress)
         except ConnectionFailed as failed:
-            raise ConnectionFailed(self._redactor.redact(str(failed))) from failed
+            words = self._redactor.redact(str(failed))
+            raise ConnectionFailed(words, passing=failed.passing) from failed
 
     def without_secrets(self, text: str) -> str:
         """A result without the secrets that the server was given; nothing else is changed."""

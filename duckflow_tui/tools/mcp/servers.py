@@ -19,6 +19,8 @@ from duckflow_tui.tools.operation import Operation, Output, Registry, ToolContex
 
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # the subject of a grant for a tool: all of its calls
+RETRIES: Final = 2  # more tries of a read that failed for a passing reason (S3-22)
+
 _WHYS: Final[tuple[Why, ...]] = get_args(Why)
 
 
@@ -179,6 +181,7 @@ class McpServers:
             arguments=offered.arguments,
             prepare=prepare,
             parameters=offered.parameters,
+            retries=RETRIES,
         )
 
     def _check_schema_was_read(self, server: Server, offered: OfferedTool) -> None:
@@ -208,7 +211,8 @@ class McpServers:
             result = await server.call(offered.tool.name, args.values, context.progress)
         except ConnectionFailed as failed:
             words = harmless(str(failed))
-            raise ToolFault(f"The server {server.name} did not do it: {words}.") from failed
+            text = f"The server {server.name} did not do it: {words}."
+            raise ToolFault(text, transient=failed.passing) from failed
         text = server.without_secrets(await asyncio.to_thread(result_text, result))
         if result.is_error:
             raise ToolFault(f"The server {server.name} answered with an error: {text}")
