@@ -504,6 +504,7 @@ def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None
     facts = by_id(catalog.list())["1"]
     with pytest.raises(ValueError, match="not in the trash"):
         catalog.prune(facts)
+    os.utime(catalog.path_of(facts), (1.0, 1.0))  # written long ago
     gone = catalog.delete(facts)
     place = find(catalog.state_dir, gone.session_id, trash=True)[0]
     assert abs(trashed_at(place) - time.time()) < 60
@@ -513,6 +514,22 @@ def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None
         catalog.prune(gone)
     assert abs(trashed_at(place) - time.time()) < 60  # where that cannot be read any more
     assert "1" not in by_id(catalog.list(trash_too=True))
+
+
+def test_the_folder_of_a_workspace_goes_with_its_last_session(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    paths = [record(tmp_path, f"session_0000000{n}", [asked("hello", NOW)]) for n in (1, 2)]
+    first, last = catalog.list()
+    gone = [catalog.delete(first)]
+    assert paths[0].parent.is_dir()
+    gone.append(catalog.delete(last))
+    assert not paths[0].parent.exists()
+    trash = catalog.path_of(gone[0]).parent
+    catalog.prune(gone[0])
+    assert trash.is_dir()
+    catalog.prune(gone[1])
+    assert not trash.exists()
+    catalog.close()
 
 
 def test_a_session_in_the_trash_is_not_renamed(catalog: Catalog) -> None:
