@@ -16,7 +16,7 @@ from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import prompt_tokens
 from duckflow_tui.prompting.replies import Shape
-from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
+from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, NoticeMessage
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision, asks_for_checks
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.phase import Status
@@ -120,7 +120,10 @@ class Asker:
         self.repaired = 0  # replies to the newest question that had to be asked for again
         self._owed = 0  # replies in a row before it that were carried out in part only
         self.in_calls = False  # whether the newest reply came as native calls
-        self._checks_asked = False  # the model was asked for its own checks, which is done once
+        # Whether the model was asked for its own checks: once, in a step or in what led to it.
+        self._checks_asked = bool(step_id) and asks_for_checks(
+            m.for_model for m in self._store.state.messages if isinstance(m, NoticeMessage)
+        )
         self.last_reply = ""
 
     async def decide(self, pattern: PromptPattern, role: Role = "main") -> TurnDecision:

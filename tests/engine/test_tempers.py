@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from support.pace_talk import consulted
+from support.plan_talk import PROPOSE, plan_reply
 from support.reviews import claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
@@ -112,6 +113,34 @@ async def test_a_model_that_never_judges_is_asked_once_and_then_edits_the_file(
             if m.kind == "assistant" and m.decision is not None and m.decision.actions
         ]
         assert stated == [Judgement(), Judgement()]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_model_that_never_judges_is_asked_once_for_a_whole_plan(
+    tmp_path: Path, protocol: Any
+) -> None:
+    project(tmp_path)
+
+    def writes(name: str) -> Reply:
+        args = {"path": name, "content": "x\n"}
+        if protocol == "tools":
+            return calls(("file_ops__write_file", args))
+        made = {"operation": "file_ops.write_file", "args": args}
+        return Reply(text=json.dumps({"reply": "", "actions": [made]}))
+
+    end = done("It is there.")
+    works = (writes("b.py"), writes("b.py"), end, writes("c.py"), end)
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("I begin."), done("Both are there.")),
+            "plan": (plan_reply("first", "second"),),
+            "task": works,
+        }
+    )
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted", headless=True) as s:
+        await s.turn("write b.py and c.py")
+        assert sorted(p.name for p in s.workspace.glob("*.py")) == ["a.py", "b.py", "c.py"]
+        assert len(s.server.of("task")) == len(works)
 
 
 async def test_a_model_that_only_judges_is_caught(tmp_path: Path) -> None:
