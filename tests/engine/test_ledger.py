@@ -376,3 +376,26 @@ async def test_what_is_dropped_is_told_to_model_and_user(tmp_path: Path) -> None
         assert said.params["what"] == f"r1 {NOTES}; r2 {LOG}"
         assert "do not ask for them again" in said.for_model
         assert (end.outcome, end.satisfaction) == ("done", None)  # nothing is left to be judged
+
+
+async def test_a_message_that_leads_back_to_a_request_that_was_left_is_heard_for_it(
+    tmp_path: Path,
+) -> None:
+    back = done("Both.", task_profile="FILE_OPERATION", continues=True)
+    script = story(
+        works(claim(NOTES)),
+        HELD,
+        back,
+        requirements=(found(claim(LOG)),),
+        satisfaction=(good("r1", "r2"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("a")
+        s.engine.stop()
+        await s.ended()
+        assert (await s.turn("to the notes add a changelog")).outcome == "done"
+        (asked,) = s.server.of("requirements")
+        heard = asked.text.partition("<changes>")[2].partition("</changes>")[0]
+        assert heard.strip() == "- said: to the notes add a changelog"
+        assert ledger(s) == {"r1": (NOTES, MET), "r2": (LOG, MET)}
