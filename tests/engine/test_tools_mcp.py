@@ -424,3 +424,19 @@ async def test_a_schema_that_was_refused_was_not_read(tmp_path: Path) -> None:
         await s.bench.answered(GateChoice.REJECT, "mcp.hostile.schema", {})
         early = await s.bench.call("mcp.hostile.query", sql="SELECT 1")
         assert early.result.outcome is Outcome.INVALID
+
+
+async def test_common_servers_are_known_by_their_tools_and_the_rule_holds_for_each_table(
+    tmp_path: Path,
+) -> None:
+    """Covers S3-39."""
+    query = "mcp.hostile.read_query"
+    async with served(tmp_path, hostile()) as s:
+        assert (await s.run(query, query="SELECT 1")).result.outcome is Outcome.OK
+        sql = "SELECT * FROM orders JOIN items ON items.o = orders.id"
+        await s.run("mcp.hostile.describe_table", table_name="Orders")
+        early = await s.bench.call(query, query=sql)
+        assert early.result.outcome is Outcome.INVALID
+        assert "schema of items was not read" in early.result.text
+        await s.run("mcp.hostile.describe_table", table_name="public.items")
+        assert (await s.run(query, query=sql)).result.outcome is Outcome.OK

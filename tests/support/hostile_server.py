@@ -56,6 +56,8 @@ TOOLS = [
     tool("described", description="d" * 5_000, annotations=READS),
     tool("schema", annotations=READS),
     tool("query", schema(sql=TEXT), annotations=READS),
+    tool("describe_table", schema(table_name=TEXT), annotations=READS),
+    tool("read_query", schema(query=TEXT), annotations=READS),
 ]
 GROWN = tool("grown", annotations=READS)
 

@@ -12,6 +12,13 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
+from duckflow_tui.tools.mcp.databases import (
+    QUERY_TOOLS,
+    SCHEMA_TOOLS,
+    made_by,
+    plain_name,
+    tables_of,
+)
 from duckflow_tui.tools.mcp.schemas import LeftOut, OfferedTool, ToolArguments, Why, within_limits
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
@@ -171,7 +178,7 @@ class McpServers:
 
     def _operation(self, server: Server, offered: OfferedTool) -> Operation[ToolArguments]:
         async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
-            self._check_schema_was_read(server, offered)
+            self._check_schema_was_read(server, offered, args)
             return Work(run=lambda: self._run(server, offered, args, context))
 
         return Operation(
@@ -184,24 +191,48 @@ class McpServers:
             retries=RETRIES,
         )
 
-    def _check_schema_was_read(self, server: Server, offered: OfferedTool) -> None:
-        """No query before the schema was read in this session (C37, S3-19, S3-33)."""
-        config = server.config
-        if not config.schema_tool or offered.tool.name != config.query_tool:
+    def _check_schema_was_read(
+        self, server: Server, offered: OfferedTool, args: ToolArguments
+    ) -> None:
+        """No query before the schema of the tables that it names was read in this session (C37,
+        S3-19, S3-33): for the two tools that the settings name, and for those of the common
+        servers. A schema that was read without a table's name is that of all.
+        """
+        config, tools = server.config, {found.tool.name for found in server.tools.offered}
+        asked = offered.tool.name
+        if config.schema_tool:
+            schema_tool, queries = config.schema_tool, asked == config.query_tool
+        else:
+            schema_tool = next((name for name in SCHEMA_TOOLS if name in tools), "")
+            queries = bool(schema_tool) and asked in QUERY_TOOLS
+        if not queries:
             return
-        schema = operation_name(server.name, config.schema_tool)
-        was_read = any(
-            isinstance(message, OperationMessage)
-            and message.operation == schema
-            and message.result.outcome is Outcome.OK
-            for message in self._store.state.messages
+        schema = operation_name(server.name, schema_tool)
+        known, all_known, read = set[str](), False, False
+        for message in self._store.state.messages:
+            if (
+                not isinstance(message, OperationMessage)
+                or message.result.outcome is not Outcome.OK
+            ):
+                continue
+            if not message.operation.startswith(f"{PREFIX}{server.name}."):
+                continue
+            texts = [value for value in message.args.values() if isinstance(value, str)]
+            if message.operation == schema:
+                read, all_known = True, all_known or not texts
+                known.update(map(plain_name, texts))
+            else:
+                known.update(*map(made_by, texts))
+        texts = [value for value in args.values.values() if isinstance(value, str)]
+        missing = frozenset[str]().union(*map(tables_of, texts)) - known
+        if all_known or (not missing and (read or not config.schema_tool)):
+            return
+        of = f" of {', '.join(sorted(missing))}" if missing else ""
+        raise ToolFault(
+            f"The database's schema{of} was not read in this session. Call {schema} first, then "
+            "write the query with the names it tells. Nothing ran.",
+            Outcome.INVALID,
         )
-        if not was_read:
-            raise ToolFault(
-                f"The database's schema was not read in this session. Call {schema} first, then "
-                "write the query with the names it tells. Nothing ran.",
-                Outcome.INVALID,
-            )
 
     @staticmethod
     async def _run(
