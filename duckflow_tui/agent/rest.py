@@ -64,8 +64,15 @@ def _unanswered(
     rest = tuple(action for action in decision.actions if action.call_id not in results)
     if not rest:
         return None
-    found = [results[a.call_id].result.outcome for a in decision.actions if a.call_id in results]
+    known = [results[a.call_id] for a in decision.actions if a.call_id in results]
+    found = [m.result.outcome for m in known if not leaves_out(m)]
     return Rest(decision, rest, next((SKIPS[o] for o in found if o in SKIPS), ""))
+
+
+def leaves_out(message: OperationMessage) -> bool:
+    """Whether the user left this call out of several that they allowed: the others go on."""
+    rejected = message.result.outcome is Outcome.REJECTED
+    return rejected and message.answer is not None and message.answer.approves
 
 
 def decisions_of(state: AgentState) -> list[TurnDecision]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.agent.rest import SKIPS
+from duckflow_tui.agent.rest import SKIPS, leaves_out
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import NextStep, PromptPattern
@@ -131,7 +131,11 @@ class Thread(ABC):
     async def _carry_out(
         self, decision: TurnDecision, actions: Sequence[Action], skip: str = ""
     ) -> bool:
-        await self._dispatch(actions, skip, begun=len(actions) < len(decision.actions))
+        begun = len(actions) < len(decision.actions)
+        several = len(decision.actions) > 1 and self.parts.settings.execution != "adaptive"
+        if several and not skip:
+            await self.parts.router.weigh(decision.actions, self.step_id)
+        await self._dispatch(actions, skip, begun=begun)
         if self.pace is not None:
             self.pace.acted(self.ran, self._stuck)
         if decision.actions or self.changes_course:
@@ -176,7 +180,7 @@ class Thread(ABC):
                 self._failures[failure] += 1
                 if self._failures[failure] >= REPEATS:
                     self._stuck = message, self._failures[failure]
-            elif outcome in (Outcome.DECLINED, Outcome.REJECTED):
+            elif outcome in (Outcome.DECLINED, Outcome.REJECTED) and not leaves_out(message):
                 skip = SKIPS[outcome]
             self.course_changed = bool(skip)
 

@@ -180,7 +180,8 @@ class Turn(Thread):
         if self.changes_course:
             return False
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
-        if (asks or decision.offers_keys) and decision.next_step is not NextStep.DEFER:
+        keys = decision.question is not None and decision.offers_keys
+        if (asks or keys) and decision.next_step is not NextStep.DEFER:
             if await self.ask_user(decision):
                 return False
             if decision.next_step is not NextStep.DONE:

@@ -193,6 +193,6 @@ def _check(gate: Gate, answer: GateAnswer) -> None:
             raise StateError("this call can only be allowed once") from error
     for file, hunk in answer.left_out:
         if file not in range(len(gate.previews)) or hunk not in range(
-            len(gate.previews[file].hunks)
+            len(gate.previews[file].hunks) or bool(gate.also)
         ):
             raise StateError("the answer leaves out a hunk that the gate does not show")

@@ -34,7 +34,8 @@ _CHANGES: Final = _WRITES | {Effect.DELETE}
 @dataclass(frozen=True)
 class Access:
     """A call with everything it would touch. ``effect`` None: no such operation. ``places`` of a
-    move are source, then target. ``removed_lines`` counts what would go away.
+    move are source, then target. ``removed_lines`` counts what would go away, by the whole
+    decision where that is more (S4-110).
     """
 
     operation: str
@@ -114,6 +115,15 @@ class Verdict:
     can_grant_step: bool = False
     grant_pattern: str = ""  # of the gate: operation, space, path; ``*`` for a tool of a server
 
+    def joined(self, other: Verdict) -> Verdict:
+        """Both as one question, which nothing but a key for it alone can answer."""
+        return Verdict(
+            Decision.GATE,
+            strictest((self.zone, other.zone)),
+            max(self.risk, other.risk, key=attrgetter("rank")),
+            tuple(dict.fromkeys((*self.reasons, *other.reasons))),
+        )
+
 
 def judge(
     access: Access,
@@ -141,6 +151,7 @@ def judge(
         access.places,
         content,
         access.removed_lines,
+        wide=Fact.WIDE in access.facts,
         line=None if access.command is None else read_command(access.command),
         root=access.root,
     )
@@ -280,6 +291,7 @@ class Fact(StrEnum):
 
     APPROVED = "approved"  # the user approved this server and this tool before
     OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place
+    WIDE = "wide"  # its decision changes many files
     FOR_USER = "for_user"  # the model says that this is for the user to decide
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
 

@@ -31,8 +31,8 @@ from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Identity, Locati
 from duckflow_tui.safety.secrets import holds_secret
 from duckflow_tui.state.operations import Effect, Risk, Zone
 
-WIDE_FILES: Final = 10  # files in one call from which on the impact counts as wide (S4-63)
-BULK_LINES: Final = 500  # lines that go away in one call: bulk data (S4-63)
+WIDE_FILES: Final = 10  # files in one decision from which on the impact counts as wide (S4-63)
+BULK_LINES: Final = 500  # lines that go away in one decision: bulk data (S4-63)
 _RISKY: Final = frozenset({Effect.DELETE, Effect.EXECUTE, Effect.REMOTE})
 _CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
 
@@ -58,11 +58,13 @@ def assess(
     content: bytes | None = None,
     removed_lines: int = 0,
     *,
+    wide: bool = False,
     line: CommandLine | None = None,
     root: Path | None = None,
 ) -> Assessment:
     """Risk and reasons of a call; ``places`` of a move are source, then target, of a command
-    ``line`` the folder it runs in. ``root`` is the workspace.
+    ``line`` the folder it runs in. ``root`` is the workspace. ``wide``: the
+    whole decision changes many files (S4-110).
     """
     found = Assessment(Risk.MEDIUM if effect in _RISKY else Risk.LOW)
     if line is not None and root is not None:
@@ -83,7 +85,7 @@ def assess(
     if changes:
         if "system_file" in marks:
             found.note("system_file", Risk.HIGH)
-        if len(places) >= WIDE_FILES:
+        if wide or len(places) >= WIDE_FILES:
             found.note("wide_impact", Risk.HIGH)
         if removed_lines >= BULK_LINES:
             found.note("bulk_data", Risk.HIGH)

@@ -69,6 +69,14 @@ class Impact(Frozen):
     places: tuple[str, ...] = ()  # what is touched, links followed; absolute outside the workspace
 
 
+class AlsoAsked(Frozen):
+    """Another call of the same reply that a gate asks about, by what an answer is bound to."""
+
+    call_id: str
+    operation: str
+    args_hash: str
+
+
 class GateChoice(StrEnum):
     """The keys of a gate."""
 
@@ -93,7 +101,8 @@ class Gate(Frozen):
     why: str  # the model's words: reasoning
     impact: Impact
     alternatives: tuple[str, ...] = ()
-    previews: tuple[FilePreview, ...] = ()
+    previews: tuple[FilePreview, ...] = ()  # of the call, then one of each that is also asked
+    also: tuple[AlsoAsked, ...] = ()  # ``args_hash`` above covers them
     can_grant_session: bool = False
     can_grant_step: bool = False  # only while a step of a plan runs
     needs_word: str = ""  # what must be typed before this may be approved, once in a session
@@ -117,7 +126,7 @@ class GateAnswer(Frozen):
     choice: GateChoice
     reason: str = ""  # of a rejection
     alternative: int | None = Field(default=None, ge=1, le=9)
-    left_out: tuple[tuple[int, int], ...] = ()  # (file index, hunk index) not taken
+    left_out: tuple[tuple[int, int], ...] = ()  # (file, hunk) not taken; a file without hunks: 0
     word: str = ""  # what was typed where the gate wants a word
     edited: str | None = None  # whole new content of the one file, for EDIT
 

@@ -100,6 +100,8 @@ def _decision(state: AgentState, event: Event) -> str:
 
 def _gate_answer(gate: Gate, answer: GateAnswer) -> str:
     what = f"{gate.operation} {target(gate.args)}".rstrip()
+    if gate.also:
+        what = f"{len(gate.previews)} changes of files at once"
     match answer.choice:
         case GateChoice.ALTERNATIVE:
             return f"the user took {gate.alternatives[(answer.alternative or 1) - 1]!r} over {what}"

@@ -9,10 +9,19 @@ from typing import Any, Final, NamedTuple, cast
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, Fact, Verdict
-from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, one_line
+from duckflow_tui.safety.risk import WIDE_FILES
+from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
-from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
+from duckflow_tui.state.gates import (
+    AlsoAsked,
+    FilePreview,
+    Gate,
+    GateAnswer,
+    GateChoice,
+    Impact,
+    before_hashes,
+)
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Zone
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.tools.changes import PlannedChange, left_out
@@ -82,6 +91,67 @@ def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
 _REVERSIBLE = frozenset({Effect.READ, Effect.STATE})
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A call that would change one file, before it is asked for."""
+
+    call: Call
+    access: Access
+    places: tuple[Place, ...]
+    change: PlannedChange | None  # None where it cannot be said beforehand
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """The user's answer for a call that was asked about together with others, and what it is for:
+    anything else asks again.
+    """
+
+    gate: Gate
+    answer: GateAnswer
+
+    def fits(self, action: Action, changes: tuple[PlannedChange, ...]) -> bool:
+        """Whether this is what the user saw."""
+        seen = self.gate.previews
+        same = self.gate.args_hash == action.args_hash
+        return same and tuple(map(PlannedChange.preview, changes)) == seen
+
+
+@dataclass(slots=True)
+class Together:
+    """The changes of one decision that is wide as a whole (S4-110)."""
+
+    actions: tuple[Action, ...]
+    files: int
+    removed: int  # lines
+    allowed: dict[str, Consent] = field(default_factory=dict[str, "Consent"])  # by call id
+
+    def seen_whole(self, access: Access) -> Access:
+        """The same call with what its decision changes in all."""
+        facts = access.facts | {Fact.WIDE} if self.files >= WIDE_FILES else access.facts
+        removed = max(access.removed_lines, self.removed)
+        return replace(access, facts=facts, removed_lines=removed)
+
+
+def part_of(gate: Gate, answer: GateAnswer, index: int, action: Action) -> tuple[Gate, GateAnswer]:
+    """What a gate about several calls and its answer are for one of them."""
+    own = gate.replace(
+        call_id=action.call_id,
+        operation=action.operation,
+        args=action.args,
+        args_hash=action.args_hash,
+        previews=gate.previews[index : index + 1],
+        also=(),
+    )
+    left = tuple((0, hunk) for file, hunk in answer.left_out if file == index)
+    return own, answer.replace(
+        call_id=action.call_id,
+        args_hash=action.args_hash,
+        before_hashes=before_hashes(own),
+        left_out=left,
+    )
+
+
 class Renewed(Exception):
     """What the gate showed is no longer so: it must be shown again."""
 
@@ -96,6 +166,7 @@ class GateQuestion(NamedTuple):
     proposal: Proposal
     verdict: Verdict
     needs_word: str
+    also: tuple[AlsoAsked, ...] = ()  # the last changes are of these calls
 
     @property
     def changes(self) -> tuple[PlannedChange, ...]:
@@ -106,6 +177,10 @@ class GateQuestion(NamedTuple):
         """The five points of S4-61: intent, why, impact, alternatives, preview."""
         call, action, changes = self.call, self.call.action, self.changes
         previews = tuple(map(PlannedChange.preview, changes))
+        bound = action.replace(args=self.args).args_hash
+        if self.also:  # the answer is bound to the arguments of every call that is asked about
+            hashes = [action.args_hash, *(other.args_hash for other in self.also)]
+            bound = digest(canonical_json(list[object](hashes)))
         can_edit = len(changes) == 1 and changes[0].text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         reasons = self.verdict.reasons
@@ -116,7 +191,7 @@ class GateQuestion(NamedTuple):
             call_id=action.call_id,
             operation=action.operation,
             args=self.args,
-            args_hash=action.replace(args=self.args).args_hash,
+            args_hash=bound,
             effect=self.effect,
             intent=action.intent or one_line(action.reasoning, 100),
             why=action.reasoning,
@@ -132,6 +207,7 @@ class GateQuestion(NamedTuple):
             ),
             alternatives=action.alternatives[:MAX_ALTERNATIVES],
             previews=previews,
+            also=self.also,
             can_grant_session=self.verdict.can_grant_session,
             can_grant_step=self.verdict.can_grant_step,
             needs_word=self.needs_word,

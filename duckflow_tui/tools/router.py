@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.policy import Access, Decision, Fact, PolicyRules, Verdict, judge
+from duckflow_tui.safety.risk import BULK_LINES, WIDE_FILES
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, StateError
 from duckflow_tui.state.calls import (
@@ -26,21 +27,25 @@ from duckflow_tui.state.calls import (
     OperationStarted,
 )
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.gates import GateAnswer, GateChoice
+from duckflow_tui.state.gates import AlsoAsked, GateAnswer, GateChoice
 from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
     GRANTED,
     Call,
+    Consent,
     EditedByUser,
     GateKeeper,
     GateQuestion,
     JudgedAnew,
+    Planned,
     Renewed,
+    Together,
     check_refused,
     faulty,
     halted,
     no_facts,
+    part_of,
     refusal,
     taken,
 )
@@ -80,6 +85,8 @@ _NO_FACTS: Final = frozenset[Fact]()
 
 #: What changes something: what let it happen unasked is recorded.
 _EFFECTS: Final = frozenset(Effect) - {Effect.READ, Effect.STATE}
+FILE_CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
+
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 
 #: Effects that nobody else may have at the same time; those of files take the lock by themselves.
@@ -108,6 +115,7 @@ class ToolRouter:
     retry_after_s: float = field(default=0.2, init=False)
     own_writes: OwnWrites = field(default_factory=OwnWrites, init=False)
     _keeper: GateKeeper = field(init=False)
+    _together: dict[str, Together] = field(default_factory=dict[str, Together], init=False)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -252,6 +260,9 @@ class ToolRouter:
                 content=changes[0].diff.after if len(changes) == 1 else None,
                 removed_lines=sum(map(_REMOVED, call.previews)),
             )
+        together = self._together.get(call.action.call_id)
+        if together is not None:
+            access = together.seen_whole(access)
         verdict = self._judge(access, call.step_id)
         check_refused(call, verdict)
         answer: GateAnswer | None = None
@@ -263,7 +274,10 @@ class ToolRouter:
         if not allowed and not call.by_user:
             word = self._word(operation)
             question = GateQuestion(call, shown, operation.effect, places, proposal, verdict, word)
-            answer = await self._keeper.ask(question)
+            if together is None or len(changes) != 1 or call.edited is not None:
+                answer = await self._keeper.ask(question)
+            else:
+                answer = await self._consent(together, question)
             assert call.gate is not None
             if (no := refusal(answer, call.gate)) is not None:
                 raise no
@@ -309,6 +323,102 @@ class ToolRouter:
                     fault.outcome,
                 ) from fault
             raise
+
+    # --- the changes of one decision -------------------------------------------------------------
+
+    async def weigh(self, actions: Sequence[Action], step_id: str = "") -> None:
+        """Look at the file changes of a decision as one (S4-110): where they are wide together,
+        each asks in every mode, and one gate asks for all that can be said beforehand.
+        """
+        found = [p for action in actions if (p := await self._planned(action, step_id))]
+        files = len({place.resolved for p in found for place in p.places})
+        removed = sum(p.access.removed_lines for p in found)
+        if len(found) > 1 and (files >= WIDE_FILES or removed >= BULK_LINES):
+            together = Together(tuple(actions), files, removed)
+            self._together |= dict.fromkeys((p.call.action.call_id for p in found), together)
+
+    async def _planned(self, action: Action, step_id: str) -> Planned | None:
+        """What the call would change; None for what changes no file or is refused anyway."""
+        call = Call(action, step_id)
+        operation = self.registry.get(action.operation)
+        if operation is None or operation.effect not in FILE_CHANGES:
+            return None
+        try:
+            operation, args = self._understood(call)
+            places = tuple(map(self.workspace.locate, operation.paths(args)))
+            access = Access(operation.name, operation.effect, places)
+            if self._judge(access, step_id).kind is Decision.DENY:
+                return None
+        except (ToolFault, WorkspaceError):
+            return None
+        try:
+            proposal = await self._proposal(call, operation, args, places)
+        except (ToolFault, WorkspaceError, OSError):
+            return Planned(call, access, places, None)  # it may be possible in its turn
+        if not isinstance(proposal, Edits) or len(proposal.changes) != 1:
+            return Planned(call, access, places, None)
+        change = proposal.changes[0]
+        access = replace(access, content=change.diff.after, removed_lines=change.diff.removed)
+        return Planned(call, access, places, change)
+
+    async def _consent(self, together: Together, question: GateQuestion) -> GateAnswer:
+        """The answer that the user gave for this call together with others, or gives now for it
+        and for those behind it.
+        """
+        call, (change,) = question.call, question.changes
+        given = together.allowed.pop(call.action.call_id, None)
+        if given is not None and given.fits(call.action, question.changes):
+            call.gate, call.answer = given.gate, given.answer
+            return given.answer
+        others = await self._others(together, call, question.places)
+        if not others:
+            return await self._keeper.ask(question)
+        verdict, places = question.verdict, list(question.places)
+        for other in others:
+            also = self._judge(together.seen_whole(other.access), call.step_id)
+            verdict = verdict.joined(also)
+            places += other.places
+        whole = question._replace(
+            args={},
+            places=tuple(places),
+            proposal=Edits((change, *(o.change for o in others if o.change is not None))),
+            verdict=verdict,
+            also=tuple(
+                AlsoAsked(
+                    call_id=o.call.action.call_id,
+                    operation=o.call.action.operation,
+                    args_hash=o.call.action.args_hash,
+                )
+                for o in others
+            ),
+        )
+        answer = await self._keeper.ask(whole)
+        gate = call.gate
+        assert gate is not None
+        if not answer.approves:
+            return answer
+        for index, other in enumerate(others, start=1):
+            own = part_of(gate, answer, index, other.call.action)
+            together.allowed[other.call.action.call_id] = Consent(*own)
+        call.gate, call.answer = part_of(gate, answer, 0, call.action)
+        return call.answer
+
+    async def _others(
+        self, together: Together, call: Call, places: tuple[Place, ...]
+    ) -> list[Planned]:
+        """The calls behind this one that can be asked for with it: each changes another file."""
+        taken_up = {place.resolved for place in places}
+        at = next(n for n, a in enumerate(together.actions) if a.call_id == call.action.call_id)
+        found: list[Planned] = []
+        for action in together.actions[at + 1 :]:
+            other = await self._planned(action, call.step_id)
+            if other is None or other.change is None or action.call_id in together.allowed:
+                continue
+            own = {place.resolved for place in other.places}
+            if own.isdisjoint(taken_up):
+                found.append(other)
+            taken_up |= own
+        return found
 
     async def earlier(self, handle: str) -> str:
         """The whole of an earlier result of this session; raises ToolFault or OSError."""

@@ -78,9 +78,17 @@ class DiffDocument:
     Two views may show one document: what was seen in the one is seen in the other.
     """
 
-    def __init__(self, previews: Sequence[FilePreview] = (), *, choosing: bool = False) -> None:
+    def __init__(
+        self,
+        previews: Sequence[FilePreview] = (),
+        *,
+        choosing: bool = False,
+        apart: bool = False,
+    ) -> None:
+        """``apart``: each file is changed by a call of its own, and can be left out as a whole."""
         self.previews = tuple(previews)
         self.choosing = choosing
+        self.apart = apart
         self.left_out: set[HunkId] = set()
         self._listeners: list[Callable[[], None]] = []
         self.rows: list[DiffRow] = []
@@ -106,6 +114,8 @@ class DiffDocument:
             return Whole.ONLY_SHOWN
         if hunk_id is None:
             return Whole.NO_HUNKS
+        if self.apart:
+            return None
         if self.previews[hunk_id[0]].kind != "modify":
             return Whole.FILE
         alone = len(self.hunks) == 1 and len(self.previews) == 1
@@ -127,11 +137,9 @@ class DiffDocument:
     @property
     def takes_nothing(self) -> bool:
         """Whether every hunk is left out and no file changes in another way."""
-        return bool(self.hunks) and all(
-            preview.hunks
-            and all((index, hunk) in self.left_out for hunk in range(len(preview.hunks)))
-            for index, preview in enumerate(self.previews)
-        )
+        if not self.apart and not all(preview.hunks for preview in self.previews):
+            return False
+        return bool(self.hunks) and all(hunk.hunk_id in self.left_out for hunk in self.hunks)
 
     def figures(self, file: int | None = None) -> tuple[int, int]:
         """Lines added and removed, without what is left out; of one file or of all."""
@@ -140,7 +148,8 @@ class DiffDocument:
         removed = sum(self.previews[index].removed for index in chosen)
         for index, hunk in self.left_out:
             if index in chosen:
-                marks = [line.mark for line in self.previews[index].hunks[hunk].lines]
+                hunks = self.previews[index].hunks
+                marks = [line.mark for line in hunks[hunk].lines] if hunks else []
                 added -= marks.count("+")
                 removed -= marks.count("-")
         return added, removed
@@ -186,6 +195,9 @@ class DiffDocument:
             self.rows.append(DiffRow(RowKind.FILE, index, text=shown_path(preview)))
         if preview.note or preview.kind != "modify" or not preview.hunks:
             self.rows.append(DiffRow(RowKind.NOTE, index, text=visible_line(preview.note)))
+        if self.apart and not preview.hunks:  # it can be left out as a whole
+            first = self.file_rows[index]
+            self.hunks.append(HunkRows((index, 0), first, len(self.rows) - 1))
         end = 1  # the old line behind the hunk before
         for number, hunk in enumerate(preview.hunks):
             first = len(self.rows)

@@ -256,7 +256,12 @@ class DiffRenderer:
         text = caption(self._document, self._words, part.row)[part.span[0] : part.span[1]]
         if row.kind is RowKind.FILE:
             fill = ink(palette.text, on=palette.raised)
-            return [Segment(f" {text}", fill + ink(None, bold=True))], fill
+            drawn = [Segment(f" {text}", fill + ink(None, bold=True))]
+            whole = not self._document.previews[row.file].hunks
+            if whole and (row.file, 0) in self._document.left_out:
+                out = f" · {self._words('diff.left_out')}"
+                drawn.append(Segment(out, fill + ink(palette.accent, bold=True)))
+            return drawn, fill
         return [Segment(f" {text}", self.blank + ink(palette.quiet))], self.blank
 
     def side(

@@ -164,7 +164,7 @@ class GateView(QuestionWidget):
         if gate is None:
             self._show_again()
             return
-        self._document = DiffDocument(gate.previews, choosing=True)
+        self._document = DiffDocument(gate.previews, choosing=True, apart=bool(gate.also))
         self._document.on_choice(self._chosen)
         if self._beside is not None:
             self._beside.open(self._document, gate.call_id)

@@ -53,8 +53,8 @@ class Seen:
         A part behind a gap does not count until the gap was on screen.
         """
         upto = self._upto[row]
-        if start > max(upto, 0) or stop <= upto:
-            return False
+        if self.whole(row) or start > max(upto, 0) or stop <= upto:
+            return False  # what is drawn behind the text counts for nothing
         self._upto[row] = stop
         if stop < self._lengths[row]:
             return True

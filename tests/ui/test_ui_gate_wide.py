@@ -1,0 +1,49 @@
+"""A gate about all changes of a reply: a list of files, each readable, each to be left out."""
+
+from __future__ import annotations
+
+import pytest
+from support.gates import GateApp, at_gate, gate, press, preview
+
+from duckflow_tui.state.gates import AlsoAsked, FilePreview, Gate, GateChoice
+
+MOVED = FilePreview(path="here.txt", kind="move", target="there.txt", before_hash="h")
+
+
+def wide() -> Gate:
+    """Three files that come, one that changes, one that moves."""
+    previews = [preview(f"f{n}.txt", "", f"{n}", kind="create") for n in range(3)]
+    previews += [preview("readme.txt", "old", "new"), MOVED]
+    also = [
+        AlsoAsked(call_id=f"call_{n}", operation="file_ops.write_file", args_hash=f"h{n}")
+        for n in range(4)
+    ]
+    return gate(previews, also=tuple(also))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_each_file_is_shown_and_can_be_left_out(size: tuple[int, int]) -> None:
+    """The first that comes, and the one that moves. Covers S4-110."""
+    app = GateApp(wide())
+    async with app.run_test(size=size) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "space", "]", "]", "]", "]", "space")
+        document = app.card._document  # pyright: ignore[reportPrivateUsage]
+        assert document.left_out == {(0, 0), (4, 0)}
+        for _ in range(10):
+            if app.answers:
+                break
+            await press(pilot, "y")
+        (answer,) = app.answers
+        assert (answer.choice, answer.left_out) == (GateChoice.ONCE, ((0, 0), (4, 0)))
+        assert document.unseen == 0
+
+
+async def test_with_every_file_left_out_there_is_nothing_to_allow() -> None:
+    app = GateApp(wide())
+    async with app.run_test(size=(120, 60)) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "space", *["]", "space"] * 4)
+        for _ in range(5):
+            await press(pilot, "y")
+        assert app.answers == []
