@@ -38,7 +38,9 @@ def answer(number: int, text: str = LONG) -> Reply:
 
 
 def talk(turns: int, text: str = LONG, **others: tuple[Reply, ...]) -> Script:
-    replies = {"main": tuple(answer(n, text) for n in range(turns)), **others}
+    nothing = Reply(data={"requirements": []}, repeat=True)  # that a message adds to the request
+    replies = {"main": tuple(answer(n, text) for n in range(turns)), "requirements": (nothing,)}
+    replies |= others
     return Script(replies=replies)
 
 

@@ -316,7 +316,7 @@ async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -
         replies={
             "main": (PROPOSE, done("Run it."), done("It broke.")),
             "plan": (plan_reply("first note"),),
-            "task": (broken, broken, broken),
+            "task": (broken,) * 4,
             "report": (report_reply("failed", cause="unreadable"),),
         }
     )
