@@ -13,7 +13,7 @@ from duckflow_tui.compose import SessionChoice, secrets_of
 from duckflow_tui.engine import Engine, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
-from duckflow_tui.llm.endpoints import Roles
+from duckflow_tui.llm.endpoints import Roles, window_of
 from duckflow_tui.llm.exchange import LearnedModels, Lesson, Target
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
@@ -206,7 +206,7 @@ def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) 
             branch=branch_of(root),
         ),
         mode=choice.mode,
-        context_window=endpoint.context if endpoint else 0,
+        context_window=endpoint.context or window_of(main.model) if main and endpoint else 0,
     )
 
 

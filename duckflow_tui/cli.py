@@ -80,6 +80,8 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
 
         return doctor_cli.run(arguments[1:], places, language), False
     args = parser(_help_words(arguments, language)).parse_args(arguments)
+    if args.context is not None and _count(args.context) is None:
+        return _refuse(_words(language)("cli.bad_context", given=args.context)), False
     if args.max_calls is not None and _count(args.max_calls) is None:
         return _refuse(_words(language)("cli.bad_max_calls", given=args.max_calls)), False
     workspace = Path(args.dir).expanduser()
@@ -123,6 +125,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     add("--model", metavar="N", help=say("cli.help.model"))
     add("--api-key-env", metavar="V", help=say("cli.help.api_key_env"))
     add("--protocol", choices=PROTOCOLS, help=say("cli.help.protocol"))
+    add("--context", metavar="TOKENS", help=say("cli.help.context"))
     add("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
     add("--theme", choices=THEMES, help=say("cli.help.theme"))
     add("--no-animation", action="store_true", help=say("cli.help.no_animation"))
@@ -208,6 +211,7 @@ def _choose(
             model=args.model,
             api_key_env=args.api_key_env,
             protocol=args.protocol,
+            context=_count(args.context or ""),
             max_calls=_count(args.max_calls or ""),
             allow=tuple(args.allow),
             theme=args.theme,

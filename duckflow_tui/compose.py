@@ -64,6 +64,7 @@ class Flags:
     model: str | None = None
     api_key_env: str | None = None
     protocol: str | None = None
+    context: int | None = None  # tokens of the model's window
     max_calls: int | None = None
     allow: tuple[str, ...] = ()  # exact commands, operations of servers; headless only (R19)
     theme: str | None = None
@@ -193,6 +194,8 @@ def _with_models(
         overrides["api_key_env"] = flags.api_key_env
     if flags.protocol:
         overrides["protocol"] = flags.protocol
+    if flags.context:
+        overrides["context"] = str(flags.context)
     if flags.base_url is not None:
         if not flags.model:
             raise Unusable(say("cli.no_model", path=path))

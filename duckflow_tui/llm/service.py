@@ -18,7 +18,15 @@ from pydantic import BaseModel, ValidationError
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.codec import CUT_BY_CONNECTION, CUT_BY_SERVER, Decoded, WireRequest
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Endpoint, Roles, Temperatures, needs, resolve_key, setting_of
+from duckflow_tui.llm.endpoints import (
+    Endpoint,
+    Roles,
+    Temperatures,
+    needs,
+    resolve_key,
+    setting_of,
+    window_of,
+)
 from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
 from duckflow_tui.llm.exchange import (
     Exchange,
@@ -150,7 +158,8 @@ class LLMService:
     def window(self, role: Role) -> int:
         """Tokens of the window of a role's model; 0 when unknown."""
         try:
-            return self.endpoint_of(role).endpoint.context
+            endpoint, model = self.endpoint_of(role)
+            return endpoint.context or window_of(model)
         except LlmError:
             return 0
 

@@ -15,7 +15,7 @@ from duckflow_tui.prompting.templates import Template
 from duckflow_tui.state.base import Frozen
 from duckflow_tui.state.prompt import LayerUse
 
-ASSUMED_CONTEXT: Final = 32_768  # tokens of a window that no setting names
+ASSUMED_CONTEXT: Final = 128_000  # tokens of a window of which nothing is known
 
 
 class Budgets(Frozen):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from duckflow_tui.assembly import first_event
+from duckflow_tui.compose import Flags, choose
 from duckflow_tui.llm.endpoints import (
     Endpoint,
     ModelRef,
@@ -16,6 +19,8 @@ from duckflow_tui.llm.endpoints import (
     needs,
     resolve_key,
 )
+from duckflow_tui.places import Places
+from duckflow_tui.prompting.compiler import MOST_REPLY, request_room
 
 
 def endpoint(base_url: str, name: str = "work", **fields: object) -> Endpoint:
@@ -146,3 +151,28 @@ def test_a_key_where_the_name_of_its_variable_belongs_is_refused_unseen(pasted: 
     assert "not the key itself" in str(caught.value.errors()[0]["msg"])
     named = Endpoint(name="work", base_url="https://models.example/v1", api_key_env=" MY_KEY_2 ")
     assert named.api_key_env == "MY_KEY_2"
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "window"),
+    [
+        ("gpt-4o-mini", None, 128_000),
+        ("openai/gpt-4.1", None, 1_047_576),
+        ("anthropic/claude-sonnet-4", None, 200_000),
+        ("gpt-4", None, 8_192),
+        ("gpt-4", 6_000, 6_000),
+        ("a-model-of-my-own", None, 0),
+        ("a-model-of-my-own", 32_768, 32_768),
+    ],
+)
+def test_the_window_is_what_was_named_else_what_the_name_of_the_model_tells(
+    tmp_path: Path, model: str, context: int | None, window: int
+) -> None:
+    """0: nothing is known, and 128,000 are taken."""
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
+    flags = Flags(
+        workspace=tmp_path, base_url="http://127.0.0.1:1/v1", model=model, context=context
+    )
+    choice = choose(flags, places, "en", {})
+    assert first_event(choice, "session_1", tmp_path, 0.0).context_window == window
+    assert request_room(0) == 128_000 - MOST_REPLY
