@@ -79,7 +79,7 @@ class LlmError(Exception):
             "model": self.model,
             "detail": self.detail,
             "setting": self.setting,
-            "key": self.key_name,
+            "variable": self.key_name,
             "status": "" if self.status is None else str(self.status),
             "seconds": "" if self.seconds is None else f"{self.seconds:.0f}",
         }

@@ -299,7 +299,7 @@ async def test_an_error_of_the_endpoint_ends_the_turn_and_the_message_can_be_ret
     async with session(tmp_path, replies) as s:
         end = await s.turn("hi")
         assert end.outcome == "failed"
-        assert s.notices() == ["llm.error.auth"]
+        assert s.notices() == ["llm.error.no_key_sent"]
         assert s.state.status is Status.ERROR
         assert await s.engine.retry()
         assert (await s.ended(2)).outcome == "done"
