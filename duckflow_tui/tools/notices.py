@@ -17,6 +17,7 @@ class Notices:
     def say(
         self,
         key: str,
+        /,
         level: Level = Level.INFO,
         *,
         for_model: str = "",
@@ -31,7 +32,7 @@ class Notices:
         self._store.dispatch(NoticeAdded(message=message.replace(step_id=step_id, aside=aside)))
 
     def message(
-        self, key: str, for_model: str = "", level: Level = Level.INFO, **params: str
+        self, key: str, /, for_model: str = "", level: Level = Level.INFO, **params: str
     ) -> NoticeMessage:
         """A notice that is shown by another event."""
         return NoticeMessage(
@@ -43,10 +44,10 @@ class Notices:
             at=self._store.clock.now(),
         )
 
-    def warn(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
+    def warn(self, key: str, /, *, for_model: str = "", step_id: str = "", **params: str) -> None:
         """A notice that something did not go as asked."""
         self.say(key, Level.WARNING, for_model=for_model, step_id=step_id, aside=False, **params)
 
-    def error(self, key: str, *, for_model: str = "", step_id: str = "", **params: str) -> None:
+    def error(self, key: str, /, *, for_model: str = "", step_id: str = "", **params: str) -> None:
         """A notice that something failed."""
         self.say(key, Level.ERROR, for_model=for_model, step_id=step_id, aside=False, **params)
