@@ -45,6 +45,7 @@ _RESULT: Final = re.compile(
 )
 _LOG: Final = re.compile(r"<log>\n(.*?)\n</log>", re.S)
 _RUN: Final = re.compile(rf"^\d+\. {re.escape(RUN)}\(.*\) -> \[(?:{LABEL})\] exit (\d+)", re.M)
+_BAD: Final = re.compile(r"^(?:FAIL|ERROR): (\S+)", re.M)
 _NOTE: Final = re.compile(r"^(?:Last note|最後の覚え書き): (.+)$", re.M)
 _NEXT: Final = re.compile(r"^(?:Steps that come after it|この後の段階):\n- ([^:\n]+)", re.M)
 _FAILED: Final = re.compile(r"^# (?:What failed|失敗したこと)$", re.M)
@@ -234,8 +235,11 @@ def _task(name: str, operation: str, args: JsonObject, description: str) -> Json
 def report_for(key: str, text: str, words: dict[str, Any]) -> JsonObject:
     """The words on a step, from its log and from what the app says of it."""
     note = found[1] if (found := _NOTE.search(text)) else ""
-    runs = _RUN.findall(_part(_LOG, text))
-    red = bool(runs) and runs[-1] != "0"
+    log = _part(_LOG, text)
+    runs = list(_RUN.finditer(log))
+    red = False
+    if runs and runs[-1][1] != "0":  # what was red before the plan is not the step's
+        red = {*_BAD.findall(log[runs[-1].end() :])} != {TWO_DISCOUNTS}
     failed = bool(note) or (red and key != "tests")
     says = words["reports"]
     done = words["steps"].get(key, {}).get("summary", says["unknown"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.plans.tasks import linked_tasks
-from duckflow_tui.prompting.questions import report_question
+from duckflow_tui.prompting.questions import report_question, shown_by
 from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.state.base import Told, one_line
@@ -18,6 +18,11 @@ from duckflow_tui.state.plan import Plan, Step, StepReport, Task
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.state.calls import OperationMessage
+
+
+NO_OPERATION: Final = "No operation ran that shows it."
+
+NOT_JUDGED: Final = "Whether it is done could not be judged."
 
 
 async def reported(
@@ -34,25 +39,24 @@ async def reported(
 ) -> StepReport:
     """The report on what ``log`` did of ``step``.
 
-    ``cause`` is why it was not done, ``told`` the same for the user; empty when it was: then what
-    the model ``said`` at its end is the summary, and a call is made only where it said nothing
-    (C19).
+    ``cause`` is why it was not done, ``told`` the same for the user. Else a call of its own judges
+    by the log whether it was (S2-28), and what the model ``said`` at its end is the summary; it is
+    not done where that call could not be made, or where no operation went well.
     """
     found = counts(log)
-    words = ReportReply(
-        status="failed" if cause else "completed",
-        summary="" if cause else said,
-        cause=cause,
-        next_action="",
-    )
-    if cause or not said.strip():
-        worded = await _words(parts, plan, step, log, cause)
-        if worded is not None and worded.cause.strip():
-            told = None
-        words = worded or words
+    words, specs = await _words(parts, plan, step, log, cause, said), parts.router.registry.specs()
+    if not cause and words is None:
+        cause, told = NOT_JUDGED, Told(key="work.cause.not_judged")
+    elif not cause and not any(m.result.went_well for m in shown_by(log, specs)):
+        cause, told = NO_OPERATION, Told(key="work.cause.no_operation")
+    elif words is not None and words.cause.strip():
+        told = None
+    if words is None:
+        words = ReportReply(status="failed", summary=said, cause=cause, next_action="")
     status = words.status
     if cause:
-        status = "partial" if has_done_some(log, parts.router.registry.specs()) else "failed"
+        status = "partial" if has_done_some(log, specs) else "failed"
+    summary = said.strip() if status == "completed" else ""
     now = step_of(parts.store.state, step.step_id)  # none where the step is of no plan
     return StepReport(
         report_id=parts.ids("report"),
@@ -60,8 +64,8 @@ async def reported(
         step_id=step.step_id,
         step_name=step.name,
         status=status,
-        summary=words.summary,
-        cause=words.cause or cause,
+        summary=summary or words.summary,
+        cause=cause if told else words.cause or cause,
         told=told,
         next_action=words.next_action,
         **found,
@@ -72,10 +76,15 @@ async def reported(
 
 
 async def _words(
-    parts: TurnParts, plan: Plan, step: Step, log: tuple[OperationMessage, ...], cause: str
+    parts: TurnParts,
+    plan: Plan,
+    step: Step,
+    log: tuple[OperationMessage, ...],
+    cause: str,
+    said: str,
 ) -> ReportReply | None:
     """The model's words on the log; None when they could not be had, which is shown."""
-    question = report_question(parts.store.state, plan, step, log, counts(log), cause)
+    question = report_question(parts.store.state, plan, step, log, counts(log), cause, said)
 
     def read(reply: ReportReply) -> ReportReply:
         return reply

@@ -98,6 +98,7 @@ class StepRun(Thread):
         self._mode: ExecutionMode = mode
         self.log: list[OperationMessage] = []
         self._replans = 0
+        self._sent_back = False  # it ended without an operation, and was told so once
         self._before: Interrupted | None = None  # when an earlier process ended in this step
         self.stopped = False  # by the user, or because nobody could be asked
         self.wish = ""  # what the user wants instead
@@ -219,6 +220,15 @@ class StepRun(Thread):
             return False
         match decision.next_step:
             case NextStep.DONE:
+                if not self.log and not self._sent_back and self._before is None:
+                    self._sent_back = True
+                    self.parts.notices.say(
+                        "work.nothing_done",
+                        step_id=self.step_id,
+                        for_model="You ended the step, and no operation of it ran: nothing shows "
+                        "that it is done. Do it, or look whether it is done already.",
+                    )
+                    return False
                 asked = {action.call_id for action in decision.actions}
                 return all(m.result.went_well for m in self.log if m.call_id in asked)
             case NextStep.CONTINUE:

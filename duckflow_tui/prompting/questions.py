@@ -253,10 +253,11 @@ def report_question(
     log: Sequence[OperationMessage],
     counts: Mapping[str, int],
     cause: str = "",
+    said: str = "",
 ) -> ModelQuestion[ReportReply]:
     """What came of a step, from its log; the counts are given, never asked for (S2-20).
 
-    ``cause`` is what the app knows about why it was not done.
+    ``cause`` is what the app knows about why it was not done, ``said`` the worker's last words.
     """
     later = plan.steps[lines.step_number(plan, step) :]
     following = [lines.step(s) for s in later if s.status is WorkStatus.PENDING]
@@ -270,6 +271,7 @@ def report_question(
         "note": short(cause or step.note, 2 * LINE),
         "counts": ", ".join(f"{name} {count}" for name, count in counts.items()),
         "log": _log(log),
+        "said": data("said", _ends(said, _REPLY)),
         "next_steps": _list(following[:_NEXT]),
     }
     return ModelQuestion(REPORT, background(state), values)

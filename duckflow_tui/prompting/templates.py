@@ -177,7 +177,7 @@ class PromptTexts:
     ask_report: Annotated[
         Template,
         _File(
-            "plan_name plan_goal criteria step_number step status note next_steps",
+            "plan_name plan_goal criteria step_number step status note next_steps said",
             must="asked counts log",
         ),
     ]

@@ -36,6 +36,60 @@ from duckflow_tui.state.plan_events import (
 )
 from duckflow_tui.state.turn import TurnFinished
 
+LOOK = action("file_ops.list_dir", path=".")
+
+
+async def test_a_step_that_is_only_called_done_is_sent_back_and_then_not_done(
+    tmp_path: Path,
+) -> None:
+    """The words "Step done." without an operation are a claim. Covers S2-28."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("It is not there.")),
+            "plan": (plan_reply("first note"),),
+            "task": (done("Step done."), done("Step done, really.")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        assert "no operation of it ran" in running.server.of("task")[1].text
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert (report.status, report.succeeded) == ("failed", 0)
+        assert statuses(running.state) == [WorkStatus.FAILED]
+        await answer(running, "skip")
+        await running.ended()
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"), [("run_all", "The note is written."), ("run_all", ""), ("run_steps", "")]
+)
+async def test_a_step_is_done_when_its_log_shows_it_and_not_when_it_says_so(
+    tmp_path: Path, mode: str, said: str
+) -> None:
+    """It looked at a folder and wrote nothing. Covers S2-28."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("It is not there.")),
+            "plan": (plan_reply("first note"),),
+            "task": (decision(said, LOOK, next_step="done"),),
+            "tasks": (tasks_reply({**LOOK, "description": "look"}),),
+            "report": (report_reply("failed", summary="", cause="nothing was written"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, mode)
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert (report.status, report.cause) == ("failed", "nothing was written")
+        asked = running.server.of("report")[0].text
+        assert asked.startswith("You are the judge")
+        assert not said or f"<said>\n{said}\n</said>" in asked
+        await answer(running, "skip")
+        await running.ended()
+
 
 async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path) -> None:
     """Request, proposal, approval, list, run, report, next step, answer.
@@ -153,7 +207,7 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
         assert [task.status for task in tasks] == [WorkStatus.COMPLETED] * 2
         assert all(task.duration_s > 0 for task in tasks)
         calls = running.state.active_plan.steps[0].calls if running.state.active_plan else 0
-        assert calls == 2
+        assert calls == 3  # two decisions and the judgement
 
 
 async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
@@ -575,7 +629,7 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
         replies={
             "main": (PROPOSE, done("Run it."), done("All done.")),
             "plan": (plan_reply("first note"),),
-            "task": (done("Nothing to do."),),
+            "task": (decision("", LOOK, next_step="done"),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -677,7 +731,7 @@ async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -
         replies={
             "main": (PROPOSE, done("Run it."), done("All done.")),
             "plan": (plan_reply("first note", "second note"),),
-            "task": (asks, asks, done("Second is done.")),
+            "task": (asks, asks, decision("", LOOK, next_step="done")),
             "report": (report_reply("failed"), report_reply("failed")),
         }
     )
@@ -799,7 +853,7 @@ async def test_a_list_is_run_as_it_is_only_where_no_task_needs_another(
             ),
             "plan": (plan_reply("first note"),),
             "tasks": (tasks,),
-            "task": (done("Nothing to do."),),
+            "task": (decision("", LOOK, next_step="done"),),
             "report": (report_reply(),),
         }
     )
@@ -879,7 +933,7 @@ async def test_every_event_of_a_plan_is_in_the_record(tmp_path: Path) -> None:
         replies={
             "main": (PROPOSE, done("Run it."), done("All done.")),
             "plan": (plan_reply("first note"),),
-            "task": (done("Nothing to do."),),
+            "task": (decision("", LOOK, next_step="done"),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -926,13 +980,14 @@ async def test_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> N
         replies={
             "main": (PROPOSE, done("Run it."), done("All done.")),
             "plan": (plan_reply("first note"),),
-            "task": (done("Nothing to do."),),
+            "task": (decision("", LOOK, next_step="done"),),
         }
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         await running.turn("notes please")
         temperatures = {r.purpose: r.json.get("temperature") for r in running.server.requests}
-        assert temperatures == {"main": 0.1, "plan": None, "task": 0.1, "satisfaction": None}
+        judges = {"satisfaction": None, "report": None}
+        assert temperatures == {"main": 0.1, "plan": None, "task": 0.1, **judges}
 
 
 async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path) -> None:

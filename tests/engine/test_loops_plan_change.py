@@ -89,7 +89,7 @@ async def test_what_the_user_did_not_order_does_not_begin(tmp_path: Path, how: s
             "plan": (plan_reply("first note"),),
             "tasks": (Reply(data={"tasks": []}),) * 3,
             "task": (writes("a.txt"),),
-            "report": (report_reply("failed"),),
+            "report": (report_reply("failed" if how == "stopped" else "completed"),),
         }
     )
     async with session(

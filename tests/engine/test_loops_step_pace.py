@@ -291,7 +291,7 @@ async def test_more_loops_are_the_turns_once_the_step_has_ended(tmp_path: Path) 
         replies={
             "main": (PROPOSE, done("Run it."), held),
             "plan": (plan_reply("first note"),),
-            "task": (done("First."),),
+            "task": (decision("First.", action("file_ops.list_dir", path="."), next_step="done"),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as s:

@@ -52,6 +52,9 @@ async def test_a_plan_that_waited_for_approval_waits_again_and_is_the_same(tmp_p
         assert statuses(made.state) == [WorkStatus.COMPLETED]
 
 
+LOOK = action("file_ops.list_dir", path=".")
+
+
 async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_path: Path) -> None:
     """The step is not begun anew: what it had done stays done, its rest is carried out."""
     replies = Script(
@@ -70,7 +73,7 @@ async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_p
     assert (tmp_path / "work" / "a.txt").read_text() == "a\n"
     more = Script(
         replies={
-            "task": (done("First is done."), done("Second is done.")),
+            "task": (done("First is done."), decision("Seen.", LOOK, next_step="done")),
             "main": (done("All done."),),
         }
     )

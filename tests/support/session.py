@@ -43,6 +43,11 @@ GOOD = Reply(
     quotes=r"<reply>\n([^\n]+)",
     repeat=True,
 )
+#: A report that finds every step done.
+REPORTED = Reply(
+    data={"status": "completed", "summary": "It is there.", "cause": "", "next_action": ""},
+    repeat=True,
+)
 JUDGEMENT: dict[str, Any] = {
     "rationale": "as asked",
     "goal_consistency": {"ok": True, "reason": "serves it"},
@@ -96,7 +101,11 @@ def script(*replies: Reply) -> Script:
 def judged_good(scripted: Script) -> Script:
     """The script with a judge who finds all work good, where it has no word of one."""
     judge = {"satisfaction": (GOOD,)}
-    return scripted.model_copy(update={"replies": {**judge, **scripted.replies}})
+    given = {**judge, **scripted.replies}
+    # A step's report too, where the script has no word of one, or none left.
+    reports = {} if given.get("report") == () else {"report": REPORTED}
+    fallback = {**reports, **scripted.fallback}
+    return scripted.model_copy(update={"replies": given, "fallback": fallback})
 
 
 @dataclass
