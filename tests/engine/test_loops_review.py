@@ -631,6 +631,7 @@ async def test_a_request_asks_for_one_thing_at_least_and_for_thirty_at_most(
         decision("", write("done\n"), task_profile="FILE_OPERATION"),
         done("Done."),
         requirements=(found(claim(" ")), many),
+        satisfaction=(judged(0.9, {f"r{n}": 0.9 for n in range(1, MAX_NEW + 1)}),),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         await s.turn("write the notes")
