@@ -268,7 +268,7 @@ ENDS: list[Case] = [
      (Phase.IDLE, Status.ERROR)),
     ((decision("a", READ), Reply(text="{", repeat=True)), {}, "failed", (Phase.IDLE, Status.ERROR)),
     ((Reply(fault=Fault(status=401)),), {}, "failed", (Phase.IDLE, Status.ERROR)),
-    ((decision("a", READ), Reply(decision=decision("b").decision, repeat=True)), {}, "partial",
+    ((decision("a", READ), Reply(decision=decision("b").decision, repeat=True)), {}, "limit",
      (Phase.IDLE, Status.REQUIRES_USER_INPUT)),
     ((decision("a", READ), decision("b", next_step="defer")), {}, "partial",
      (Phase.IDLE, Status.SUCCESS)),
