@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.assembly import first_event
 from duckflow_tui.compose import Flags, choose
@@ -19,6 +20,7 @@ from duckflow_tui.llm.endpoints import (
     needs,
     resolve_key,
 )
+from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import Places
 from duckflow_tui.prompting.compiler import MOST_REPLY, request_room
 
@@ -176,3 +178,20 @@ def test_the_window_is_what_was_named_else_what_the_name_of_the_model_tells(
     choice = choose(flags, places, "en", {})
     assert first_event(choice, "session_1", tmp_path, 0.0).context_window == window
     assert request_room(0) == 128_000 - MOST_REPLY
+
+
+def test_each_role_has_the_window_of_its_own_model() -> None:
+    """What the endpoint says of itself goes before what the name tells."""
+    base = "https://models.example/v1"
+    endpoints = {
+        "work": Endpoint(name="work", base_url=base),
+        "small": Endpoint(name="small", base_url=base, context=6_000),
+    }
+    roles = Roles(main="work/claude-sonnet-4", fast="work/gpt-4", evaluator="small/gpt-4")
+    service = LLMService(endpoints, roles, CountingIds(), ManualClock(), {})
+    assert [service.window(role) for role in ("main", "fast", "evaluator")] == [
+        *(200_000, 8_192, 6_000)
+    ]
+    unknown = LLMService(endpoints, Roles(main="work/mine"), CountingIds(), ManualClock(), {})
+    assert unknown.window("main") == 0
+    assert LLMService({}, Roles(), CountingIds(), ManualClock(), {}).window("main") == 0
