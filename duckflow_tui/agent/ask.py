@@ -77,6 +77,11 @@ async def accounted(
             store.dispatch(LlmCallFinished(call=call.model_copy(update=step)))
 
 
+_FROM_TEXT: Final = (
+    "Your calls were read from text this time. Make calls in the form that the format asks for."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Observer(ReplyObserver):
     """Turns what a stream brings into transient events."""
@@ -140,6 +145,11 @@ class Asker:
             if made is not None and not problems:
                 self._owed = 0
                 await self._record(reply, made)
+                if reply.from_text:
+                    self._parts.notices.say(
+                        "turn.from_text", for_model=_FROM_TEXT, step_id=self._step_id,
+                        aside=self._aside,
+                    )  # fmt: skip
                 return made
             self._checks_asked = self._checks_asked or asks_for_checks(problems)
             problems, part = self._usable(reply)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
+from duckflow_tui.llm.text_calls import TextCalls, read_calls
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema
 from duckflow_tui.state.calls import OperationMessage
@@ -57,6 +58,7 @@ class Decoded(NamedTuple):
     raw: str  # the reply as it came, for history when it cannot be used
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    from_text: bool = False  # its calls were written as text
 
 
 class Decoder(Protocol):
@@ -98,6 +100,28 @@ def reading_of(prompt: Prompt, ids: IdSource, judged_in: str = "the object") -> 
         judged_before=judged and (judged.goal_consistency, judged.constraint_check),
         checks_asked=prompt.checks_asked,
     )
+
+
+#: What a call as text cannot do without.
+_HOLDS_CALLS: Final = re.compile(r"[<\[{]|^\*{3} ", re.M)
+NOT_READ: Final = "you wrote calls as text that cannot be read; nothing of it ran: make them again"
+
+
+def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
+    """The calls that the text of a reply holds; None where it holds none and is an answer."""
+    if _HOLDS_CALLS.search(text) is None:
+        return None
+    known: dict[str, JsonObject] = {DECIDE: TurnDecision.model_json_schema()["properties"]}
+    for spec in (*prompt.known, *prompt.operations):
+        known[wire_name(spec.name)] = known[spec.name] = own_properties(spec)
+    found = read_calls(text, known)
+    return found if found.calls or found.unread else None
+
+
+def marked(decision: TurnDecision) -> TurnDecision:
+    """The decision with each of its calls known as one that was written as text."""
+    actions = tuple(action.replace(from_text=True) for action in decision.actions)
+    return decision.replace(actions=actions)
 
 
 def judged_before(history: Sequence[Message]) -> TurnDecision | None:

@@ -7,13 +7,16 @@ from typing import Final, Literal
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
+    NOT_READ,
     Decoded,
     Show,
     WireRequest,
     assistant,
+    calls_in,
     decision_schema,
     extras_of,
     judgement_of,
+    marked,
     reading_of,
     result_text,
     said_to_model,
@@ -22,7 +25,7 @@ from duckflow_tui.llm.codec import (
     user,
 )
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.strict_json import NotStrict, ReplyPreview, find_object
+from duckflow_tui.llm.strict_json import NotStrict, ReplyObject, ReplyPreview, find_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.calls import OperationMessage
@@ -129,20 +132,33 @@ class JsonDecoder:
         reading = reading_of(prompt, ids)
         if completion.calls:
             reading.warnings.append("native calls in a JSON reply are left out")
+        wrong, spoken = "", None
         try:
             found = find_object(said, TurnDecision.model_fields)
         except NotStrict as error:
+            found, wrong = ReplyObject({}), str(error)
+        if wrong or TurnDecision.model_fields.keys().isdisjoint(found.data):
+            spoken = calls_in(said, prompt)
+        if spoken is not None and spoken.unread:
+            return Decoded(None, shown, raw, (NOT_READ,))
+        if spoken is not None:
+            calls = [{"operation": call.name, "args": call.arguments} for call in spoken.calls]
+            found = ReplyObject({"reply": spoken.rest, "actions": calls})
+        elif wrong:
             is_prose = not shown and "{" not in raw
-            return Decoded(None, raw if is_prose else shown, raw, (str(error),))
+            return Decoded(None, raw if is_prose else shown, raw, (wrong,))
         if found.around and not found.data.get("reply"):
             found.data["reply"] = found.around
         elif found.around:
             reading.warnings.append("text around the JSON object is left out")
         decision = reading.decision(decision_id, found.data)
+        if spoken is not None:
+            decision = marked(decision)
         if not (decision.reply or decision.rationale or decision.actions or decision.question):
             reading.problems.append(
                 "the object says nothing: reply, rationale and actions are empty"
             )
         return Decoded(
-            decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings)
-        )
+            decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings),
+            spoken is not None,
+        )  # fmt: skip

@@ -11,13 +11,16 @@ from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     DECIDE,
     EXTRAS,
+    NOT_READ,
     Decoded,
     Show,
     WireRequest,
     assistant,
+    calls_in,
     decide_function,
     judged_before,
     judgement_of,
+    marked,
     operation_function,
     own_properties,
     reading_of,
@@ -30,9 +33,9 @@ from duckflow_tui.llm.codec import (
     wire_names,
 )
 from duckflow_tui.llm.completion import Completion, NativeCall
-from duckflow_tui.llm.strict_json import NotStrict, parse_object
+from duckflow_tui.llm.strict_json import NotStrict, find_object, parse_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject
+from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
 from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
@@ -176,11 +179,24 @@ class ToolsDecoder:
         reading = reading_of(
             prompt, ids, f"the function {DECIDE}, called in this reply or alone before the others"
         )
-        if not completion.calls and _looks_like_calls(text):
-            reading.problems.append(
-                "you wrote calls as text; nothing of it ran: call the functions themselves"
-            )
-        judgement, others = _split(completion.calls, reading)
+        calls, spoken = completion.calls, None
+        if not calls and (spoken := calls_in(text, prompt)) is not None:
+            text = spoken.rest
+            calls = [
+                NativeCall(name=wire_name(call.name), arguments=[canonical_json(call.arguments)])
+                for call in spoken.calls
+            ]
+            if spoken.unread:
+                reading.problems.append(NOT_READ)
+        elif not calls and '"actions"' in text and (whole := _object_of(text)) is not None:
+            decision = marked(reading.decision(decision_id, whole))
+            problems, warnings = tuple(reading.problems), tuple(reading.warnings)
+            said_nothing = not (decision.reply or decision.actions)
+            return Decoded(
+                decision, decision.reply, raw, (NOT_READ,) if said_nothing else problems, warnings,
+                from_text=True,
+            )  # fmt: skip
+        judgement, others = _split(calls, reading)
         said: object = judgement.pop("calls", None) if judgement else None
         about = cast("list[object]", said) if isinstance(said, list) else []
         before = judged_before(prompt.history)
@@ -194,7 +210,11 @@ class ToolsDecoder:
             {**(judgement or {}), "reply": text, "actions": actions},
             stated=judgement is not None,
         )
-        return Decoded(decision, text, raw, tuple(reading.problems), tuple(reading.warnings))
+        if spoken is not None:
+            decision = marked(decision)
+        return Decoded(
+            decision, text, raw, tuple(reading.problems), tuple(reading.warnings), bool(spoken)
+        )
 
 
 def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None, list[NativeCall]]:
@@ -212,6 +232,14 @@ def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None
                 if judgement.pop(name, None):
                     reading.warnings.append(f"{name} inside {DECIDE} is left out")
     return judgement, others
+
+
+def _object_of(text: str) -> JsonObject | None:
+    """A whole decision that was written as the other protocol has it."""
+    try:
+        return find_object(text, TurnDecision.model_fields).data
+    except NotStrict:
+        return None
 
 
 def _ids_in(prompt: Prompt) -> set[str]:
@@ -262,13 +290,3 @@ def _object(where: str, call: NativeCall, reading: Reading) -> JsonObject | None
     except NotStrict as error:
         reading.problems.append(f"{where}: the arguments are {error}")
         return None
-
-
-def _looks_like_calls(text: str) -> bool:
-    if not text.startswith(("{", "```json")):
-        return False
-    try:
-        data = parse_object(text.removeprefix("```json").removesuffix("```").strip())
-    except NotStrict:
-        return False
-    return "actions" in data or {"name", "arguments"} <= set(data)

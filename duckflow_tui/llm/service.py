@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
@@ -30,6 +31,7 @@ from duckflow_tui.llm.endpoints import (
 from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
 from duckflow_tui.llm.exchange import (
     Exchange,
+    Learned,
     LearnedModels,
     Patience,
     ReplyObserver,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
 _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
 CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
+TEXT_CALLS: Final = 2  # replies in a row with calls as text, after which JSON is asked for
 EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
 KEPT_SENT: Final = 20  # newest requests that are remembered
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model
@@ -81,6 +84,7 @@ class DecisionReply:
     truncated: bool = False
     calls: tuple[RefusedCall, ...] = ()  # native ones, as they came
     thought: Thought | None = None
+    from_text: bool = False  # its calls were written as text
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ class LLMService:
         self._clients: dict[str, ChatClient] = {}
         self._opening = asyncio.Lock()
         self._learned = learned or LearnedModels()
+        self._text_calls: Counter[str] = Counter()  # replies in a row, by model
         self._cancelled: dict[str, LlmCall] = {}
         self._sent: dict[str, WireRequest] = {}  # newest last
 
@@ -199,6 +204,10 @@ class LLMService:
         decoded = exchange.decoder.decode(completion, prompt, self._ids, llm_id)
         if broken is not None:
             decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
+        if decoded.from_text:
+            self._count_text_calls(target, learned)
+        elif completion.calls:
+            self._text_calls.pop(target.model, None)
         truncated = completion.finish == "length"
         outcome: CallOutcome = "malformed" if decoded.problems else "ok"
         if broken is not None or truncated:
@@ -215,12 +224,21 @@ class LLMService:
             warnings=decoded.warnings,
             call=exchange.close(outcome, broken.code if broken else ""),
             truncated=truncated,
+            from_text=decoded.from_text,
             thought=completion.thought(*sender) if exchange.rung == "tools" else None,
             calls=tuple(
                 RefusedCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
                 for c in completion.calls
             ),
         )
+
+    def _count_text_calls(self, target: Target, learned: Learned) -> None:
+        """A model whose calls come as text twice in a row is asked for JSON instead."""
+        self._text_calls[target.model] += 1
+        auto = target.endpoint.protocol == "auto" and learned.tools
+        if auto and self._text_calls[target.model] == TEXT_CALLS:
+            learned.tools = False
+            self._learned.keep("tools", target, self._clock.now())
 
     async def ask(
         self,

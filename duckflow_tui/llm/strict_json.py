@@ -52,7 +52,7 @@ def parse_object(text: str, *, mend: bool = True) -> JsonObject:
             text.encode("utf-8"), allow_inf_nan=False, catch_duplicate_keys=True
         )
     except ValueError as error:
-        mended, end = _first(text, 0) if mend and text.startswith("{") else ("", 0)
+        mended, end = first_object(text, 0) if mend and text.startswith("{") else ("", 0)
         if mended and not text[end:].strip():
             return parse_object(mended, mend=False)
         raise NotStrict(_half(text) or f"not valid JSON: {brief(str(error))}") from None
@@ -77,7 +77,7 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     found: list[ReplyObject] = []
     at = 0
     while begin := _BEGIN.search(text, at):
-        mended, at = _first(text, begin.start())
+        mended, at = first_object(text, begin.start())
         try:
             if not mended:
                 parse_object(text[begin.start() :], mend=False)
@@ -105,7 +105,7 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     return fitting[0]
 
 
-def _first(text: str, start: int) -> tuple[str, int]:
+def first_object(text: str, start: int) -> tuple[str, int]:
     """The object that begins at ``start``, mended, and where it ends; empty where it does not."""
     parts: list[str] = []
     depth, at = 0, start

@@ -487,6 +487,7 @@ class Action(Frozen):
     call_id: SkipJsonSchema[str]  # ours, unique in the session
     wire_id: SkipJsonSchema[str] = ""  # the provider's id of a native call, sent back as it came
     for_user: SkipJsonSchema[bool] = False  # its decision says that the user has to approve it
+    from_text: SkipJsonSchema[bool] = False  # the model wrote it as text, where calls were wanted
     operation: str
     args: Annotated[JsonObject, _reads(_arguments)] = Field(default_factory=dict)
     reasoning: Text = Field(description="Why this call, in one sentence.")

@@ -183,7 +183,7 @@ class GateQuestion(NamedTuple):
             bound = digest(canonical_json(list[object](hashes)))
         can_edit = len(changes) == 1 and changes[0].text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
-        reasons = self.verdict.reasons
+        reasons = (*self.verdict.reasons, *(("from_text",) if action.from_text else ()))
         if isinstance(self.proposal, Edits):
             reasons = tuple(dict.fromkeys((*reasons, *self.proposal.reasons)))
         return Gate(

@@ -18,7 +18,7 @@ from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.llm.service import LLMService
-from duckflow_tui.prompting.replies import DigestReply, SatisfactionReply
+from duckflow_tui.prompting.replies import DigestReply, MissingReply
 from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.prompt import ChatMessage
@@ -255,15 +255,15 @@ async def test_other_questions_go_down_the_same_ladder_with_their_purpose() -> N
 
 
 async def test_what_an_answer_lacks_is_told_to_the_model() -> None:
-    answer = Reply(data={"overall_score": 3, "grade": "good"})
-    async with bench(Script(replies={"satisfaction": (answer,)})) as at:
+    answer = Reply(data={"missing": [{"what": "tests", "priority": 4}], "constraints": []})
+    async with bench(Script(replies={"missing": (answer,)})) as at:
         asked = await at.service.ask(
-            "satisfaction", "evaluator", [ChatMessage("user", "Judge.")], SatisfactionReply,
+            "missing", "fast", [ChatMessage("user", "What is missing?")], MissingReply,
             llm_id="llm_1",
         )  # fmt: skip
     assert asked.value is None
-    assert any(problem.startswith("overall_score: ") for problem in asked.problems)
-    assert any(problem.startswith("verdict: ") for problem in asked.problems)
+    assert any(problem.startswith("missing.0.priority: ") for problem in asked.problems)
+    assert any(problem.startswith("suggested_improvements: ") for problem in asked.problems)
     assert asked.call.outcome == "malformed"
 
 

@@ -298,10 +298,14 @@ def test_a_reply_cut_at_the_limit_executes_nothing() -> None:
     assert read.text == "I read"
 
 
-def test_calls_written_as_text_are_not_executed_but_told() -> None:
-    for text in ('{"name": "file_ops__write_file", "arguments": {}}', '{"actions": []}'):
-        read = decoded(prompt(), text=text)
-        assert "call the functions themselves" in read.problems[0]
+def test_calls_written_as_text_are_read_and_marked_and_an_empty_list_is_no_answer() -> None:
+    text = '{"name": "file_ops__read_file", "arguments": {"path": "a"}}'
+    for said in (text, f'{{"reply": "I look.", "actions": [{text.replace("name", "operation")}]}}'):
+        read = decoded(prompt(), text=said.replace("arguments", "args"))
+        (action,) = read.decision.actions
+        assert (action.operation, action.args) == ("file_ops.read_file", {"path": "a"})
+        assert action.from_text
+    assert "cannot be read" in decoded(prompt(), text='{"actions": []}').problems[0]
     assert decoded(prompt(), text='{"version": 1}').problems == ()
 
 

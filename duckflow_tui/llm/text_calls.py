@@ -1,0 +1,304 @@
+"""Calls that a model wrote into its text, in the forms that models were trained on.
+
+A server that does not know the form of its own model passes it on as content. Only whole replies
+are read, and only names that are known count. What stands in a fence is an example, unless all
+that the fence holds is calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from duckflow_tui.llm.strict_json import NotStrict, first_object, parse_object
+from duckflow_tui.state.base import JsonObject
+
+#: The properties of each function's arguments, by every name that it may be called by.
+Known = Mapping[str, JsonObject]
+
+MOST: Final = 400_000  # characters
+_NAMED: Final = ("name", "tool", "tool_name", "function", "operation")
+_GIVEN: Final = ("arguments", "parameters", "args", "input")
+
+_NAME: Final = r"(?:functions\.)?(?P<{0}>[\w.-]+?)(?::\d+)?"
+#: Where a fence or a call may begin, and the marks around calls.
+_NEXT: Final = re.compile(
+    r"^(?P<fence>`{3,}|~{3,})[^\n`]*\n"
+    rf"|<function={_NAME.format('equals')}>"
+    rf"|<(?P<prefix>(?:\w+:)?)invoke\s+name=\"{_NAME.format('invoke')}\"\s*>"
+    rf"|\[TOOL_CALLS\]\s*{_NAME.format('mistral')}\s*(?:\[ARGS\]\s*)?(?={{)"
+    r"|(?P<deepseek>)<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
+    rf"{_NAME.format('sep')}(?:<｜tool▁sep｜>|\s*```json\s*|\s)*(?={{)"
+    rf"|<\|tool_call_begin\|>\s*{_NAME.format('kimi')}\s*<\|tool_call_argument_begin\|>\s*(?={{)"
+    r"|(?P<object>(?:<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>)\s*(?=[{\[]))"
+    r"|(?P<patch>^\*\*\* Begin Patch[ \t]*\n)"
+    r"|(?P<around></?tool_call>|</?(?:\w+:)?function_calls?>|</function>|<｜tool▁calls?▁(?:begin|end)｜>"
+    r"|<\|tool_calls?_(?:section_)?(?:begin|end)\|>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|<\|python_tag\|>"
+    r"|<\|eo[mt]_id\|>|<function=|<(?:\w+:)?invoke\s)",
+    re.M,
+)
+_CLOSERS: Final = re.compile(r"\s*(?:```\s*)?(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>)?")
+_CLOSING: Final = re.compile(r"</|\[/|<\|eo|.*[_▁]?end")
+_MOST_FAILED: Final = 20  # calls that cannot be read, after which no more are looked for
+_LONGEST: Final = 80  # characters of a mark
+#: A mark that the end of the reply cuts.
+_BEGUN: Final = re.compile(
+    r"(?:<tool(?:_\w*)?|<function[^>\n]*|<(?:\w+:)?invoke[^>\n]*|\[TOOL[^\]\n]*|<｜[^｜\n]*|<\|\w*\|?"
+    r"|^\*\*\* Beg[in Patch]*)\Z",
+    re.M,
+)
+_EDIT, _WRITE, _DELETE = "file_ops.edit_file", "file_ops.write_file", "file_ops.delete_file"
+_FILE: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+?)[ \t]*$", re.M)
+
+
+class TextCall(NamedTuple):
+    """A call: the name as it is known, and the arguments."""
+
+    name: str
+    arguments: JsonObject
+
+
+class TextCalls(NamedTuple):
+    """What a reply holds of calls, and the reply without them. ``unread``: it holds what looks
+    like a call and cannot be read, so that nothing of it is an answer.
+    """
+
+    calls: tuple[TextCall, ...]
+    rest: str
+    unread: bool = False
+
+
+def read_calls(text: str, known: Known) -> TextCalls:
+    """The calls in the text of a whole reply, in order; of a text over ``MOST`` none is read."""
+    if len(text) > MOST:
+        return TextCalls((), text, _NEXT.search(text) is not None)
+    reader = _Reader(text, known)
+    reader.read()
+    rest = "".join(reader.rest).strip()
+    reader.unread |= _BEGUN.search(rest[-_LONGEST:]) is not None
+    if not reader.calls and not reader.unread and (calls := _of_json(text.strip(), known)):
+        return TextCalls(calls, "")
+    return TextCalls(tuple(reader.calls), rest, reader.unread)
+
+
+class _Reader:
+    def __init__(self, text: str, known: Known) -> None:
+        self._text = text
+        self._known = known
+        self._at: int = 0
+        self.calls: list[TextCall] = []
+        self.rest: list[str] = []
+        self.unread = False
+        self._opened = False  # a mark was read, and no call behind it yet
+        self._failed = 0  # calls that could not be read
+
+    def read(self) -> None:
+        text = self._text
+        while self._failed < _MOST_FAILED and (found := _NEXT.search(text, self._at)):
+            self.rest.append(text[self._at : found.start()])
+            self._at = found.end()
+            if found["fence"]:
+                self._fence(found)
+            elif found["around"]:
+                self._opened |= not _CLOSING.match(found["around"])
+            elif self._call(found):
+                self._opened = False
+            else:
+                self._failed += 1
+        self.unread = self._opened or self._failed > 0
+        self.rest.append(text[self._at :])
+
+    def _fence(self, found: re.Match[str]) -> None:
+        """Calls where it holds nothing else; else it is passed over whole."""
+        closing = re.compile(rf"^{found['fence']}[ \t]*$", re.M).search(self._text, self._at)
+        if closing is None:
+            self.rest.append(found.group())
+            return
+        inside = self._text[self._at : closing.start()]
+        calls = _of_json(inside.strip(), self._known)
+        if not calls:
+            inner = _Reader(inside, self._known)
+            if _FENCE_MARK not in inside:
+                inner.read()
+            whole = inner.calls and not inner.unread and not "".join(inner.rest).strip()
+            calls = tuple(inner.calls) if whole else ()
+        self.calls += calls
+        self._at = closing.end()
+        if not calls:
+            self.rest.append(self._text[found.start() : self._at])
+
+    def _call(self, found: re.Match[str]) -> bool:
+        """Read the call that begins here; False where it cannot be read."""
+        if found["patch"] is not None:
+            return self._patch()
+        if found["object"] is not None:
+            return self._objects()
+        for name in ("mistral", "sep", "kimi"):
+            if found[name] is not None:
+                given, end = _object_at(self._text, self._at)
+                key = _known_name(found[name], self._known)
+                if given is None or not key:
+                    return False
+                self._at = _past(_CLOSERS, self._text, end)
+                self.calls.append(TextCall(key, given))
+                return True
+        name = found["equals"] or found["invoke"]
+        if found["equals"]:
+            return self._parameters(name, "<parameter=", ">", "</parameter>", "</function>")
+        prefix = found["prefix"]
+        begin, closing = f'<{prefix}parameter name="', f"</{prefix}invoke>"
+        return self._parameters(name, begin, '"', f"</{prefix}parameter>", closing)
+
+    def _objects(self) -> bool:
+        """One JSON object, or a list of them."""
+        text, added = self._text, 0
+        while True:
+            self._at = _past(_BETWEEN, text, self._at)
+            given, end = _object_at(text, self._at)
+            call = _of_object(given, self._known) if given is not None else None
+            if call is None:
+                return given is None and bool(added)
+            self._at, added = end, added + 1
+            self.calls.append(call)
+
+    def _parameters(self, name: str, begin: str, named: str, end: str, closing: str) -> bool:
+        """Arguments between marks of their own: texts as they are, others as JSON."""
+        text, given = self._text, cast("JsonObject", {})
+        key = _known_name(name, self._known)
+        while True:
+            start, stop = text.find(begin, self._at), text.find(closing, self._at)
+            if start < 0 or 0 <= stop < start:
+                break
+            middle = text.find(named, start + len(begin))
+            last = text.find(end, middle)
+            if middle < 0 or last < 0:
+                return False
+            field = text[start + len(begin) : middle].strip()
+            value = (
+                text[text.index(">", middle) + 1 : last]
+                if named != ">"
+                else text[middle + 1 : last]
+            )
+            given[field] = _typed(value, self._known[key].get(field) if key else None)
+            self._at = last + len(end)
+        if stop >= 0:
+            self._at = stop + len(closing)
+        if not key:
+            return False
+        self.calls.append(TextCall(key, given))
+        return True
+
+    def _patch(self) -> bool:
+        """A patch of the kind that begins with its own line: an edit for each file of it."""
+        end = re.compile(r"^\*\*\* End Patch[ \t]*$", re.M).search(self._text, self._at)
+        if end is None:
+            return False
+        body = self._text[self._at : end.start()]
+        self._at = end.end()
+        heads = [*_FILE.finditer(body)]
+        for head, after in zip(heads, [*heads[1:], None], strict=True):
+            lines = body[head.end() + 1 : after.start() if after else len(body)].splitlines()
+            call = _of_patch(head[1], head[2], lines)
+            if call is None or call.name not in self._known:
+                return False
+            self.calls.append(call)
+        return bool(heads)
+
+
+_FENCE_MARK: Final = "```"
+_BETWEEN: Final = re.compile(r"[\s\[,\]]*")
+
+
+def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _object_at(text: str, at: int) -> tuple[JsonObject | None, int]:
+    """The JSON object that begins there, and where it ends."""
+    given, end = first_object(text, at) if text[at : at + 1] == "{" else ("", at)
+    try:
+        return (parse_object(given), end) if given else (None, at)
+    except NotStrict:
+        return None, at
+
+
+def _known_name(name: str, known: Known) -> str:
+    name = name.removeprefix("functions.")
+    return name if name in known else ""
+
+
+def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
+    """The calls of a text that is nothing but JSON of calls; none of any other."""
+    if not text.startswith(("{", "[")):
+        return ()
+    calls: list[TextCall] = []
+    at = _past(_BETWEEN, text, 0)
+    while at < len(text):
+        given, at = _object_at(text, at)
+        call = _of_object(given, known) if given is not None else None
+        if call is None:
+            return ()
+        calls.append(call)
+        at = _past(_BETWEEN, text, at)
+    return tuple(calls)
+
+
+def _of_object(fields: JsonObject, known: Known) -> TextCall | None:
+    inner: Any = fields.get("function")
+    if isinstance(inner, dict):
+        fields = cast("JsonObject", inner)
+    name = next((fields[key] for key in _NAMED if isinstance(fields.get(key), str)), "")
+    given: Any = next((fields[key] for key in _GIVEN if key in fields), None)
+    key = _known_name(name, known)
+    if isinstance(given, str):  # written as JSON inside JSON
+        given, _ = _object_at(given.strip(), 0)
+    if not key or not isinstance(given, dict):
+        return None
+    return TextCall(key, cast("JsonObject", given))
+
+
+def _typed(value: str, schema: Any) -> object:
+    """A value between marks: a text, but for what the schema says is none."""
+    kind = cast("JsonObject", schema).get("type") if isinstance(schema, dict) else "string"
+    if kind != "string":
+        try:
+            return cast("object", json.loads(value))
+        except (ValueError, RecursionError):
+            pass  # the schema will say what is wrong with it
+    return value.removeprefix("\r").removeprefix("\n").removesuffix("\n").removesuffix("\r")
+
+
+def _of_patch(kind: str, path: str, lines: list[str]) -> TextCall | None:
+    if kind == "Delete":
+        return TextCall(_DELETE, {"path": path})
+    if kind == "Add":
+        if any(not line.startswith("+") for line in lines if line):
+            return None
+        return TextCall(
+            _WRITE, {"path": path, "content": "".join(f"{x[1:]}\n" for x in lines if x)}
+        )
+    edits: list[JsonObject] = []
+    old: list[str] = []
+    new: list[str] = []
+    for line in [*lines, "@@"]:
+        if line.startswith("@@"):
+            if old and old != new:
+                edits.append({"old": "\n".join(old), "new": "\n".join(new)})
+            elif new != old:
+                return None  # where it belongs is not said
+            old, new = [], []
+        elif line.startswith("*** "):
+            if not line.startswith("*** End of File"):
+                return None
+        else:
+            sign, rest = line[:1], line[1:]
+            if sign not in ("", " ", "+", "-"):
+                return None
+            if sign != "+":
+                old.append(rest)
+            if sign != "-":
+                new.append(rest)
+    return TextCall(_EDIT, {"path": path, "edits": edits}) if edits else None
