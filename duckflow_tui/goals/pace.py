@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.goals import situations, vitals
-from duckflow_tui.goals.pacemaker import note
+from duckflow_tui.goals.pacemaker import ProfileGuess, chosen, guess, note
 from duckflow_tui.goals.progress import ProgressWatch, same_action
-from duckflow_tui.goals.requirements import ProfileGuess, change_objective, chosen, guess
+from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, VitalCause, reason
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage

@@ -1,8 +1,11 @@
-"""The limit of loops of an attempt: base × complexity × vitals, and why (S0-5…36)."""
+"""The kind of a request, and what it allows: the limit of loops of an attempt, base × complexity ×
+vitals, and why (S0-5…36).
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
@@ -286,3 +289,157 @@ def reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
     if computed != limit.max_loops:
         add("clamped", computed=str(computed), limit=str(limit.max_loops))
     return tuple(found)
+
+
+# --- the kind of a request -----------------------------------------------------------------------
+
+#: Kinds of request that are answered, not worked on; they are never reviewed and cost no call. A
+#: model that says so of a clear order is overruled.
+TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
+
+_STRONG: Final = 3
+
+_WEAK: Final = 1
+
+_END: Final = 2000  # characters of a long request that are looked at, of its start and of its end
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileGuess:
+    """What the rules make of a request; ``strong`` where its words leave little doubt."""
+
+    profile: TaskProfile | None = None
+    strong: bool = False
+
+
+def _rule(
+    profile: TaskProfile, weight: int, *patterns: str
+) -> tuple[TaskProfile, int, re.Pattern[str]]:
+    return profile, weight, re.compile("|".join(patterns), re.IGNORECASE)
+
+
+#: Signs of a kind with their weight. Of two kinds with the same weight the earlier sign decides.
+_RULES: Final = (
+    _rule(
+        TaskProfile.DEBUGGING,
+        _STRONG,
+        r"\b(?:debug|traceback|stack ?trace|crash(?:es|ed|ing)?|segfault|regression)\b",
+        r"\b(?:fix|repair|solve|find|track down)\b.{0,40}\b(?:bugs?|errors?|fail\w*|exceptions?)\b",
+        r"\b(?:tests?|build|ci)\b.{0,20}\b(?:fails?|failing|failed|broken|red)\b",
+        r"\b(?:does ?n[o']t|doesn’t|not|stopped) work(?:ing)?\b",
+        r"(?:バグ|不具合|エラー|例外|クラッシュ|落ちる).{0,12}(?:直|修正|解決|調べ|原因|なお)",
+        r"(?:デバッグ|トレースバック|スタックトレース|動かない|動作しない|失敗する|通らない)",
+    ),
+    _rule(
+        TaskProfile.MULTI_STEP_TASK,
+        _STRONG,
+        r"\b(?:implement|build|develop|scaffold|port|migrate|refactor)\b.{1,}",
+        r"\b(?:make|create|write|add)\b.{0,40}\b(?:app|game|tool|cli|feature|module|project|server|"
+        r"api|program|library|tests?)\b",
+        r"\bfirst\b.{1,80}\b(?:then|after that|finally)\b",
+        r"(?:実装|開発|構築|移植|移行|リファクタリング)(?:して|する|せよ|を)",
+        r"(?:アプリ|ゲーム|ツール|機能|モジュール|プロジェクト|サーバー?|プログラム|テスト)"
+        r".{0,12}(?:作|追加|書いて)",
+        r"(?:まず|最初に).{1,60}(?:次に|その後|それから|最後に)",
+    ),
+    _rule(
+        TaskProfile.FILE_OPERATION,
+        _STRONG,
+        r"\b(?:rename|move|copy|delete|remove|create|write|edit|save|append)\b.{0,30}"
+        r"(?:\bfiles?\b|\bfolders?\b|\bdirector(?:y|ies)\b|[\w/-]{1,80}\.[a-z]{1,5}\b)",
+        r"(?:ファイル|フォルダー?|ディレクトリ|[\w/-]{1,80}\.[A-Za-z]{1,5})"
+        r".{0,15}(?:作成|作って|削除|消して|移動|コピー|改名|名前.{0,4}変|書き込|保存|編集|追記)",
+    ),
+    _rule(
+        TaskProfile.CODE_ANALYSIS,
+        _STRONG,
+        r"\b(?:analy[sz]e|review|audit|inspect|understand|walk me through)\b.{0,40}"
+        r"\b(?:code|codebase|module|function|class|file|repo\w*|project|architecture|diff|pr)\b",
+        r"\b(?:explain|describe|summari[sz]e)\b.{0,30}"
+        r"(?:\bcode|\bcodebase|\bmodule|\bfunction|\brepo\w*|\barchitecture|[\w/-]{1,80}\.[a-z]{1,5}\b)",
+        r"\bhow does\b.{1,60}\bwork\b",
+        r"(?:コード|ソース|関数|クラス|モジュール|リポジトリ|設計|構造|アーキテクチャ|"
+        r"[\w/-]{1,80}\.[A-Za-z]{1,5}).{0,15}(?:分析|解析|レビュー|説明|解説|読んで|要約|調べ)",
+    ),
+    _rule(
+        TaskProfile.RESEARCH,
+        _STRONG,
+        r"\b(?:research|investigate|survey|gather information|collect sources|state of the art)\b",
+        r"\bcompare\b.{1,80}\b(?:and|with|versus|vs)\b",
+        r"(?:調査|リサーチ|情報.{0,4}集め|比較検討|比較して|文献|調べ上げ)",
+    ),
+    _rule(
+        TaskProfile.CREATIVE_WRITING,
+        _STRONG,
+        r"\b(?:write|compose|draft|make up)\b.{0,30}\b(?:story|poem|haiku|essay|song|lyrics|"
+        r"article|blog|speech|novel|scenario|dialogue|slogan)\b",
+        r"(?:物語|小説|詩|俳句|短歌|エッセイ|歌詞|記事|シナリオ|脚本|スピーチ|キャッチコピー)"
+        r".{0,12}(?:書|作|考え|つく|創)",
+    ),
+    _rule(
+        TaskProfile.COMPLEX_REASONING,
+        _STRONG,
+        r"\b(?:prove|derive|deduce|trade-?offs?|pros and cons|design decision|optimi[sz]e|"
+        r"think (?:it |this )?through|step by step)\b",
+        r"(?:証明|導出|推論|トレードオフ|長所と短所|利点と欠点|最適化|じっくり考え|多角的|筋道)",
+    ),
+    _rule(
+        TaskProfile.DEBUGGING,
+        _WEAK,
+        r"\b(?:bug|error|fix|wrong|broken)\b",
+        r"バグ|エラー|直して|修正",
+    ),
+    _rule(
+        TaskProfile.MULTI_STEP_TASK,
+        _WEAK,
+        r"\b(?:add|change|make|update|convert)\b",
+        r"作って|追加|変更",
+    ),
+    _rule(TaskProfile.CODE_ANALYSIS, _WEAK, r"\b(?:explain|review|look at)\b", r"説明|解説|読んで"),
+    _rule(TaskProfile.RESEARCH, _WEAK, r"\b(?:find out|look up|compare)\b", r"調べて|比較"),
+    _rule(
+        TaskProfile.GENERAL_CHAT,
+        _STRONG,
+        r"^\W*(?:hi|hello|hey|thanks?(?: you)?|good (?:morning|evening|night)|bye)\b.{0,20}$",
+        r"^\W*ok(?:ay)?(?:\W+(?:then|thanks?|thank you|cool|great|good|fine|got it))*\W*$",
+        r"^\W*(?:こんにちは|こんばんは|おはよう|ありがとう|はじめまして|やあ|お疲れ|さようなら).{0,12}$",
+    ),
+    _rule(
+        TaskProfile.SIMPLE_QUESTION,
+        _WEAK,
+        # Asked for as a favour it is an order: "can you …?", 「…してくれますか」.
+        r"^(?!\W*(?:(?:hi|hello|hey|ok|so|and)\W+)*(?:(?:can|could|would|will) you|please)\b)"
+        r"(?!.*(?:くれ|もらえ|頂け|いただけ|下さい|ください)).{1,180}[?？]\s*$",
+        r"(?:とは|って)(?:何|なに|なん)|(?:何|なに|いつ|どこ|誰|どれ|どう|なぜ)"
+        r"[^。]{0,60}(?:[?？]|ですか|か。?)$",
+        r"(?:ですか|(?<!くれ)(?<!もらえ)(?<!頂け)(?<!いただけ)ますか|でしょうか)[。?？]?\s*$",
+    ),
+)
+
+
+def guess(text: str) -> ProfileGuess:
+    """What the words of a request say about its kind; the same text always gives the same."""
+    weights: dict[TaskProfile, int] = {}
+    if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
+        text = f"{text[:_END]}\n{text[-_END:]}"
+    for profile, weight, pattern in _RULES:
+        if pattern.search(text):
+            weights[profile] = weights.get(profile, 0) + weight
+    if not weights:
+        return ProfileGuess()
+    best = max(weights, key=lambda profile: weights[profile])  # the first of equal ones
+    return ProfileGuess(best, weights[best] >= _STRONG)
+
+
+def chosen(
+    user: TaskProfile | None, model: TaskProfile | None, rules: ProfileGuess
+) -> tuple[TaskProfile | None, ChosenBy]:
+    """The kind and who chose it: the user before the model, the model before the rules, unless
+    it calls small talk what is clearly an order. None: unknown.
+    """
+    if user is not None:
+        return user, "user"
+    work = rules.strong and rules.profile not in TALK
+    if model is not None and not (work and model in TALK):
+        return model, "model"
+    return rules.profile, "rules"

@@ -16,13 +16,8 @@ from duckflow_tui.goals.checks import (
     passed_suites,
     squeezed,
 )
-from duckflow_tui.goals.requirements import (
-    TALK,
-    guess,
-    hear,
-    new_requirement,
-    take_requirements,
-)
+from duckflow_tui.goals.pacemaker import TALK, guess
+from duckflow_tui.goals.requirements import hear, new_requirement, take_requirements
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import call
 from duckflow_tui.prompting.questions import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duckflow_tui.goals.requirements import ProfileGuess, chosen, guess
+from duckflow_tui.goals.pacemaker import ProfileGuess, chosen, guess
 from duckflow_tui.state.decision import TaskProfile as T
 
 
