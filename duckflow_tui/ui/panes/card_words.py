@@ -65,7 +65,8 @@ def consult_question(card: Card, words: Catalogue) -> str:
 
 def option_words(card: Card, option: CardOption, words: Catalogue) -> str:
     """What an option is called: the app's word, or the model's own for an answer it offers."""
-    return visible_line(option.label) or words(f"card.{card.kind}.{option.action}")
+    label = option.label if card.kind is CardKind.QUESTION else ""
+    return visible_line(label) or words(f"card.{card.kind}.{option.action}")
 
 
 def option_effects(card: Card, words: Catalogue) -> dict[str, str]:
