@@ -13,8 +13,9 @@ from textual.pilot import Pilot
 
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
-from duckflow_tui.state.plan_events import StepChanged, TaskChanged
+from duckflow_tui.state.plan_events import PlanProposed, StepChanged, TaskChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.plan_rows import PlanSpot, PlanTree
 from duckflow_tui.ui.screens.step_form import StepForm
@@ -270,6 +271,50 @@ async def test_the_title_says_what_the_plan_is(plan: Any, words: list[str]) -> N
     app = app_with(FakeEngine(store))
     async with standing(app):
         assert shown(app.bench.query_one("#plan-title")).split() == words
+
+
+async def test_what_the_model_means_to_do_shows_as_provisional_until_there_is_a_plan() -> None:
+    """Covers S3-36."""
+    fake = FakeEngine(store_with(turn_started()))
+    app = app_with(fake)
+
+    def means(*items: str) -> None:
+        fake.store.dispatch(WorkingMemoryChanged(memory=WorkingMemory(plan_brief=items)))
+
+    async with standing(app, 120) as pilot:
+        assert rows(app) == [" There is no plan yet."]
+        means("look", f"mend {HOSTILE}", "long " * 19)
+        await settled(pilot, lambda: "Provisional" in rows(app)[0])
+        _head, first, second, *third = rows(app)
+        assert first == "  1 look"
+        assert second.startswith("  2 mend ")
+        assert "\x1b" not in second
+        assert [line[:9] for line in third] == ["  3 long ", *["    long "] * (len(third) - 1)]
+        assert len(third) > 1
+        assert " ".join(third).count("long") == 19
+
+        fake.store.dispatch(PlanProposed(plan=draft()))
+        await settled(pilot, lambda: "Reproduce" in rows(app)[0])
+        assert "Provisional" not in shown(app.bench.plan)
+
+
+async def test_a_provisional_plan_is_scrolled_to_its_end_and_folded_to_one_line() -> None:
+    """Covers S3-36."""
+    store = store_with(turn_started())
+    store.state.memory = WorkingMemory(plan_brief=("look", "mend", "the last"))
+    store.state.work = WorkInfo(work_id="w", mode="tasklist", started_at=NOW)
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120) as pilot:
+        pane = app.bench.plan
+        assert "tasks without a plan" in rows(app)[0]
+        assert "Provisional" in rows(app)[1]
+        assert pane.line_count(40) == pane.get_content_height(pane.size, pane.size, 40) == 5
+        pane.folded = True
+        await pilot.pause()
+        assert pane.get_content_height(pane.size, pane.size, 40) == 1
+        store.state.work = None
+        pane.show(store.state)
+        await settled(pilot, lambda: " Provisional: look · mend · the last" in shown(pane))
 
 
 async def test_work_without_a_plan_is_a_line_of_the_pane() -> None:

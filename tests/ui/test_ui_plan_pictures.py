@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled
+from support.app_states import FakeEngine, app_with, settled, store_with, turn_started
 from support.pictures import IDS, SIZES
 from support.pinned import ManualClock
 from support.plans import (
@@ -19,16 +19,38 @@ from support.plans import (
     plan_card,
     report_card,
     revised,
+    talk,
     working,
 )
 from textual.pilot import Pilot
 
+from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 
 Build = Callable[[str], Store]
+
+BRIEF = (
+    "Read pricing.py and the failing test",
+    "Let each discount act on what the one before left over, not on the first price",
+    "Run the tests",
+)
+BRIEF_JA = (
+    "pricing.py と失敗するテストを読む",
+    "割引を元の価格ではなく、一つ前の割引を引いた残りに掛けるように直す",
+    "テストを実行する",
+)
+
+
+def provisional(language: str) -> Store:
+    """The model has said what it means to do; no plan was asked for."""
+    store = store_with(turn_started(loop=2))
+    store.state.messages += talk(language)[:1]
+    brief = BRIEF_JA if language == "ja" else BRIEF
+    store.state.memory = WorkingMemory(plan_brief=brief)
+    return store
 
 
 def a_draft(language: str) -> Store:
@@ -74,9 +96,10 @@ def failed(language: str) -> Store:
 
 
 STATES: list[Build] = [
-    a_draft, a_draft_again, at_work, gate_in_a_step, a_change, a_report, finished, failed,
+    provisional, a_draft, a_draft_again, at_work, gate_in_a_step,
+    a_change, a_report, finished, failed,
 ]  # fmt: skip
-MAIN: list[Build] = [a_draft, at_work]
+MAIN: list[Build] = [provisional, a_draft, at_work]
 
 
 async def stands(pilot: Pilot[int]) -> DuckflowApp:
@@ -107,9 +130,9 @@ def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
 @pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
 @pytest.mark.parametrize("size", SIZES, ids=IDS)
 def test_plans_in_english(snap_compare: Any, build: Build, size: tuple[int, int]) -> None:
-    """The open card has the focus, as when the user decides."""
+    """The open card has the focus, as when the user decides; without a plan its pane has it."""
     store = build("en")
-    keys = ("enter",) if store.state.cards else ()
+    keys = ("enter",) if store.state.cards else () if store.state.plans else ("f3",)
     app = app_with(FakeEngine(store))
     assert snap_compare(app, terminal_size=size, run_before=pressing(*keys))
 

@@ -36,7 +36,7 @@ from duckflow_tui.ui.panes.plan_rows import (
     work_row,
 )
 from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
-from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, wrap
+from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, prefixed, rows_of, wrap
 from duckflow_tui.ui.screens.step_form import StepForm
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class PlanView(LineView):
         self._tree = PlanTree()
         self._clock = clock
         self._work: WorkInfo | None = None
+        self._brief: tuple[str, ...] = ()  # what the model means to do, before there is a plan
         self._asking: frozenset[str] = frozenset()  # ids of steps and calls that wait for the user
         self._held = False  # the work is paused
         self._cursor = ("", "")  # step id, task id
@@ -79,12 +80,12 @@ class PlanView(LineView):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return plan_slices(state)
+        return *plan_slices(state), state.memory.plan_brief
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now; only lines that changed are drawn again."""
         old, work = self._tree.plan, self._work
-        self._work = state.work
+        self._work, self._brief = state.work, state.memory.plan_brief
         held = state.turn is not None and state.turn.pause != "running"
         asking = asking_of(state)
         change = self._tree.take(state.active_plan)
@@ -188,7 +189,8 @@ class PlanView(LineView):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         if self.folded:
             return 1
-        return max(1, self._tree.height) + len(self._foot(width, container.height))
+        lines = self._tree.height or len(self._without_plan(width))
+        return max(1, lines) + len(self._foot(width, container.height))
 
     @property
     def first_line(self) -> int:
@@ -203,6 +205,8 @@ class PlanView(LineView):
         if self.folded:
             return 1
         foot = self._foot(width, self.scrollable_content_region.height)
+        if self._tree.plan is None:
+            return len(self._without_plan(width)) + len(foot)
         return self._tree.height + (self._apart is not None) + len(foot)
 
     def render_line(self, y: int) -> Strip:
@@ -218,7 +222,8 @@ class PlanView(LineView):
         plan = self._tree.plan
         palette = palette_of(self)
         if plan is None:
-            return self._without_plan(line, width)
+            rows = self._without_plan(width)
+            return rows[line] if line < len(rows) else []
         if self.folded:
             said = one_line(plan, self.words, self._asking) if line == 0 else ""
             return [Segment(fit(f" {said}", width), ink(palette.quiet))]
@@ -250,16 +255,24 @@ class PlanView(LineView):
     def _asks(self, task: Task) -> bool:
         return bool(task.call_id) and task.call_id in self._asking
 
-    def _without_plan(self, line: int, width: int) -> Row:
-        palette = palette_of(self)
-        if self._work is not None:
-            return work_row(self._work, self._pen(), width) if line == 0 else []
-        text = self.words("plan.none")
-        spans = wrap(text, max(8, width - 2))
-        if line >= len(spans):
-            return []
-        start, stop = spans[line]
-        return [Segment(f" {text[start:stop]}", ink(palette.faint))]
+    def _without_plan(self, width: int) -> list[Row]:
+        """Work that goes on, and what the model means to do, marked as provisional (S3-36)."""
+        palette, room = palette_of(self), max(8, width - 2)
+        rows = [work_row(self._work, self._pen(), width)] if self._work is not None else []
+        if self._brief and self.folded:
+            items = " · ".join(map(visible_line, self._brief))
+            said = self.words("plan.provisional_folded", items=items)
+            rows.append([Segment(fit(f" {said}", width), ink(palette.quiet))])
+        elif self._brief:
+            said = rows_of([(self.words("plan.provisional"), ink(palette.accent))], room)
+            rows += prefixed(said, (" ", ink(None)), (" ", ink(None)))
+            for number, item in enumerate(self._brief, 1):
+                lines = rows_of([(visible_line(item), ink(palette.quiet))], max(8, room - 3))
+                rows += prefixed(lines, (f"  {number} ", ink(palette.faint)))
+        if rows:
+            return rows
+        said = rows_of([(self.words("plan.none"), ink(palette.faint))], room)
+        return prefixed(said, (" ", ink(None)), (" ", ink(None)))
 
     @property
     def _apart(self) -> WorkInfo | None:
