@@ -33,7 +33,9 @@ class EditFile(Arguments):
 
 class MoveFile(Arguments):
     source: str
-    target: str = Field(description="The whole new path, where nothing lies.")
+    target: str = Field(
+        description="The whole new path, the file's name included, where nothing lies."
+    )
 
 
 class DeleteFile(Arguments):

@@ -166,9 +166,18 @@ async def test_light_actions_run_in_order_and_heavy_ones_in_a_worker_of_their_ow
             "task_loop.run",
             "file_ops.write_file",
         ]
-        offered = running.server.requests[0].text
-        for name in ("plan_tool.propose", "task_tool.generate_list", "task_loop.run"):
-            assert f"- {name}(" in offered
+
+
+async def test_work_on_a_plan_is_offered_once_there_is_one(tmp_path: Path) -> None:
+    """Covers S2-4."""
+    async with session(tmp_path, replies(), mode="trusted", headless=True) as running:
+        await running.turn("two notes")
+        first, second, _ = (request.text for request in running.server.of("main"))
+        for name in ("file_ops.write_file", "plan_tool.propose"):
+            assert f"- {name}(" in first
+        for name in ("task_tool.generate_list", "task_loop.run"):
+            assert f"- {name}(" not in first
+            assert f"- {name}(" in second
 
 
 async def plan_of(running: Session) -> Any:

@@ -220,7 +220,8 @@ async def test_a_way_back_of_then_can_be_undone(earlier: Earlier, tmp_path: Path
 
 async def test_a_gate_in_a_step_of_a_plan_opens_again(earlier: Earlier, tmp_path: Path) -> None:
     replies = script(done("All done."))
-    more = {"task": (done("First is done."), done("Second is done."))}
+    looked = decision("Second is done.", action("file_ops.list_dir", path="."), next_step="done")
+    more = {"task": (done("First is done."), looked)}
     replies = replies.model_copy(update={"replies": {**replies.replies, **more}})
     async with session(tmp_path, replies, resume=earlier.id_of("plan_cut")) as s:
         gate = await s.gate()
