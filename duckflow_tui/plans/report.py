@@ -34,14 +34,16 @@ async def reported(
     cause: str = "",
     told: Told | None = None,
     said: str = "",
+    early: bool = False,
     calls_before: int = 0,
     duration_s: float = 0.0,
 ) -> StepReport:
     """The report on what ``log`` did of ``step``.
 
     ``cause`` is why it was not done, ``told`` the same for the user. Else a call of its own judges
-    by the log whether it was (S2-28), and what the model ``said`` at its end is the summary; it is
-    not done where that call could not be made, or where no operation went well.
+    by the log whether it was (S2-28), and what the model ``said`` at its end is the summary, unless
+    it was said ``early``, before the last calls ran; it is not done where that call could not be
+    made, or where no operation went well.
     """
     found = counts(log)
     words, specs = await _words(parts, plan, step, log, cause, said), parts.router.registry.specs()
@@ -56,7 +58,7 @@ async def reported(
     status = words.status
     if cause:
         status = "partial" if has_done_some(log, specs) else "failed"
-    summary = said.strip() if status == "completed" else ""
+    summary = said.strip() if status == "completed" and not early else ""
     now = step_of(parts.store.state, step.step_id)  # none where the step is of no plan
     return StepReport(
         report_id=parts.ids("report"),

@@ -368,6 +368,7 @@ class StepRun(Thread):
             cause=cause,
             told=told,
             said=self.asker.last_reply,
+            early=bool(self.ran),
             calls_before=self._calls_before,
             duration_s=self.store.clock.monotonic() - self._started,
         )

@@ -91,6 +91,37 @@ async def test_a_step_is_done_when_its_log_shows_it_and_not_when_it_says_so(
         await running.ended()
 
 
+@pytest.mark.parametrize("sees", [True, False])
+async def test_a_step_whose_last_calls_go_well_ends_without_another_word_of_the_model(
+    tmp_path: Path, sees: bool
+) -> None:
+    """Its words were written before it could see what the calls bring, so the judge's are shown;
+    where one of them failed, it is asked on.
+    """
+    check = action("file_ops.read_file", path="first.txt" if sees else "gone.txt")
+    writes = action("file_ops.write_file", path="first.txt", content="text\n")
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Run it."), done("There.")),
+            "plan": (plan_reply("first note"),),
+            "task": (
+                decision("I write it and look.", writes, check, next_step="done"),
+                done("I have looked: it is there."),
+            ),
+            "report": (report_reply(summary="first.txt holds the note"),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("notes please")
+        await answer(running, "run_all")
+        await running.ended()
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert (report.status, report.failed) == ("completed", 0 if sees else 1)
+        assert len(running.server.of("task")) == (1 if sees else 2)
+        wanted = "first.txt holds the note" if sees else "I have looked: it is there."
+        assert report.summary == wanted
+
+
 async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path) -> None:
     """Request, proposal, approval, list, run, report, next step, answer.
 
