@@ -1,4 +1,4 @@
-"""The steps of the loyalty plan, done for real: one decision after each result, or as lists."""
+"""The steps of the loyalty plan, done for real: decision by decision, or as lists."""
 
 from __future__ import annotations
 
@@ -87,6 +87,8 @@ _CHANGES: Final[dict[str, tuple[_Change, ...]]] = {
 _MEND: Final = _edit("mend", CODE, MEND)
 _MEND_BOTH: Final = _edit("mend_both", CODE, [*MEND, *fix_edits("loop", "sum")])
 _TESTED: Final = frozenset({"tests", "calculation", "receipt"})
+_SKIPPED: Final = "skipped"  # where each decision may bring one action, and the rest comes back
+_LAST: Final = {"next_step": "done"}
 
 
 def step_key(text: str, words: dict[str, Any]) -> str:
@@ -96,7 +98,7 @@ def step_key(text: str, words: dict[str, Any]) -> str:
     return next((key for key, of in words["steps"].items() if line.startswith(of["name"])), "")
 
 
-# --- one decision after each result --------------------------------------------------------------
+# --- decision by decision ------------------------------------------------------------------------
 
 
 class StepWriter:
@@ -115,18 +117,16 @@ class StepWriter:
         scene, changes = self._scene, _CHANGES[self._key]
         done = (r for r in scene.results if r.outcome == "ok")
         changed = [r for r in done if r.operation in (_EDIT, _WRITE)]
-        bad = next((r for r in scene.latest if r.outcome != "ok" and r.operation != RUN), None)
+        latest = [r for r in scene.latest if r.outcome != _SKIPPED]
+        bad = next((r for r in latest if r.outcome != "ok" and r.operation != RUN), None)
         if bad is not None:
             return self._asked("refused" if bad.outcome in ("rejected", "declined") else "failed")
-        if scene.latest and scene.latest[-1].operation == RUN:
-            return self._after_run(run_of(scene.latest[-1]), len(changed))
-        if not scene.latest and self._key in _READS:
+        if latest and latest[-1].operation == RUN:
+            return self._after_run(run_of(latest[-1]), len(changed))
+        if not latest and self._key in _READS:
             return self._reads()
-        if len(changed) < len(changes) and not self._is_there():
-            return self._change(changes[len(changed)])
-        if self._key in _TESTED:
-            return self._acts("run", run_tests(self._command, self._of("calls")["run"]))
-        return self._done("done")
+        left = () if self._is_there() else changes[len(changed) :]
+        return self._finishes(*left) if left or self._key in _TESTED else self._done("done")
 
     def _of(self, part: str) -> dict[str, Any]:
         return self._words[part]
@@ -149,8 +149,8 @@ class StepWriter:
             if self._key != "calculation" or changes > (0 if begun else 1):
                 return self._asked("still_red")
             if TWO_DISCOUNTS in ran.failing and held_by(self._code()) == "sum":
-                return self._change(_MEND_BOTH)
-            return self._change(_MEND)
+                return self._finishes(_MEND_BOTH)
+            return self._finishes(_MEND)
         others = [name for name in ran.failing if name != TWO_DISCOUNTS]
         if others:
             return self._asked("still_red")
@@ -162,16 +162,19 @@ class StepWriter:
         reads = [
             action(_READ, {"path": path}, self._of("reads")["step"]) for path in _READS[self._key]
         ]
-        return self._acts("read", *reads)
+        return self._decision("read", goes_on("EXECUTION", 0.85, *reads))
 
-    def _change(self, change: _Change) -> JsonObject:
-        words = self._of("changes")[change.why]
-        said = self._of("steps")[self._key]
-        says = change.why if change.why in said else "change"
-        return self._acts(says, action(change.operation, change.args, words))
-
-    def _acts(self, says: str, *actions: JsonObject) -> JsonObject:
-        return self._decision(says, goes_on("EXECUTION", 0.85, *actions))
+    def _finishes(self, *changes: _Change) -> JsonObject:
+        """All that is left of the step, the tests behind it; only what fails is looked at again."""
+        words = self._of("changes")
+        acts = [action(change.operation, change.args, words[change.why]) for change in changes]
+        if self._key in _TESTED:
+            acts.append(run_tests(self._command, self._of("calls")["run"]))
+        why = changes[0].why if changes else "run"
+        says = why if why in self._of("steps")[self._key] else "change"
+        course = goes_on("EXECUTION", 0.85, *acts)
+        # New tests are red as they should be, and that is looked at.
+        return self._decision(says, course if self._key == "tests" else {**course, **_LAST})
 
     def _done(self, says: str) -> JsonObject:
         return self._decision(says, ends("EXECUTION"))
