@@ -30,7 +30,7 @@ from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.settings import PacemakerSettings
 from duckflow_tui.state.base import Spawn, one_line, random_id
-from duckflow_tui.state.decision import TaskProfile
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
 from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Store

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.decision import TaskProfile
+from duckflow_tui.state.pace import TaskProfile
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine

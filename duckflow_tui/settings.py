@@ -21,8 +21,8 @@ from duckflow_tui.glance import MAX_SETTINGS
 from duckflow_tui.goals.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Roles, Temperatures
 from duckflow_tui.places import Places
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.tools.mcp.config import SERVER_NAME, McpServerConfig
 
 Say = Callable[..., str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.safety.desk import Desk, Unanswered
@@ -131,15 +131,10 @@ class CallBudget:
         """What an earlier process had asked; the calls it had counted count on."""
         facts, limits = card.facts, self._limits
         used, limit, raised = (float(facts[name]) for name in ("used", "limit", "raise_to"))
-        what: What = "calls"
-        match facts["what"]:
-            case "tokens":
-                what = "tokens"
-            case "cost":
-                what = "cost"
-            case _:
-                self._made[card.step_id] = int(used)
-                self._more[card.step_id] = int(limit) - limits.max_calls
+        what = cast("What", facts["what"])
+        if what == "calls":
+            self._made[card.step_id] = int(used)
+            self._more[card.step_id] = int(limit) - limits.max_calls
         return _Over(what, used, limit, raised - limit, int(facts.get("next", 0)))
 
     def _hear(self, state: AgentState, record: Record) -> None:

@@ -15,7 +15,6 @@ from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, VitalCause, reason
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
 from duckflow_tui.state.pace import (
@@ -25,6 +24,7 @@ from duckflow_tui.state.pace import (
     ProfileChosen,
     Reason,
     Situation,
+    TaskProfile,
     Vital,
     VitalsChanged,
 )
@@ -94,12 +94,12 @@ class PaceKeeper:
         self._consulted: list[Pattern] = []  # what the user was asked about
 
     @property
-    def limit(self) -> int:
-        """Loops this thread may take."""
+    def limit(self) -> LoopLimit:
+        """How many loops this thread may take, and why."""
         pace = self._store.state.pace
         limit = self._step_limit or (pace.limit if pace is not None else None)
         assert limit is not None  # set when the turn or the step began
-        return limit.max_loops
+        return limit
 
     @property
     def role(self) -> Role:
@@ -164,7 +164,7 @@ class PaceKeeper:
         if self._since_asked is not None:
             self._since_asked += 1
         if not self._step_id:
-            self._store.dispatch(LoopStarted(loop=self._loop, limit=self.limit))
+            self._store.dispatch(LoopStarted(loop=self._loop, limit=self.limit.max_loops))
         return self._loop
 
     def decided(self, decision: TurnDecision, repaired: int = 0) -> None:
@@ -298,12 +298,11 @@ class PaceKeeper:
         where it has to be asked about: nothing moves, or a simple question takes long, and there is
         somebody to ask.
         """
-        if self._loop < self.limit:
+        now, headless = self.limit, self._store.state.session.headless
+        old = now.max_loops
+        if self._loop < old:
             return None
-        state, old = self._store.state, self.limit
-        now = self._step_limit or (state.pace.limit if state.pace is not None else None)
-        assert now is not None  # as above
-        if now.profile is TaskProfile.SIMPLE_QUESTION and not state.session.headless:
+        if now.profile is TaskProfile.SIMPLE_QUESTION and not headless:
             return None
         by = situations.grows(self.signals(), old - now.extended, self._spent)
         if self._step_cap:
@@ -315,9 +314,9 @@ class PaceKeeper:
             self._step_limit = now.replace(max_loops=old + by, **more)
         else:
             self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
-        note(f"limit grown: {old} -> {self.limit}")
+        note(f"limit grown: {old} -> {old + by}")
         self._tire(VitalCause.GROWN, {"by": str(by)})
-        return old, self.limit
+        return old, old + by
 
     def forgive(self) -> None:
         """Count repeats anew: there is a new word of the user, or another way."""
@@ -331,7 +330,7 @@ class PaceKeeper:
     def ended(self, result: str, why: Reason | None = None) -> None:
         """The work is over, with this outcome; ``why`` it ended before it was done."""
         patterns = ", ".join(self._consulted)
-        note(f"used {self._loop}/{self.limit}")
+        note(f"used {self._loop}/{self.limit.max_loops}")
         note(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
         by = "ended by the user's instruction" if why and why.code == "user" else why and why.code
         note(f"result: {result}{f' ({by})' if by else ''}")
@@ -360,7 +359,7 @@ class PaceKeeper:
         state = self._store.state
         return situations.Signals(
             loop=self._loop,
-            limit=self.limit,
+            limit=self.limit.max_loops,
             mood=state.vitals.mood,
             stamina=state.vitals.stamina,
             focus=tuple(self._focus),
@@ -386,8 +385,8 @@ class PaceKeeper:
         if said is not None or not self._step_id:
             self._said_profile = said or (state.objective.profile if state.objective else None)
         profile, by = chosen(state.profile_choice, self._said_profile, self._rules)
-        now = self._step_limit or (state.pace.limit if state.pace is not None else None)
-        if now is not None and (profile, by) != (now.profile, now.chosen_by):
+        now = self.limit
+        if (profile, by) != (now.profile, now.chosen_by):
             self._set_limit(before=now)
         objective = state.objective
         if self._step_id:
@@ -434,7 +433,7 @@ class PaceKeeper:
         state = self._store.state
         inputs: dict[str, float] = {
             "loops": self._loop,
-            "limit": self.limit,
+            "limit": self.limit.max_loops,
             "failed": self._failed,
             "failed_reads": self._failed_reads,
             "attempt": state.turn.attempt if state.turn else 1,

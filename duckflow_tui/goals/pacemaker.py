@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.progress import RAN
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.pace import Complexity, LimitSet, LoopLimit, Reason, Vitals
+from duckflow_tui.state.pace import Complexity, LimitSet, LoopLimit, Reason, TaskProfile, Vitals
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

@@ -242,8 +242,8 @@ class _Changes:
     """What a reply makes of the user's words; ``dropped`` and ``again`` are ids."""
 
     claims: tuple[RequirementClaim, ...]
-    dropped: tuple[str, ...] = ()
-    again: tuple[str, ...] = ()
+    dropped: tuple[str, ...]
+    again: tuple[str, ...]
 
 
 async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
@@ -267,9 +267,7 @@ async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[st
         unknown = [key for key in (*reply.dropped, *reply.again) if key not in ids]
         if said and unknown:
             raise ValueError(f"{unknown[0]!r} is no id of the list; the ids are {', '.join(ids)}")
-        return (
-            _Changes(claims, tuple(reply.dropped), tuple(reply.again)) if said else _Changes(claims)
-        )
+        return _Changes(claims, tuple(reply.dropped), tuple(reply.again))
 
     question = requirements_question(parts.store.state, objective.original_query, said)
     return await parts.models.ask(question, read)

@@ -349,8 +349,10 @@ class TaskLoop:
         try:
             result = await piece.body
         except (asyncio.CancelledError, Exception) as error:
-            stopped = isinstance(error, asyncio.CancelledError)
-            self._end_work("stopped" if stopped else "failed")
+            stopped, work = isinstance(error, asyncio.CancelledError), self._store.state.work
+            if work is not None:
+                outcome = "stopped" if stopped else "failed"
+                self._store.dispatch(WorkFinished(work_id=work.work_id, outcome=outcome))
             by_model = piece.by_model
             told = WorkStopped(by_model=by_model) if stopped else WorkBroke(repr(error))
             self._piece = None
@@ -359,11 +361,6 @@ class TaskLoop:
             raise
         self._piece = None
         piece.ended.set_result(result)
-
-    def _end_work(self, outcome: Literal["failed", "stopped"]) -> None:
-        work = self._store.state.work
-        if work is not None:
-            self._store.dispatch(WorkFinished(work_id=work.work_id, outcome=outcome))
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,7 @@ class StepRun(Thread):
             self.idle = 0
             if self._ends_with(consulted):
                 return True
-        self._progress(self._paced.next_loop(), self._paced.limit)
+        self._progress(self._paced.next_loop(), self._paced.limit.max_loops)
         return False
 
     async def call(self, action: Action) -> OperationMessage:

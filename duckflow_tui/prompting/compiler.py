@@ -215,7 +215,6 @@ class PromptCompiler:
         state: AgentState,
         operations: Sequence[OperationSpec],
         *,
-        project_instructions: str = "",
         keep: float = KEPT,
         always: bool = False,
     ) -> Overflow | None:
@@ -223,7 +222,7 @@ class PromptCompiler:
         of the room is left: where it is too full, or ``always``.
         """
         offered = usable(operations, state, False, False, self._memory().noted)
-        _, factor, room = self._room(state, offered, project_instructions)
+        _, factor, room = self._room(state, offered)
         cut = self._threads.cut(
             state,
             room,
@@ -238,16 +237,10 @@ class PromptCompiler:
         room, context = int(cut.room * factor), self._context(state)
         return replace(cut, tokens=tokens, left=left, room=room, context=context)
 
-    def undo_fits(
-        self,
-        state: AgentState,
-        operations: Sequence[OperationSpec],
-        *,
-        project_instructions: str = "",
-    ) -> tuple[int, int]:
+    def undo_fits(self, state: AgentState, operations: Sequence[OperationSpec]) -> tuple[int, int]:
         """Tokens of the conversation without its newest compaction, and those there is room for."""
         offered = usable(operations, state, False, False, self._memory().noted)
-        _, factor, room = self._room(state, offered, project_instructions)
+        _, factor, room = self._room(state, offered)
         tokens = self._threads.without_newest(state)
         return math.ceil(tokens * factor), int(room * factor)
 
@@ -317,7 +310,7 @@ class PromptCompiler:
         self,
         state: AgentState,
         operations: Sequence[OperationSpec],
-        instructions: str,
+        instructions: str = "",
         window: int = 0,
     ) -> tuple[_Stable, float, int]:
         """The stable part, the model's factor, and tokens for the conversation before it."""

@@ -125,13 +125,8 @@ def plan(of: Plan | None) -> str:
 
 def plan_results(state: AgentState, of: Plan) -> str:
     """A plan with each of its steps, its status, and what was reported on it."""
-    reports = _reports(state, {item.step_id for item in of.steps})
-    said = [f"{one_line(of.name, _NAME)} [{of.status.value}]: {short(of.goal, 2 * LINE)}"]
-    for number, item in enumerate(of.steps, start=1):
-        came = _reported(reports.get(item.step_id), item)
-        head = f"{number}. [{item.status.value}] {one_line(item.name, _NAME)}"
-        said.append(f"{head}: {came}" if came else head)
-    return "\n".join(said)
+    head = f"{one_line(of.name, _NAME)} [{of.status.value}]: {short(of.goal, 2 * LINE)}"
+    return "\n".join((head, *_with_reports(state, of, {item.step_id for item in of.steps})))
 
 
 def step_in_hand(of: Plan) -> tuple[str, ...]:
@@ -163,15 +158,7 @@ def brought(state: AgentState, of: Plan) -> tuple[str, ...]:
 
 def needs(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
     """What a step depends on, and what those steps reported (S2-19, S3-30)."""
-    wanted = set(item.depends_on)
-    reports = _reports(state, wanted)
-    lines: list[str] = []
-    for number, other in enumerate(of.steps, start=1):
-        if other.step_id in wanted:
-            said = _reported(reports.get(other.step_id), other)
-            head = f"{number}. [{other.status.value}] {one_line(other.name, _NAME)}"
-            lines.append(f"{head}: {said}" if said else head)
-    return tuple(lines)
+    return tuple(_with_reports(state, of, set(item.depends_on)))
 
 
 def requirements(state: AgentState) -> str:
@@ -214,6 +201,17 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return canonical_json(short(value, _ARGUMENT))
     return short(canonical_json(value), _ARGUMENT)
+
+
+def _with_reports(state: AgentState, of: Plan, steps: set[str]) -> list[str]:
+    """These steps of a plan, each with its status and what was reported on it."""
+    reports, found = _reports(state, steps), list[str]()
+    for number, item in enumerate(of.steps, start=1):
+        if item.step_id in steps:
+            said = _reported(reports.get(item.step_id), item)
+            head = f"{number}. [{item.status.value}] {one_line(item.name, _NAME)}"
+            found.append(f"{head}: {said}" if said else head)
+    return found
 
 
 def _reports(state: AgentState, steps: set[str]) -> dict[str, StepReport]:
@@ -301,30 +299,6 @@ def _joined(left: str, right: str) -> str:
     if left and right:
         return one_line(f"{left} → {right}", DIGEST)
     return one_line(left or right, DIGEST)
-
-
-def changed_lines(message: OperationMessage) -> list[tuple[str, list[str]]]:
-    """Path and marked lines (``+ …``, ``- …``) of each file that the call changed; the parts that
-    the user left out in the gate are not in it, and no lines of a file that was edited there.
-    """
-    if not message.result.changes:
-        return []
-    if message.answer is not None and message.answer.edited is not None:
-        return []
-    previews = message.gate.previews if message.gate is not None else message.previews
-    left_out = message.answer.left_out if message.answer is not None else ()
-    found: list[tuple[str, list[str]]] = []
-    for place, preview in enumerate(previews):
-        marked = [
-            f"{line.mark} {line.text}"
-            for number, hunk in enumerate(preview.hunks)
-            if (place, number) not in left_out
-            for line in hunk.lines
-            if line.mark.strip()
-        ]
-        if marked:
-            found.append((preview.target or preview.path, marked))
-    return found
 
 
 def inside(text: str, *tags: str) -> str:

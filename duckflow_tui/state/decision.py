@@ -29,6 +29,7 @@ from pydantic_core import PydanticCustomError, PydanticUseDefault
 
 from duckflow_tui.state.base import Frozen, IdSource, JsonObject, canonical_json, digest
 from duckflow_tui.state.operations import OperationSpec, fitted
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 
 MAX_ACTIONS = 20  # actions in one reply; safety.md, "same failing call again"
@@ -49,20 +50,6 @@ class PromptPattern(StrEnum):
 
     BASE_MAIN = "base_main"
     BASE_MAIN_SPECIALIZED = "base_main_specialized"
-
-
-class TaskProfile(StrEnum):
-    """The nine kinds of request (S0-13…21)."""
-
-    SIMPLE_QUESTION = "SIMPLE_QUESTION"
-    CODE_ANALYSIS = "CODE_ANALYSIS"
-    FILE_OPERATION = "FILE_OPERATION"
-    COMPLEX_REASONING = "COMPLEX_REASONING"
-    MULTI_STEP_TASK = "MULTI_STEP_TASK"
-    GENERAL_CHAT = "GENERAL_CHAT"
-    CREATIVE_WRITING = "CREATIVE_WRITING"
-    DEBUGGING = "DEBUGGING"
-    RESEARCH = "RESEARCH"
 
 
 CheckKind = Literal["command", "file_exists", "file_contains", "judgement"]
@@ -86,7 +73,9 @@ _VERDICTS: Final = (
     (False, re.compile(r"\s*(?:no|false|いいえ|不可|不適合)(?![a-z])[\s:：、。,.\-–—]*", re.I)),
 )
 _CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
-_OURS: Final = frozenset({"decision_id", "call_id", "wire_id", "for_user"})  # what no model writes
+_OURS: Final = frozenset(
+    {"decision_id", "call_id", "wire_id", "for_user", "from_text"}
+)  # what no model writes
 _CHECKS: Final = ("goal_consistency", "constraint_check")
 _MUST_BE: Final = "must be stated before"
 #: What every decision should state.

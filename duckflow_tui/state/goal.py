@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Count, Event, Frozen, InConversation, StateError
-from duckflow_tui.state.decision import Check, TaskProfile
+from duckflow_tui.state.decision import Check
 from duckflow_tui.state.memory import WorkingMemory
+from duckflow_tui.state.pace import TaskProfile
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

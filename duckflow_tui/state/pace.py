@@ -10,10 +10,23 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, StateError
-from duckflow_tui.state.decision import TaskProfile
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
+
+
+class TaskProfile(StrEnum):
+    """The nine kinds of request (S0-13…21)."""
+
+    SIMPLE_QUESTION = "SIMPLE_QUESTION"
+    CODE_ANALYSIS = "CODE_ANALYSIS"
+    FILE_OPERATION = "FILE_OPERATION"
+    COMPLEX_REASONING = "COMPLEX_REASONING"
+    MULTI_STEP_TASK = "MULTI_STEP_TASK"
+    GENERAL_CHAT = "GENERAL_CHAT"
+    CREATIVE_WRITING = "CREATIVE_WRITING"
+    DEBUGGING = "DEBUGGING"
+    RESEARCH = "RESEARCH"
 
 
 class Reason(Frozen):

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage, note_read
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CardKind, GateState
 from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
 from duckflow_tui.state.turn import Interrupted, TurnInfo

@@ -25,7 +25,6 @@ from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply
 from duckflow_tui.goals.vitals import computed
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import (
@@ -34,6 +33,7 @@ from duckflow_tui.state.pace import (
     Pattern,
     ProfileChosen,
     Reason,
+    TaskProfile,
     VitalsChanged,
 )
 from duckflow_tui.state.phase import Phase, Status

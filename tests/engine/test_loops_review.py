@@ -30,7 +30,7 @@ from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.requirements import MAX_NEW
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
-from duckflow_tui.state.decision import Check, TaskProfile
+from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.goal import (
     AttemptMessage,
@@ -45,6 +45,7 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 
 ALLOWED = (CHECK,)

@@ -20,9 +20,15 @@ from support.session import Session, action, decision, done, session
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CardKind, CardOpened
-from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern, Situation, VitalsChanged
+from duckflow_tui.state.pace import (
+    LimitExtended,
+    LimitSet,
+    Pattern,
+    Situation,
+    TaskProfile,
+    VitalsChanged,
+)
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkProgressed
 from duckflow_tui.state.turn import LoopStarted

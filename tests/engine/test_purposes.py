@@ -10,8 +10,8 @@ from support.reviews import claim, diagnosis, judged, lacks, next_plan
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
+from duckflow_tui.state.pace import TaskProfile
 
 END = "and end each line with a full stop"
 REQUEST = f"Write the notes. {'They are read by people who are in a hurry. ' * 20}{END}"

@@ -32,12 +32,12 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.decision import Check, TaskProfile
+from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import CardAnswer, CardAnswered, GateAnswer, GateAnswered
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem, RequirementWaived
 from duckflow_tui.state.memory import CompactionUndone
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.state.pace import LimitExtended, ProfileChosen
+from duckflow_tui.state.pace import LimitExtended, ProfileChosen, TaskProfile
 from duckflow_tui.state.plan import PlanEdit
 from duckflow_tui.state.rewind import ConversationRewound, RewindUndone, Standing
 from duckflow_tui.state.session import (

@@ -12,9 +12,9 @@ from support.pinned import ManualClock
 from duckflow_tui.goals import vitals as rules
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings, analyse
 from duckflow_tui.goals.vitals import VitalCause
-from duckflow_tui.state.decision import Check, TaskProfile
+from duckflow_tui.state.decision import Check
 from duckflow_tui.state.goal import Evidence, RequirementItem, RequirementState, TaskObjective
-from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, VitalChange, Vitals
+from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, TaskProfile, VitalChange, Vitals
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnInfo

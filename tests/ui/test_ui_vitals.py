@@ -18,9 +18,16 @@ from textual.pilot import Pilot
 from duckflow_tui.glance import glance
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.goals.vitals import VitalCause
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.gates import GateOpened
-from duckflow_tui.state.pace import Complexity, LimitSet, Pace, Reason, Vitals, VitalsChanged
+from duckflow_tui.state.pace import (
+    Complexity,
+    LimitSet,
+    Pace,
+    Reason,
+    TaskProfile,
+    Vitals,
+    VitalsChanged,
+)
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary

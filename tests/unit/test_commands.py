@@ -21,8 +21,7 @@ from duckflow_tui.engine import Engine
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import QueuedMessage
-from duckflow_tui.state.decision import TaskProfile
-from duckflow_tui.state.pace import LoopLimit, Pace
+from duckflow_tui.state.pace import LoopLimit, Pace, TaskProfile
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.ui.bindings import KEYS, keys_of, label_here
 

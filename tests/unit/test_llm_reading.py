@@ -13,7 +13,8 @@ from support.pinned import CountingIds
 
 from duckflow_tui.llm.codec import reading_of
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.decision import NextStep, PromptPattern, Reading, TaskProfile, TurnDecision
+from duckflow_tui.state.decision import NextStep, PromptPattern, Reading, TurnDecision
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
 

@@ -19,9 +19,8 @@ from duckflow_tui.goals.pacemaker import (
     of_state,
 )
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.decision import TaskProfile
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, Vitals
+from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, TaskProfile, Vitals
 from duckflow_tui.state.store import MemoryRecorder, Store
 
 LOW = Vitals(mood=0.3, focus=0.3, stamina=0.3)

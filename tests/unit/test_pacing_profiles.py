@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duckflow_tui.goals.pacemaker import ProfileGuess, chosen, guess
-from duckflow_tui.state.decision import TaskProfile as T
+from duckflow_tui.state.pace import TaskProfile as T
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from duckflow_tui.state.decision import (
     NextStep,
     PromptPattern,
     StateDelta,
-    TaskProfile,
     TurnDecision,
 )
 from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.state.usage import UsageTotals
@@ -286,7 +286,7 @@ def test_json_format_shows_the_keys_in_the_order_of_the_wire(language: str) -> N
     ]
     assert all(profile.value in example for profile in TaskProfile)
     action = set(re.findall(r'"(\w+)":', example[example.index('"actions"') :]))
-    known = set(Action.model_fields) - {"call_id", "wire_id", "for_user"}
+    known = set(Action.model_fields) - {"call_id", "wire_id", "for_user", "from_text"}
     assert known <= action
 
 

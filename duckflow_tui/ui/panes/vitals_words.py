@@ -10,8 +10,15 @@ from typing import Final
 from rich.cells import cell_len
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.decision import TaskProfile
-from duckflow_tui.state.pace import Complexity, LoopLimit, Pace, Reason, VitalChange, Vitals
+from duckflow_tui.state.pace import (
+    Complexity,
+    LoopLimit,
+    Pace,
+    Reason,
+    TaskProfile,
+    VitalChange,
+    Vitals,
+)
 from duckflow_tui.words.catalogue import Catalogue
 
 NAMES: Final = ("mood", "focus", "stamina")

@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 from duckflow_tui.commands import AUTO, CHOICES
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.decision import TaskProfile
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.ui import fuzzy
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.vitals_words import profile_words
