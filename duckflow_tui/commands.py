@@ -207,6 +207,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     _key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
     _pane("chat", "Alt+1 · F2", "alt+1", "f2"),
     _pane("plan", "Alt+2 · F3", "alt+2", "f3"),
+    Command("plans", "acting_page('plans')"),
     _pane("diff", "Alt+3 · F4", "alt+3", "f4"),
     _pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
     Command("requirements", "page('requirements')", reads=True),

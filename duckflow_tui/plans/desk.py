@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.llm.errors import LlmError, Unreadable
@@ -40,6 +40,8 @@ from duckflow_tui.state.plan import (
     ready_steps,
 )
 from duckflow_tui.state.plan_events import (
+    PlanActivated,
+    PlanClosed,
     PlanProposed,
     PlanRevised,
     PlanStatusChanged,
@@ -105,9 +107,15 @@ class PlanDesk:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
         return await self._approvals.approval(plan.plan_id)
 
-    async def revise(self, plan_id: str, changes: list[StepEdit]) -> Output:
-        """Change a draft at once; put a change of an approved plan before the user."""
+    async def revise(
+        self, plan_id: str, changes: list[StepEdit], end: Literal["", "close", "delete"] = ""
+    ) -> Output:
+        """Change a draft at once; put a change of an approved plan, or its end, before the user."""
         plan = self._plan(plan_id)
+        if bool(end) == bool(changes):
+            raise ToolFault("Either change steps or end the plan.", Outcome.INVALID)
+        if end:
+            return await self._approvals.end(plan, end)
         if plan == self._shown_before():  # with these changes
             return await self._approvals.approval(plan.plan_id)
         edits = self._edits(plan, changes)
@@ -390,7 +398,7 @@ class PlanDesk:
         state = self._parts.store.state
         plan = state.active_plan
         if plan_id:
-            plan = next((p for p in state.plans if p.plan_id == plan_id), None)
+            plan = next((p for p in state.listed_plans if p.plan_id == plan_id), None)
         if plan is None:
             raise ToolFault(
                 f"There is no plan {plan_id}.".replace(" .", ".")
@@ -549,6 +557,21 @@ class PlanActions:
         if self._store.state.turn is not None or self._go_on():
             return None
         return Told(key="plan.problem.not_asked")
+
+    def close(self, plan_id: str, *, delete: bool = False) -> Told | None:
+        """Put a plan away; ``delete``: it is listed no more (S2-26)."""
+        return self._put(PlanClosed(plan_id=plan_id, deleted=delete))
+
+    def activate(self, plan_id: str) -> Told | None:
+        """Take another plan in hand, or one that was closed; it goes on with the next turn."""
+        return self._put(PlanActivated(plan_id=plan_id))
+
+    def _put(self, event: PlanClosed | PlanActivated) -> Told | None:
+        try:
+            self._store.dispatch(event)
+        except StateError:
+            return Told(key="plan.problem.at_work")
+        return None
 
     def _plan_of(self, step_id: str, among: tuple[WorkStatus, ...]) -> Plan | None:
         """The plan in hand, where it has this step and the step's status is one of these."""

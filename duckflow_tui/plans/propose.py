@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.llm.errors import LlmError, Unreadable
@@ -42,6 +42,7 @@ from duckflow_tui.state.plan import (
 )
 from duckflow_tui.state.plan_events import (
     PlanAnswered,
+    PlanClosed,
     PlanRevised,
     PlanStatusChanged,
     StepChanged,
@@ -220,10 +221,7 @@ class PlanApprovals:
                     "their answer; the plan was not changed.",
                 )
                 raise
-            if answer.action != ACCEPT.action:
-                reason = answer.text.strip()
-                said = f": {reason}" if reason else ""
-                raise ToolFault(f"The user refused the change{said}", Outcome.REJECTED)
+            _check_accepted(answer, "the change")
             now = self._plan(plan.plan_id)
             try:
                 result = edited(now, edits)
@@ -238,6 +236,17 @@ class PlanApprovals:
                     f"{self._who()} accepted the change; the plan is changed.", "accepted"
                 )
             plan = now  # someone changed the plan meanwhile: show what this would do to it now
+
+    async def end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
+        """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""
+        card = self._card(CardKind.PLAN_END, plan, how, (ACCEPT, REJECT))
+        try:
+            answer = await self._parts.desk.ask(card)
+        except Unanswered as none:
+            raise _unanswered(none) from none
+        _check_accepted(answer, f"to {how} the plan")
+        await self._parts.store.commit(PlanClosed(plan_id=plan.plan_id, deleted=how == "delete"))
+        return Output(f"The user agreed: the plan {plan.name!r} is {how}d.", f"{how}d")
 
     def _card(
         self,
@@ -259,6 +268,13 @@ class PlanApprovals:
             before=before,
             opened_at=self._parts.store.clock.now(),
         )
+
+
+def _check_accepted(answer: CardAnswer, what: str) -> None:
+    if answer.action != ACCEPT.action:
+        reason = answer.text.strip()
+        said = f": {reason}" if reason else ""
+        raise ToolFault(f"The user refused {what}{said}", Outcome.REJECTED)
 
 
 def _unanswered(none: Unanswered) -> ToolFault:
@@ -319,6 +335,8 @@ def is_halted(state: AgentState, plan: Plan) -> bool:
         if message.card.plan_id != plan.plan_id:
             continue
         action = message.answer.action
+        if message.card.kind is CardKind.PLAN_END:
+            continue
         if message.card.kind is CardKind.PLAN_CHANGE:
             changed = changed or action == ACCEPT.action
             continue

@@ -390,7 +390,7 @@ def _conversation(state: AgentState) -> str:
 def _plans(state: AgentState) -> str:
     """The newest plans for the request in hand, with what came of each step."""
     since = state.objective.created_at if state.objective else 0.0
-    plans = [p for p in state.plans if p.created_at >= since or p.status not in _ENDED]
+    plans = [p for p in state.listed_plans if p.created_at >= since or p.status not in _ENDED]
     return data("plans", "\n\n".join(lines.plan_results(state, p) for p in plans[-_PLANS:]))
 
 

@@ -173,6 +173,8 @@ class UnattendedDesk(Desk):
                         "Do what can be done without one and say what was left out.",
                     )
                 return RUN_ALL if card.kind is CardKind.PLAN else ACCEPT
+            case CardKind.PLAN_END:
+                raise Unanswered("nobody", "Only the user ends a plan, and nobody is there.")
             case CardKind.CONSULTATION:
                 raise Unanswered("nobody", "Nobody is there to say how the work should go on.")
             case CardKind.QUESTION:

@@ -94,7 +94,7 @@ def markdown(state: AgentState, facts: SessionFacts, words: Catalogue, redact: R
         paper.requirements(
             request.extracted_requirements, words("export.earlier_request", name=name)
         )
-    for plan in state.plans:
+    for plan in state.listed_plans:
         paper.plan(plan)
     paper.changes(state)
     paper.add(f"## {words('export.conversation')}")

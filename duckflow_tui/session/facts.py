@@ -105,7 +105,7 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
     """What the state of a session says; key, size and use are the list's to add."""
     state = found.state
     session, header = state.session, found.read.header
-    plan = state.active_plan or (state.plans[-1] if state.plans else None)
+    plan = state.active_plan or next(reversed(state.listed_plans), None)
     done, steps = plan.progress if plan else (0, 0)
     met, counted = state.objective.met if state.objective else (0, 0)
     workspace = session.workspace or (header.workspace if header else "")
@@ -156,7 +156,7 @@ def pieces_of(state: AgentState) -> Iterator[Piece]:
     """What was said and done, in its order, behind a piece of all that names the session."""
     session = state.session
     named = [session.name, session.workspace, session.branch, state.draft]
-    for plan in state.plans:
+    for plan in state.listed_plans:
         named += [plan.name, plan.goal, *(step.name for step in plan.steps)]
     if state.objective is not None:
         named += [item.requirement for item in state.objective.extracted_requirements]

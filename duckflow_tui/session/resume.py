@@ -69,7 +69,7 @@ log = logging.getLogger("duckflow.session")
 #: Calls that only wait: with one of these there, the call is made again and finds it.
 _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
     "plan_tool.propose": frozenset({CardKind.PLAN}),
-    "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE}),
+    "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END}),
     "task_loop.run": frozenset({_WORK}),
 }
 

@@ -156,6 +156,7 @@ class CardKind(StrEnum):
 
     PLAN = "plan"  # a plan waits for approval
     PLAN_CHANGE = "plan_change"  # the model would change an approved plan
+    PLAN_END = "plan_end"  # the model would close or delete a plan
     REPORT = "report"  # a step ended and the user chooses how to go on
     BREAKPOINT = "breakpoint"  # the user wanted to be asked before this step
     CONSULTATION = "consultation"  # the work is stuck, or at its limit
@@ -178,7 +179,9 @@ class Card(Frozen):
 
     card_id: str
     kind: CardKind
-    subject: str  # a plan's fingerprint, the id of a change, a report, a step or the card itself
+    #: A plan's fingerprint, the id of a change, a report, a step or the card itself; of PLAN_END
+    #: what becomes of the plan: "close" or "delete".
+    subject: str
     options: tuple[CardOption, ...]
     plan_id: str = ""
     step_id: str = ""

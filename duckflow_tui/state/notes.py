@@ -19,7 +19,14 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.goal import ObjectiveReviewed, RequirementEdited, RequirementWaived
 from duckflow_tui.state.memory import ChangeNoted
 from duckflow_tui.state.operations import FileChange, target
-from duckflow_tui.state.plan_events import PlanAnswered, PlanProposed, PlanRevised, StepChanged
+from duckflow_tui.state.plan_events import (
+    PlanActivated,
+    PlanAnswered,
+    PlanClosed,
+    PlanProposed,
+    PlanRevised,
+    StepChanged,
+)
 from duckflow_tui.state.session import ModeChanged
 
 if TYPE_CHECKING:
@@ -82,6 +89,12 @@ def _decision(state: AgentState, event: Event) -> str:
         case PlanRevised(plan=plan):
             taken = ", accepted by the user" if event.accepted else f", by the {event.by}"
             return f"the plan {plan.name!r} was changed to version {plan.version}{taken}"
+        case PlanClosed(plan_id=plan_id, deleted=deleted):
+            return f"the user {'deleted' if deleted else 'closed'} the plan " + repr(
+                _name(state.plans, plan_id)
+            )
+        case PlanActivated(plan_id=plan_id):
+            return f"the user took the plan {_name(state.plans, plan_id)!r} in hand"
         case ObjectiveReviewed(message=m):
             end = "done" if m.review.done else "not done yet"
             return f"attempt {m.review.attempt} was judged {m.review.score:.2f}, {end}"

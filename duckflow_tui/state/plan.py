@@ -35,7 +35,9 @@ class WorkStatus(StrEnum):
 
 
 class PlanStatus(StrEnum):
-    """The five of S2-14, what a no makes of a plan (C35), and a yes to another one."""
+    """The five of S2-14, what a no makes of a plan (C35), a yes to another one, and what the
+    user's key makes of it (S2-26): closed, it may be taken up again; deleted, it is not listed.
+    """
 
     DRAFT = "draft"
     APPROVED = "approved"
@@ -44,6 +46,8 @@ class PlanStatus(StrEnum):
     FAILED = "failed"
     REJECTED = "rejected"
     CANCELLED = "cancelled"
+    CLOSED = "closed"
+    DELETED = "deleted"
 
     @property
     def may_run(self) -> bool:

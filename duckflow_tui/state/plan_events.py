@@ -20,6 +20,7 @@ from duckflow_tui.state.plan import (
     WorkInfo,
     WorkStatus,
     check_steps,
+    ended_status,
     waits_for,
 )
 
@@ -38,6 +39,11 @@ class PlanState:
     def active_plan(self) -> Plan | None:
         """The plan being worked on."""
         return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
+
+    @property
+    def listed_plans(self) -> tuple[Plan, ...]:
+        """All that were not deleted. A deleted one stays behind what was said of its steps."""
+        return tuple(p for p in self.plans if p.status is not PlanStatus.DELETED)
 
 
 class PlanProposed(Event, kind="plan_proposed"):
@@ -127,6 +133,63 @@ class PlanStatusChanged(Event, kind="plan_status"):
         if self.status is PlanStatus.IN_PROGRESS and plan.approved != plan.fingerprint:
             raise StateError("the plan as it is now was not approved")
         _replace(state, plan.replace(status=self.status))
+
+
+class PlanClosed(Event, kind="plan_closed"):
+    """The user wants no more of a plan; what it brought and its reports stay. It is in hand no
+    longer; ``deleted``: nor is it listed.
+    """
+
+    plan_id: str
+    deleted: bool = False
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        _at_rest(state, plan)
+        if any(card.plan_id == plan.plan_id for card in state.cards):
+            raise StateError(f"a card about plan {plan.plan_id} waits for the user")
+        closed = PlanStatus.DELETED if self.deleted else PlanStatus.CLOSED
+        if plan.status in (closed, PlanStatus.DELETED):
+            raise StateError(f"plan {plan.plan_id} is {plan.status.value}")
+        _replace(state, plan.replace(status=closed))
+        if state.active_plan_id == plan.plan_id:
+            state.active_plan_id = None
+
+
+class PlanActivated(Event, kind="plan_activated"):
+    """The user took a plan in hand, instead of the one before; what was closed or put aside is
+    open again, as far as it had come.
+    """
+
+    plan_id: str
+
+    def apply(self, state: AgentState) -> None:
+        plan = _plan(state, self.plan_id)
+        if plan.status is PlanStatus.DELETED:
+            raise StateError(f"plan {plan.plan_id} is deleted")
+        for other in state.plans:
+            _at_rest(state, other)
+        if plan.status in (PlanStatus.CLOSED, PlanStatus.CANCELLED):
+            plan = plan.replace(status=_opened(plan))
+            _replace(state, plan)
+        state.active_plan_id = plan.plan_id
+
+
+def _opened(plan: Plan) -> PlanStatus:
+    """What a plan is that is not closed any more."""
+    if plan.approved != plan.fingerprint:
+        return PlanStatus.REJECTED if plan.rejection else PlanStatus.DRAFT
+    if all(s.status is WorkStatus.PENDING for s in plan.steps):
+        return PlanStatus.APPROVED
+    if any(s.status is WorkStatus.CANCELLED for s in plan.steps):
+        return PlanStatus.IN_PROGRESS  # a stopped step may be begun again
+    return ended_status(plan) or PlanStatus.IN_PROGRESS
+
+
+def _at_rest(state: AgentState, plan: Plan) -> None:
+    working = state.work is not None and state.work.plan_id == plan.plan_id
+    if working or any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps):
+        raise StateError(f"plan {plan.plan_id} is being worked on")
 
 
 class StepChanged(Event, kind="step_status"):

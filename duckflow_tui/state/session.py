@@ -43,7 +43,13 @@ class SessionInfo(Frozen):
 
 
 #: Cards that the work opens again by itself, as they were, before it does anything else.
-OPENED_AGAIN: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.REPORT, CardKind.BREAKPOINT)
+OPENED_AGAIN: Final = (
+    CardKind.PLAN,
+    CardKind.PLAN_CHANGE,
+    CardKind.PLAN_END,
+    CardKind.REPORT,
+    CardKind.BREAKPOINT,
+)
 
 #: Cards that whoever had asked asks again, before the next call to a model.
 ASKED_AGAIN: Final = (

@@ -53,7 +53,10 @@ class StepEdit(Arguments):
 
 class Revise(Arguments):
     plan_id: str = Field(default="", description="Left out: the plan in hand.")
-    changes: list[StepEdit] = Field(min_length=1, max_length=MAX_STEPS)
+    changes: list[StepEdit] = Field(default_factory=list[StepEdit], max_length=MAX_STEPS)
+    end: Literal["", "close", "delete"] = Field(
+        default="", description="Instead of changes: put the whole plan away."
+    )
 
 
 class UpdateStep(Arguments):
@@ -116,9 +119,9 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
         ),
         _operation(
             "plan_tool.revise",
-            "Change steps of the plan; of an approved one, the user decides.",
+            "Change steps of the plan, or end it; the user decides, but for steps of a draft.",
             Revise,
-            lambda args: desk.revise(args.plan_id, args.changes),
+            lambda args: desk.revise(args.plan_id, args.changes, args.end),
             needs=(Need.PLAN,),
         ),
         _operation(

@@ -348,6 +348,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         match name:
             case "memory":
                 page: StateBoard = MemoryBoard(self.words, engine)
+            case "plans":
+                from duckflow_tui.ui.screens.plans import PlansBoard
+
+                page = PlansBoard(self.words, engine)
             case "context":
                 from duckflow_tui.ui.screens.context import ContextBoard
 

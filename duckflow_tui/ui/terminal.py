@@ -95,7 +95,7 @@ class TerminalGuard:
 
 
 #: Cards that ask for an approval; the others ask for an answer.
-_APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
+_APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END)
 
 
 class Terminal:

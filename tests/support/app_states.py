@@ -77,6 +77,12 @@ class FakePlan:
     def skip(self, step_id: str) -> Told | None:
         return self._ask("skip", step_id)
 
+    def close(self, plan_id: str, *, delete: bool = False) -> Told | None:
+        return self._ask("delete" if delete else "close", plan_id)
+
+    def activate(self, plan_id: str) -> Told | None:
+        return self._ask("activate", plan_id)
+
     def _ask(self, what: str, step_id: str) -> Told | None:
         self.asked.append((what, step_id))
         return self.problem

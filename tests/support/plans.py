@@ -253,6 +253,11 @@ def change_card(language: str = "en", *, reason: str = "") -> Card:
     return card(CardKind.PLAN_CHANGE, "change_1", (ACCEPT, REJECT), change=change)
 
 
+def end_card(how: str) -> Card:
+    """The question whether the plan may be closed or deleted."""
+    return card(CardKind.PLAN_END, how, (ACCEPT, REJECT))
+
+
 def report_card(about: StepReport) -> Card:
     """The question how to go on after a step."""
     suggested = SUGGESTED.model_copy(update={"label": about.next_action})

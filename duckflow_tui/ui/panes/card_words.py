@@ -271,6 +271,8 @@ def card_rows(card: Card, plan: Plan | None, words: Catalogue) -> list[QuestionR
             return list(_plan(card, plan, words)) if plan else []
         case CardKind.PLAN_CHANGE:
             return list(_change(card, plan, words))
+        case CardKind.PLAN_END:
+            return [QuestionRow("", words(f"card.plan_end.does_{card.subject}"), wide=True)]
         case CardKind.REPORT:
             return list(_report(card, words))
         case CardKind.BREAKPOINT:

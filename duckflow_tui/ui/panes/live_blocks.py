@@ -342,7 +342,7 @@ def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
         case "plan_tool.propose":
             return CardKind.PLAN in asked
         case "plan_tool.revise":
-            return bool(asked & {CardKind.PLAN, CardKind.PLAN_CHANGE})
+            return bool(asked & {CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END})
         case "task_loop.run":
             at_gate = any(gate.step_id for gate in state.gates)
             return at_gate or bool(asked - {CardKind.PLAN_CHANGE})

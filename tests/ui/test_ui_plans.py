@@ -1,0 +1,132 @@
+"""The list of plans: how far each is, and what its keys ask of the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.pinned import ManualClock
+from support.plans import NOW, PLAN, draft, end_card, running, said, working
+from support.screens import screen_text, shown
+from textual.pilot import Pilot
+
+from duckflow_tui.state.base import Told
+from duckflow_tui.state.plan import Plan, PlanStatus
+from duckflow_tui.state.plan_events import PlanClosed
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.plans import PlansBoard
+
+OTHER = "plan_00000002"
+
+
+def other(language: str = "en", **fields: Any) -> Plan:
+    name = "割引の説明書" if language == "ja" else "a page on discounts"
+    steps = tuple(
+        step.model_copy(update={"step_id": f"other_{n}", "depends_on": ()})
+        for n, step in enumerate(draft(language).steps)
+    )
+    return draft(language, plan_id=OTHER, name=name, steps=steps, created_at=NOW + 1, **fields)
+
+
+def listed(language: str = "en") -> FakeEngine:
+    """Two plans; the older one is in hand."""
+    store = store_with()
+    store.state.plans = (running(language), other(language, status=PlanStatus.CLOSED))
+    store.state.active_plan_id = PLAN
+    return FakeEngine(store)
+
+
+def page(app: DuckflowApp) -> list[str]:
+    return [line for line in shown(app.screen.query_one(Page)).split("\n") if line.strip()]
+
+
+async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
+    """The list of plans, once its keys count."""
+    await pilot.press(*"/plans", "enter")
+    await settled(pilot, lambda: isinstance(app.screen, PlansBoard), "the page")
+    await pilot.pause()
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+
+
+async def test_each_plan_says_how_far_it_is_and_one_is_in_hand() -> None:
+    """Covers S2-26."""
+    fake = listed()
+    app = app_with(fake)
+    async with standing(app, 100, 30) as pilot:
+        await open_board(app, pilot)
+        _, newest, older, *rest = page(app)
+        assert " ".join(newest.split()) == "› a page on discounts closed · 0 of 3 done"
+        assert " ".join(older.split()) == "▶ discounts in hand · under way · 1 of 3 done"
+        assert said()["goal"] in " ".join(rest)
+        assert any(line.split()[:2] == ["○", "1"] for line in rest)
+        await pilot.press("down")
+        await settled(pilot, lambda: any(line.split()[:2] == ["▶", "2"] for line in page(app)))
+        fake.store.dispatch(PlanClosed(plan_id=OTHER, deleted=True))
+        await settled(pilot, lambda: "a page on" not in "".join(page(app)))
+
+
+async def test_keys_take_a_plan_in_hand_close_it_and_delete_it_by_the_second_key() -> None:
+    """Covers S2-26."""
+    fake = listed()
+    app = app_with(fake)
+    async with standing(app, 100, 30) as pilot:
+        await open_board(app, pilot)
+        await pilot.press("enter", "down", "c")
+        await settled(pilot, lambda: fake.plan.asked == [("activate", OTHER), ("close", PLAN)])
+        await pilot.press("d")
+        await settled(pilot, lambda: any("Press d again" in line for line in page(app)))
+        await pilot.press("up", "down", "d")  # another was looked at: the first key counts no more
+        await pilot.pause()
+        assert len(fake.plan.asked) == 2
+        await pilot.press("d")
+        await settled(pilot, lambda: fake.plan.asked[2:] == [("delete", PLAN)])
+        fake.plan.problem = Told(key="plan.problem.at_work")
+        await pilot.press("c")
+        await settled(pilot, lambda: any("stop that or answer first" in line for line in page(app)))
+
+
+async def test_without_a_plan_the_list_says_so() -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app, 100, 30) as pilot:
+        await open_board(app, pilot)
+        assert any("There is no plan" in line for line in page(app))
+
+
+@pytest.mark.parametrize(("how", "means"), [("close", "opens it again"), ("delete", "no more")])
+async def test_a_card_says_what_an_end_means_before_the_key(how: str, means: str) -> None:
+    """Covers S2-26."""
+    fake = FakeEngine(working(cards=(end_card(how),)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        text = " ".join(screen_text(app).split())
+        assert f"The AI would {how} this plan" in text
+        assert means in text
+        assert "yes, end it" in text
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await pilot.press("y")
+        await settled(pilot, lambda: bool(fake.card_answers), "the answer")
+        answer = fake.card_answers[0]
+        assert (answer.action, answer.subject) == ("accept", how)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_list_of_plans(snap_compare: Any, language: str) -> None:
+    fake = listed(language)
+    theme = "duck-light" if language == "ja" else "duck-dark"
+    app = app_with(fake, language=language, theme=theme)
+
+    async def press(pilot: Pilot[int]) -> None:
+        assert isinstance(pilot.app, DuckflowApp)
+        await settled(pilot, lambda: not app.session.opening)
+        await open_board(app, pilot)
+        await pilot.press("down", "d")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=press)
