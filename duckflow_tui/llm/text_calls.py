@@ -42,13 +42,12 @@ _NEXT: Final = re.compile(
 _CLOSERS: Final = re.compile(r"\s*(?:```\s*)?(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>)?")
 _CLOSING: Final = re.compile(r"</|\[/|<\|eo|.*[_▁]?end")
 _MOST_FAILED: Final = 20  # calls that cannot be read, after which no more are looked for
-_LONGEST: Final = 80  # characters of a mark
-#: A mark that the end of the reply cuts.
-_BEGUN: Final = re.compile(
-    r"(?:<tool(?:_\w*)?|<function[^>\n]*|<(?:\w+:)?invoke[^>\n]*|\[TOOL[^\]\n]*|<｜[^｜\n]*|<\|\w*\|?"
-    r"|^\*\*\* Beg[in Patch]*)\Z",
-    re.M,
-)
+#: Marks, of which the end of the reply may have left the beginning.
+_MARKS: Final = (
+    "<tool_call>", "<function=", "<function_calls>", "<invoke name=", "[TOOL_CALLS]",
+    "<｜tool▁call", "<|tool_call", "<|python_tag|>", "*** Begin Patch",
+)  # fmt: skip
+_SHORTEST: Final = 4  # characters of a mark by which it is known
 _EDIT, _WRITE, _DELETE = "file_ops.edit_file", "file_ops.write_file", "file_ops.delete_file"
 _FILE: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+?)[ \t]*$", re.M)
 
@@ -77,7 +76,8 @@ def read_calls(text: str, known: Known) -> TextCalls:
     reader = _Reader(text, known)
     reader.read()
     rest = "".join(reader.rest).strip()
-    reader.unread |= _BEGUN.search(rest[-_LONGEST:]) is not None
+    if any(rest.endswith(mark[:n]) for mark in _MARKS for n in range(_SHORTEST, len(mark) + 1)):
+        reader.unread = True
     if not reader.calls and not reader.unread and (calls := _of_json(text.strip(), known)):
         return TextCalls(calls, "")
     return TextCalls(tuple(reader.calls), rest, reader.unread)

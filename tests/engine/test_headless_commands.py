@@ -45,6 +45,7 @@ async def headless(
     text: str = "run the tests",
     resume: str = "",
     err: io.StringIO | None = None,
+    context: int | None = None,
 ) -> tuple[int, list[dict[str, Any]]]:
     """The exit status and the records of a run."""
     work = tmp_path / "work"
@@ -62,6 +63,7 @@ async def headless(
             headless=True,
             allow=allow,
             resume=resume,
+            context=context,
         )
         choice = choose(flags, places, "en", {})
         status = await run(
@@ -220,7 +222,9 @@ async def test_what_a_compaction_came_to_is_said(
         session_id = made.session_id
     said = io.StringIO()
     replies = Script(replies={"digest": (digest.model_copy(update={"repeat": True}),)})
-    status, _ = await headless(tmp_path, replies, text="/compact", resume=session_id, err=said)
+    status, _ = await headless(
+        tmp_path, replies, text="/compact", resume=session_id, err=said, context=12_000
+    )
     assert status == 0
     line = next(row for row in said.getvalue().splitlines() if "Compacted" in row)
     assert line.startswith(f"{sign} Compacted")

@@ -39,6 +39,9 @@ class SlowEngine:
         if self._number:
             os.kill(os.getpid(), self._number)
 
+    async def look_around(self) -> None:
+        """There is nothing to see."""
+
     def stop(self) -> None:
         """There is nothing to stop."""
 

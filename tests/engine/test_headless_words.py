@@ -95,7 +95,8 @@ def test_a_retry_is_said_while_it_waits(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_of_the_command_line_is_named_by_its_flag(tmp_path: Path) -> None:
-    with served(script(Reply(fault=Fault(status=404)))) as server:
+    answers = script(Reply(fault=Fault(status=404))).model_copy(update={"models": ("m",)})
+    with served(answers) as server:
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.returncode == 1
     assert "Check --base-url" in ended.stderr
