@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -22,6 +21,8 @@ _RESULT: Final = re.compile(
     rf"(?:^|\n\n)\d+\. ([\w.]+) \[({LABEL})\] ?(.*?)(?=\n\n\d+\. [\w.]+ \[|\Z)", re.S
 )
 _LATE_RESULT: Final = re.compile(rf"Result of ([\w.]+): \[({LABEL})\] ?(.*)", re.S)
+#: How the app gives back what stands behind the first action, where it takes one a decision.
+_GIVEN_BACK: Final = "not run: execution.mode is adaptive"
 _NATIVE_RESULT: Final = re.compile(rf"\[({LABEL})\] ?(.*)", re.S)
 _ASIDE: Final = re.compile(r"^# (?:Going on now|進行中)$", re.M)
 
@@ -64,6 +65,8 @@ class Scene:
     progress: str = ""  # what the app said of the plan's run since the last reply
     missing: tuple[str, ...] = ()  # what a review found missing, told since the last reply
     other_way: bool = False  # the user wants one, told since the last reply
+    left: list[JsonObject] = field(default_factory=list[JsonObject])  # given back: to ask for alone
+    judgement: JsonObject = field(default_factory=dict[str, Any])  # of the last reply
 
     def last(self, operation: str) -> Result | None:
         """The newest result of an operation since the user spoke."""
@@ -75,32 +78,37 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
 
     What was said and answered beside the work is left out, but for the request that is such an
     answer itself. What was said beside it and has no answer yet redirects the work when it is
-    ``about`` something the story knows; else it waits for its answer.
+    ``about`` something the story knows; else it waits for its answer. Actions of one reply that
+    were given back and asked for again, one by one, count as that one reply.
     """
     messages = _messages(body)[:-1]
     left_out = frozenset[int]() if is_aside(body) else _beside(messages, about)
     scene = Scene()
-    names: dict[str, str] = {}
+    asked: dict[str, JsonObject] = {}
     goes_on = False
     for place, message in enumerate(messages):
         text = message.get("content")
         words = text if isinstance(text, str) else ""
         match message.get("role"):
             case "assistant":
-                names = _calls(message)
+                asked = _asked(message)
                 if place not in left_out:
-                    goes_on = _judgement(message).get("next_step") == "continue"
-                    scene.latest, scene.changed_outside, scene.progress = [], False, ""
-                    scene.missing, scene.other_way = (), False
+                    scene.judgement = _judgement(message)
+                    goes_on = scene.judgement.get("next_step") == "continue"
+                    left = [action for action in scene.left if not _holds(asked, action)]
+                    if len(left) == len(scene.left):
+                        scene.latest, scene.changed_outside, scene.progress = [], False, ""
+                        scene.missing, scene.other_way, left = (), False, []
+                    scene.left = left
             case _ if place in left_out:
                 pass
             case "tool":
-                operation = names.get(str(message.get("tool_call_id")), "")
+                call = asked.get(str(message.get("tool_call_id")), {})
                 if found := _NATIVE_RESULT.fullmatch(words):
-                    _add(scene, [result_of(operation, found[1], found[2])])
+                    _add(scene, call, result_of(str(call.get("operation")), found[1], found[2]))
             case "user":
                 goes_on = goes_on and not words.startswith(_STOPPED)
-                _hear(scene, words, goes_on)
+                _hear(scene, words, asked, goes_on)
             case _:
                 pass
     return scene
@@ -123,12 +131,13 @@ def from_the_app(words: str) -> bool:
     return _FROM_THE_APP.match(words) is not None
 
 
-def _hear(scene: Scene, words: str, goes_on: bool) -> None:
+def _hear(scene: Scene, words: str, asked: dict[str, JsonObject], goes_on: bool) -> None:
     if words.startswith(_RESULTS):
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
-        _add(scene, (result_of(match[1], match[2], match[3]) for match in found))
+        for number, match in enumerate(found, start=1):
+            _add(scene, asked.get(str(number), {}), result_of(match[1], match[2], match[3]))
     elif late := _LATE_RESULT.fullmatch(words):
-        _add(scene, [result_of(late[1], late[2], late[3])])
+        _add(scene, {}, result_of(late[1], late[2], late[3]))
     elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
         if _PROGRESS.match(words):
@@ -140,7 +149,7 @@ def _hear(scene: Scene, words: str, goes_on: bool) -> None:
         scene.said = words.removeprefix(BESIDE_THE_WORK).lstrip()
         if not goes_on:
             scene.request, scene.turn = scene.said, []
-        scene.results, scene.latest, scene.progress = [], [], ""
+        scene.results, scene.latest, scene.progress, scene.left = [], [], "", []
 
 
 def result_of(operation: str, label: str, text: str) -> Result:
@@ -148,11 +157,18 @@ def result_of(operation: str, label: str, text: str) -> Result:
     return Result(operation, "ok" if label.startswith("exit") else label, text)
 
 
-def _add(scene: Scene, results: Iterable[Result]) -> None:
-    found = list(results)
-    scene.turn.extend(found)
-    scene.results.extend(found)
-    scene.latest.extend(found)
+def _add(scene: Scene, call: JsonObject, result: Result) -> None:
+    if call and result.outcome == "skipped" and result.text.startswith(_GIVEN_BACK):
+        scene.left.append(call)
+        return
+    for results in (scene.turn, scene.results, scene.latest):
+        results.append(result)
+
+
+def _holds(asked: dict[str, JsonObject], action: JsonObject) -> bool:
+    """Whether a reply asks for an action that was given back, in whatever words."""
+    same = ("operation", "args")
+    return any(all(call[key] == action[key] for key in same) for call in asked.values())
 
 
 # --- what is beside the work -------------------------------------------------------------------
@@ -214,13 +230,22 @@ def _judgement(message: JsonObject) -> JsonObject:
     return {}
 
 
-def _calls(message: JsonObject) -> dict[str, str]:
-    """The operations of a reply's native calls by the id of the call."""
-    names: dict[str, str] = {}
+def _asked(message: JsonObject) -> dict[str, JsonObject]:
+    """The actions of a reply by the id of their native call, else by their number, from 1 on."""
+    judgement = _judgement(message)
+    actions = cast("list[JsonObject]", judgement.get("actions") or [])
+    asked = {str(number): action for number, action in enumerate(actions, start=1)}
+    words = iter(cast("list[JsonObject]", judgement.get("calls") or []))
     for call in cast("list[JsonObject]", message.get("tool_calls") or []):
         function = cast("JsonObject", call.get("function") or {})
-        names[str(call.get("id"))] = str(function.get("name", "")).replace("__", ".")
-    return names
+        if function.get("name") == DECIDE:
+            continue
+        asked[str(call.get("id"))] = {
+            **next(words, dict[str, Any]()),
+            "operation": str(function.get("name", "")).replace("__", "."),
+            "args": json.loads(str(function.get("arguments") or "{}")),
+        }
+    return asked
 
 
 def _messages(body: JsonObject) -> list[JsonObject]:

@@ -25,7 +25,7 @@ from duckflow_tui.demo.steps import StepWriter, report_for, step_key, tasks_for
 from duckflow_tui.demo.tax import ABOUT as TAX
 from duckflow_tui.demo.tax import TaxWriter, is_rate
 from duckflow_tui.demo.wording import language_of, language_of_request, texts
-from duckflow_tui.demo.writing import paced
+from duckflow_tui.demo.writing import one_more, paced
 from duckflow_tui.state.base import JsonObject
 
 #: What a message in mid-work must be about to redirect the work of the script.
@@ -81,6 +81,8 @@ class Story:
 
     def _main(self, request: Request) -> Reply:
         scene = scene_of(request.json, _REDIRECTS)
+        if scene.left:
+            return self._paced(one_more(scene.judgement, scene.left[0]))
         language = language_of(scene.said)
         if _is_of_tax(scene):
             # A bare rate has no language; the request in hand, which the tail quotes, has one.
@@ -126,6 +128,8 @@ class Story:
         match request.purpose:
             case "task":
                 scene = scene_of(request.json)
+                if scene.left:
+                    return self._paced(one_more(scene.judgement, scene.left[0]))
                 return self._paced(StepWriter(key, scene, words, self._command).write())
             case "tasks":
                 data = tasks_for(key, request.text, words, self._command)

@@ -61,6 +61,19 @@ def decision(rationale: str, goal: str, says: str, course: JsonObject) -> JsonOb
     }
 
 
+def one_more(judgement: JsonObject, action: JsonObject) -> JsonObject:
+    """The decision that asks for ``action`` alone, which was given back: the app takes one action
+    a decision. ``judgement`` is that of the decision that asked for it first.
+    """
+    return {
+        "rationale": judgement["rationale"],
+        "reply": "",
+        "goal_consistency": judgement["goal_consistency"],
+        "constraint_check": judgement["constraint_check"],
+        **goes_on(judgement["step"], judgement["confidence"], action),
+    }
+
+
 def paced(fast: bool, thinks: str = "", **said: Any) -> Reply:
     """A reply that takes about as long as a real one; ``fast`` sends it at once."""
     if fast:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from support.demo_play import CODE, Play, failing_tests, play
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.story import plan_request
+from duckflow_tui.demo.story import plan_request, request_text, savings_request
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
@@ -381,6 +382,29 @@ async def test_without_a_screen_in_trusted_mode_the_plan_is_carried_out(
         "README.md",
     }
     assert "\nOK\n" in end["reply"]
+
+
+@LANGUAGES
+@pytest.mark.parametrize("wish", [request_text, plan_request, savings_request])
+async def test_with_one_action_a_decision_what_is_given_back_is_asked_for_next(
+    tmp_path: Path, language: str, wish: Callable[[str], str]
+) -> None:
+    status, records = await without_a_screen(tmp_path, wish(language), "trusted", "adaptive")
+    assert (status, records[-1]["outcome"]) == (0, "done")
+    given_back: list[tuple[str, dict[str, Any]]] = []
+    times = 0
+    for record in records:
+        message = record["message"] if record["kind"] == "operation_finished" else None
+        if message is None or message["operation"] == "task_loop.run":
+            continue
+        call = message["operation"], message["args"]
+        if message["result"]["outcome"] == "skipped":
+            given_back.append(call)
+            times += 1
+        elif given_back:
+            assert given_back.pop(0) == call
+    assert given_back == []
+    assert times > 0
 
 
 @pytest.mark.parametrize("text", ["", plan_request("en")])
