@@ -15,7 +15,7 @@ from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage, UserMessage
+from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
 from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, TELL, Card, CardKind, CardMessage
 from duckflow_tui.state.goal import (
@@ -194,6 +194,8 @@ async def hear(
                 call = f"{message.operation} {target(message.args)} ({message.intent})"
                 answer = message.result.text.partition("\n")[0]
                 said.append(f"refused: {one_line(call, 300)}: {one_line(answer, 300)}")
+            case NoticeMessage(key="plan.step_dropped", params=params):
+                said.append(f"dropped a step of the plan: {params['step']!r}")
             case CardMessage(card=Card(change=PlanChange() as change), plan=plan, answer=answer):
                 if answer.action == ACCEPT.action:
                     said.append(f"accepted a change of the plan: {_changed(change, plan)}")

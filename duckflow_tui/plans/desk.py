@@ -345,6 +345,9 @@ class PlanDesk:
             return problem.told
         except StateError:
             return Told(key="plan.problem.not_now")
+        for step in plan.steps:
+            if any(edit.op == "drop" and edit.step_id == step.step_id for edit in named):
+                self._parts.notices.say("plan.step_dropped", step=step.name)
         self._approvals.show_again(plan.plan_id)
         end_idle_plan(self._parts.store, plan.plan_id)
         return None

@@ -16,6 +16,7 @@ from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.goal import RequirementState, ReviewMessage, TaskObjective
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.plan import PlanEdit
 
 LOG = "there is a changelog"
 NOTES = "the notes are written"
@@ -260,6 +261,35 @@ async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_o
         asked = s.server.of("requirements")[0].text
         assert "- accepted a change of the plan: drop the step 'write the changelog'" in asked
         assert ledger(s)["r2"] == (LOG, WAIVED)
+
+
+async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
+    tmp_path: Path,
+) -> None:
+    plans = action("plan_tool.propose", goal="two notes")
+    wanted = [claim(NOTES), claim(LOG)]
+    script = story(
+        decision("I plan.", plans, task_profile="FILE_OPERATION", requirements=wanted),
+        Reply(decision=ASK.decision, hold="a"),
+        ASK,
+        plan=(plan_reply("write the notes", "write the changelog", chain=False),),
+        requirements=(found(dropped=["r2"]),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes and a changelog")
+        await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
+        first = s.state.cards[0].card_id
+        drop = PlanEdit(op="drop", step_id=s.state.plans[0].steps[1].step_id)
+        assert await s.engine.plan.edit((drop,)) is None
+        assert "plan.step_dropped" in s.notices()
+        await s.until(lambda state: any(c.card_id != first for c in state.cards))
+        await answer(s, "run_all")
+        await s.server.reached("a")
+        s.server.release("a")
+        await s.until(lambda _: ledger(s)["r2"][1] is WAIVED)
+        asked = s.server.of("requirements")[0].text
+        assert "- dropped a step of the plan: 'write the changelog'" in asked
+        assert ledger(s)["r1"][1] is not WAIVED
 
 
 # --- what is true now ----------------------------------------------------------------------------
