@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from duckflow_tui.goals.pacemaker import Pacemaker
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
+from duckflow_tui.state.gates import Card, CardKind, CardOption
+from duckflow_tui.state.plan import ReportMessage, StepReport
+from duckflow_tui.state.plan_events import ReportAdded
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.ask import ModelAccess
@@ -47,3 +50,24 @@ class TurnParts:
         message_id, now = self.ids("msg"), self.store.clock.now()
         message = UserMessage(message_id=message_id, text=text, step_id=step_id, at=now)
         await self.store.commit(UserMessageAdded(message=message))
+
+    async def add_report(self, report: StepReport, step_id: str = "", for_model: str = "") -> None:
+        """Put a report into the conversation, or into the thread of a list of tasks."""
+        message = ReportMessage(
+            message_id=self.ids("msg"),
+            report=report,
+            step_id=step_id,
+            for_model=for_model,
+            at=self.store.clock.now(),
+        )
+        await self.store.commit(ReportAdded(message=message))
+
+    def card(
+        self, kind: CardKind, options: tuple[CardOption, ...], subject: str = "", **fields: Any
+    ) -> Card:
+        """A new question to the user; without a ``subject`` it is bound to itself."""
+        card_id, now = self.ids("card"), self.store.clock.now()
+        subject = subject or card_id
+        return Card(
+            card_id=card_id, kind=kind, subject=subject, options=options, opened_at=now, **fields
+        )

@@ -11,7 +11,7 @@ from duckflow_tui.agent.rest import SKIPS, leaves_out
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import NextStep, PromptPattern
-from duckflow_tui.state.gates import Card, CardKind, question_options
+from duckflow_tui.state.gates import CardKind, question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
 
@@ -108,17 +108,9 @@ class Thread(ABC):
         """
         approval = decision.step is Phase.AWAITING_APPROVAL
         question = decision.question
-        card_id = self.parts.ids("card")
         options = question_options(question.options if question else (), approval=approval)
-        card = Card(
-            card_id=card_id,
-            kind=CardKind.QUESTION,
-            subject=card_id,
-            options=options,
-            step_id=self.step_id,
-            question=question.text if question else decision.reply or decision.rationale,
-            opened_at=self.store.clock.now(),
-        )
+        said = question.text if question else decision.reply or decision.rationale
+        card = self.parts.card(CardKind.QUESTION, options, step_id=self.step_id, question=said)
         try:
             await self.parts.desk.ask(card)
         except Unanswered:

@@ -232,20 +232,12 @@ class Attempts:
 
     def _card(self, report: SituationReport) -> Card:
         """Help is offered until it was given."""
-        card_id = self._parts.ids("card")
-        options = [
+        options = tuple(
             option
             for option in ESCALATION_OPTIONS
             if report.analysis is None or option.action != "assistance"
-        ]
-        return Card(
-            card_id=card_id,
-            kind=CardKind.ESCALATION,
-            subject=card_id,
-            options=tuple(options),
-            escalation=report,
-            opened_at=self._store.clock.now(),
         )
+        return self._parts.card(CardKind.ESCALATION, options, escalation=report)
 
 
 def in_hand(state: AgentState) -> tuple[TurnInfo, TaskObjective]:

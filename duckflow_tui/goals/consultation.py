@@ -25,7 +25,7 @@ from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.decision import PromptPattern
-from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
+from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
@@ -192,16 +192,12 @@ class Consultation:
         none asks again (S0-43).
         """
         while True:
-            card_id = self._parts.ids("card")
-            card = Card(
-                card_id=card_id,
-                kind=CardKind.CONSULTATION,
-                subject=card_id,
-                options=CONSULTATION_OPTIONS[situation.pattern],
+            card = self._parts.card(
+                CardKind.CONSULTATION,
+                CONSULTATION_OPTIONS[situation.pattern],
                 plan_id=self._plan_id,
                 step_id=self._step_id,
                 situation=situation,
-                opened_at=self._store.clock.now(),
             )
             answer = await self._parts.desk.ask(card)
             option = next(o for o in card.options if o.action == answer.action)

@@ -22,7 +22,7 @@ from duckflow_tui.plans.run import ListRun, PlanResult, PlanRun, TaskLoop, WorkB
 from duckflow_tui.plans.tasks import list_tasks, listed
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, Told, one_line
-from duckflow_tui.state.gates import GO_ON, STOP, TELL, Card, CardKind
+from duckflow_tui.state.gates import GO_ON, STOP, TELL, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
     SOFT_STEPS,
@@ -30,7 +30,6 @@ from duckflow_tui.state.plan import (
     PlanEdit,
     PlanProblem,
     PlanStatus,
-    ReportMessage,
     RunMode,
     Step,
     StepReport,
@@ -45,7 +44,6 @@ from duckflow_tui.state.plan_events import (
     PlanProposed,
     PlanRevised,
     PlanStatusChanged,
-    ReportAdded,
     StepBreakSet,
     StepChanged,
     StepTasksSet,
@@ -183,19 +181,14 @@ class PlanDesk:
             status="completed",
             summary=note.strip(),
         )
-        message = ReportMessage(
-            message_id=parts.ids("msg"), report=report, at=parts.store.clock.now()
-        )
-        await parts.store.commit(ReportAdded(message=message))
-        card = Card(
-            card_id=parts.ids("card"),
-            kind=CardKind.REPORT,
+        await parts.add_report(report)
+        card = parts.card(
+            CardKind.REPORT,
+            (GO_ON, STOP, TELL),
             subject=report.report_id,
-            options=(GO_ON, STOP, TELL),
             plan_id=plan_id,
             step_id=step.step_id,
             report=report,
-            opened_at=parts.store.clock.now(),
         )
         try:
             answer = await parts.desk.ask(card)

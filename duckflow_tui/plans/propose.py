@@ -19,11 +19,9 @@ from duckflow_tui.state.gates import (
     RUN_STEPS,
     STOP,
     TELL,
-    Card,
     CardAnswer,
     CardKind,
     CardMessage,
-    CardOption,
 )
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
@@ -142,7 +140,9 @@ class PlanApprovals:
         while True:
             plan = self._plan(plan_id)
             options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
-            card = self._card(CardKind.PLAN, plan, plan.fingerprint, options, before=since)
+            card = self._parts.card(
+                CardKind.PLAN, options, plan.fingerprint, plan_id=plan_id, before=since
+            )
             self._asking[plan_id] = card.card_id
             try:
                 answer = await self._parts.desk.ask(card)
@@ -207,8 +207,9 @@ class PlanApprovals:
                 edits=edits,
                 result=result,
             )
-            card = self._card(
-                CardKind.PLAN_CHANGE, plan, change.change_id, (ACCEPT, REJECT), change=change
+            options = (ACCEPT, REJECT)
+            card = parts.card(
+                CardKind.PLAN_CHANGE, options, change.change_id, plan_id=plan.plan_id, change=change
             )
             try:
                 answer = await parts.desk.ask(card)
@@ -239,7 +240,7 @@ class PlanApprovals:
 
     async def end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
         """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""
-        card = self._card(CardKind.PLAN_END, plan, how, (ACCEPT, REJECT))
+        card = self._parts.card(CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id)
         try:
             answer = await self._parts.desk.ask(card)
         except Unanswered as none:
@@ -247,27 +248,6 @@ class PlanApprovals:
         _check_accepted(answer, f"to {how} the plan")
         await self._parts.store.commit(PlanClosed(plan_id=plan.plan_id, deleted=how == "delete"))
         return Output(f"The user agreed: the plan {plan.name!r} is {how}d.", f"{how}d")
-
-    def _card(
-        self,
-        kind: CardKind,
-        plan: Plan,
-        subject: str,
-        options: tuple[CardOption, ...],
-        *,
-        change: PlanChange | None = None,
-        before: Plan | None = None,
-    ) -> Card:
-        return Card(
-            card_id=self._parts.ids("card"),
-            kind=kind,
-            subject=subject,
-            options=options,
-            plan_id=plan.plan_id,
-            change=change,
-            before=before,
-            opened_at=self._parts.store.clock.now(),
-        )
 
 
 def _check_accepted(answer: CardAnswer, what: str) -> None:
@@ -379,15 +359,14 @@ def end_steps(store: Store, plan: Plan, note: str) -> None:
     """End the steps that the model works on itself, by plan_tool.update_step."""
     for step in plan.steps:
         if step.status is WorkStatus.IN_PROGRESS:
-            store.dispatch(
-                StepChanged(
-                    plan_id=plan.plan_id,
-                    step_id=step.step_id,
-                    status=WorkStatus.CANCELLED,
-                    note=note,
-                    at=store.clock.now(),
-                )
-            )
+            set_step(store, plan.plan_id, step.step_id, WorkStatus.CANCELLED, note)
+
+
+def set_step(store: Store, plan_id: str, step_id: str, status: WorkStatus, note: str = "") -> None:
+    """Give a step another status from now on."""
+    now = store.clock.now()
+    step = StepChanged(plan_id=plan_id, step_id=step_id, status=status, note=note, at=now)
+    store.dispatch(step)
 
 
 def end_idle_plan(store: Store, plan_id: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from duckflow_tui.agent.rest import interrupted_at
-from duckflow_tui.plans.propose import end_plan, held_back, let_go
+from duckflow_tui.plans.propose import end_plan, held_back, let_go, set_step
 from duckflow_tui.plans.report import is_independent, reported, result_line
 from duckflow_tui.plans.step import StepRun
 from duckflow_tui.plans.tasks import LinkFault, call_of
@@ -21,15 +21,12 @@ from duckflow_tui.state.gates import (
     STOP,
     SUGGESTED,
     TELL,
-    Card,
     CardAnswer,
     CardKind,
-    CardOption,
 )
 from duckflow_tui.state.plan import (
     ExecutionMode,
     Plan,
-    ReportMessage,
     RunMode,
     Step,
     StepReport,
@@ -39,9 +36,7 @@ from duckflow_tui.state.plan import (
     ready_steps,
 )
 from duckflow_tui.state.plan_events import (
-    ReportAdded,
     StepBreakSet,
-    StepChanged,
     WorkFinished,
     WorkProgressed,
     WorkStarted,
@@ -178,7 +173,14 @@ class PlanRun:
         return "tasklist" if self._plan.run is RunMode.STEP else "adaptive"
 
     async def _past_breakpoint(self, step: Step) -> bool:
-        answer = await self._ask(CardKind.BREAKPOINT, step.step_id, step.step_id, (GO_ON, STOP))
+        card = self._parts.card(
+            CardKind.BREAKPOINT,
+            (GO_ON, STOP),
+            step.step_id,
+            plan_id=self._plan_id,
+            step_id=step.step_id,
+        )
+        answer = await self._parts.desk.ask(card)
         if answer.action != GO_ON.action:
             return False
         if self._plan.step(step.step_id) is not None:  # not dropped while the card was open
@@ -203,9 +205,15 @@ class PlanRun:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
         options.append(TELL)
-        answer = await self._ask(
-            CardKind.REPORT, report.report_id, report.step_id, tuple(options), report
+        card = self._parts.card(
+            CardKind.REPORT,
+            tuple(options),
+            subject=report.report_id,
+            plan_id=self._plan_id,
+            step_id=report.step_id,
+            report=report,
         )
+        answer = await self._parts.desk.ask(card)
         return await self._answered(answer, report, result)
 
     async def _answered(self, answer: CardAnswer, report: StepReport, result: PlanResult) -> bool:
@@ -231,37 +239,8 @@ class PlanRun:
         return True
 
     def _reopen(self, step_id: str, status: WorkStatus) -> None:
-        if self._plan.step(step_id) is None:
-            return  # the user dropped it while the card was open
-        self._store.dispatch(
-            StepChanged(
-                plan_id=self._plan_id,
-                step_id=step_id,
-                status=status,
-                at=self._store.clock.now(),
-            )
-        )
-
-    async def _ask(
-        self,
-        kind: CardKind,
-        subject: str,
-        step_id: str,
-        options: tuple[CardOption, ...],
-        report: StepReport | None = None,
-    ) -> CardAnswer:
-        return await self._parts.desk.ask(
-            Card(
-                card_id=self._parts.ids("card"),
-                kind=kind,
-                subject=subject,
-                options=options,
-                plan_id=self._plan_id,
-                step_id=step_id,
-                report=report,
-                opened_at=self._store.clock.now(),
-            )
-        )
+        if self._plan.step(step_id) is not None:  # not dropped while the card was open
+            set_step(self._store, self._plan_id, step_id, status)
 
 
 def _names(suggestion: str, step: Step) -> bool:
@@ -430,16 +409,7 @@ class ListRun:
         report = await reported(
             self._parts, plan, step, tuple(self._log), cause=cause, duration_s=duration_s
         )
-        await self._store.commit(
-            ReportAdded(
-                message=ReportMessage(
-                    message_id=self._parts.ids("msg"),
-                    report=report,
-                    step_id=self._work_id,
-                    at=self._store.clock.now(),
-                )
-            )
-        )
+        await self._parts.add_report(report, self._work_id)
 
     async def _one(self, task: Task, results: dict[str, str]) -> tuple[bool, str]:
         try:

@@ -23,7 +23,6 @@ from duckflow_tui.state.plan import (
     ExecutionMode,
     Plan,
     PlanStatus,
-    ReportMessage,
     Step,
     StepReport,
     Task,
@@ -31,7 +30,6 @@ from duckflow_tui.state.plan import (
 )
 from duckflow_tui.state.plan_events import (
     PlanStatusChanged,
-    ReportAdded,
     StepChanged,
     StepTasksSet,
     TaskChanged,
@@ -126,7 +124,19 @@ class StepRun(Thread):
         self._change(WorkStatus.IN_PROGRESS)
         self.store.dispatch(PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS))
         try:
-            report = await self._report(*await self._cause())
+            cause, told = await self._cause()
+            report = await reported(
+                self.parts,
+                self._plan,
+                self._step,
+                tuple(self.log),
+                cause=cause,
+                told=told,
+                said=self.asker.last_reply,
+                early=bool(self.ran),
+                calls_before=self._calls_before,
+                duration_s=self.store.clock.monotonic() - self._started,
+            )
         except asyncio.CancelledError:
             self._change(WorkStatus.CANCELLED, "stopped")
             raise
@@ -139,16 +149,7 @@ class StepRun(Thread):
             WorkStatus.COMPLETED if done else WorkStatus.FAILED,
             one_line(report.summary if done else report.cause or report.summary, 200),
         )
-        await self.store.commit(
-            ReportAdded(
-                message=ReportMessage(
-                    message_id=self.parts.ids("msg"),
-                    report=report,
-                    for_model=report_words(report),
-                    at=self.store.clock.now(),
-                )
-            )
-        )
+        await self.parts.add_report(report, for_model=report_words(report))
         return report
 
     async def _cause(self) -> tuple[str, Told | None]:
@@ -297,13 +298,7 @@ class StepRun(Thread):
 
     def _drop(self, tasks: tuple[Task, ...]) -> None:
         for task in tasks:
-            self.store.dispatch(
-                TaskChanged(
-                    plan_id=self._plan_id,
-                    step_id=self.step_id,
-                    task=task.model_copy(update={"status": WorkStatus.CANCELLED}),
-                )
-            )
+            self._put(task.replace(status=WorkStatus.CANCELLED))
 
     async def _task(self, task: Task, results: Mapping[str, str]) -> tuple[str, str]:
         try:
@@ -320,13 +315,8 @@ class StepRun(Thread):
         """Run a task by this action; raises CancelledError after the task was marked so."""
         clock = self.store.clock
         begun = clock.monotonic()
-        task = task.model_copy(
-            update={
-                "status": WorkStatus.IN_PROGRESS,
-                "call_id": action.call_id,
-                "started_at": clock.now(),
-            }
-        )
+        status, begun_at = WorkStatus.IN_PROGRESS, clock.now()
+        task = task.replace(status=status, call_id=action.call_id, started_at=begun_at)
         self._put(task)
         ended: dict[str, object] = {"status": WorkStatus.FAILED}  # unless it ends in another way
         try:
@@ -356,22 +346,6 @@ class StepRun(Thread):
 
     def _put(self, task: Task) -> None:
         self.store.dispatch(TaskChanged(plan_id=self._plan_id, step_id=self.step_id, task=task))
-
-    async def _report(self, cause: str, told: Told | None) -> StepReport:
-        log = tuple(self.log)
-        step = self._step
-        return await reported(
-            self.parts,
-            self._plan,
-            step,
-            log,
-            cause=cause,
-            told=told,
-            said=self.asker.last_reply,
-            early=bool(self.ran),
-            calls_before=self._calls_before,
-            duration_s=self.store.clock.monotonic() - self._started,
-        )
 
     # --- state ----------------------------------------------------------------------------------
 
