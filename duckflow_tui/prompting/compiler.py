@@ -45,6 +45,7 @@ from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
 from duckflow_tui.prompting.window import KEPT, Overflow, View, parts_of
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, PromptPattern
 from duckflow_tui.state.memory import (
@@ -346,14 +347,14 @@ class PromptCompiler:
         """What a step's own conversation begins with: the same as long as the step runs."""
         plan, step = step_of_thread(state, step_id)
         files = files_read(state, lines.step(step), but_of=step_id)
-        told = background(state, files=files).fields(
+        # Requirements and constraints may change meanwhile: the tail has them.
+        told = replace(background(state, files=files, ledger=False), constraints="").fields(
             self.texts, state.usage.context_window or ASSUMED_CONTEXT, self._counter.count
         )
         needed = needed_results(state, plan, step)
         return self.texts.step_opening.render(
             {
                 **told,
-                "step": lines.step(step),
                 "needs": "\n".join(lines.needs(state, plan, step)),
                 "results": framed("results", needed),
             }
@@ -396,7 +397,9 @@ class PromptCompiler:
         )
         if thread:
             step = step_of_thread(state, thread)
-            values, cut = step_values(state, *step, operations, view.digests, self._nothing)
+            travels = {m.call_id for m in view.history if isinstance(m, OperationMessage)}
+            told = operations, view.digests, travels, self._nothing
+            values, cut = step_values(state, *step, *told)
             rules, lessons = execution_values(state)
             rules |= {"plan": "", "step": "", "learned": "\n".join(lessons["learned"].items)}
             values |= {"execution": self.texts.execution.render(rules)}

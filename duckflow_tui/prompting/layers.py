@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 from duckflow_tui.prompting import lines
@@ -234,7 +234,7 @@ def _earlier(digests: Sequence[str]) -> Cuttable:
     return Cuttable(Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first")
 
 
-_STEP_RESULTS: Final = 12  # newest of a step; the older ones are in its own conversation
+_STEP_RESULTS: Final = 12  # newest of a step, of those that its conversation no longer has
 
 _TASKS: Final = 12  # next ones of a list
 
@@ -247,23 +247,24 @@ def step_values(
     step: Step,
     operations: Sequence[OperationSpec],
     digests: Sequence[str],
+    travels: Collection[str],
     nothing: str,
 ) -> tuple[Values, Lists]:
     """For the next action inside a step (S3-14…18, S3-30, S3-36).
 
-    ``digests`` are of decisions of the step that no longer travel; ``nothing`` stands for
-    results while there are none.
+    ``digests`` are of decisions of the step that no longer travel; results are listed but for
+    those of the calls that ``travels`` names; ``nothing`` stands for them while there are none.
     """
     work = state.work if state.work and state.work.step_id == step.step_id else None
     done, total = plan.progress
     results = step_results(state, step)
-    first = max(0, len(results) - _STEP_RESULTS)
-    shown = numbered([inside(lines.result(m), "results") for m in results[first:]], first + 1)
+    gone = [at for at in enumerate(results, start=1) if at[1].call_id not in travels]
+    told = (f"{n}. {inside(lines.result(m), 'results')}" for n, m in gone[-_STEP_RESULTS:])
     tasks = [t for t in step.task_list if t.status.is_open][:_TASKS]
     values = {
         **_wish(state),
         "plan_name": short(plan.name, LINE),
-        "plan_goal": short(plan.goal, 2 * LINE),
+        "plan_goal": short(plan.goal, 2 * LINE) if plan.goal != state.memory.goal else "",
         "plan_done": str(done),
         "plan_total": str(total),
         "step_number": str(lines.step_number(plan, step)),
@@ -276,8 +277,7 @@ def step_values(
     }
     recent = recent_exchanges(state.messages, MAIN_DIGESTS)
     return values, {
-        "results": Cuttable(Trim.EVIDENCE, shown or (nothing,), drop="first"),
-        "needs": Cuttable(Trim.EVIDENCE, lines.needs(state, plan, step)),
+        "results": Cuttable(Trim.EVIDENCE, tuple(told) if results else (nothing,), drop="first"),
         "conversation": _earlier(recent),
         "digests": _earlier(digests),
         "tasks": Cuttable(Trim.PLAN_BRIEF, numbered([lines.task(t) for t in tasks])),

@@ -134,12 +134,12 @@ class PromptTexts:
     step: Annotated[
         Template,
         _File(
-            "request plan_name plan_goal plan_done plan_total conversation step_number loop limit "
-            "mode needs tasks digests changed_outside op_revise recovery execution",
+            "plan_name plan_goal plan_done plan_total conversation step_number loop limit "
+            "mode tasks digests changed_outside op_revise recovery execution",
             must=f"{_NEVER_CUT} step results",
         ),
     ]
-    step_opening: Annotated[Template, _File("needs results files", must="asked step")]
+    step_opening: Annotated[Template, _File("needs results files", must="asked")]
     aside: Annotated[
         Template,
         _File(

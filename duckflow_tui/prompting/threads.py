@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.window import FULL, Front, HistoryWindow, Overflow, View, call_ids
@@ -17,6 +18,8 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.plan import Plan, Step, WorkStatus
+
+OPENING: Final = "opening_"  # before the id of a step: the first message of its conversation
 
 
 def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
@@ -174,7 +177,9 @@ class Threads:
         """
         self._drop(state, thread, aside)
         kept = self._thread(state, thread, aside)
-        turn = state.turn
+        turn, request = state.turn, f"{OPENING}{thread}" if thread else ""
+        if state.objective and not thread:
+            request = state.objective.message_id
         return kept.window.view(
             kept.log.follow(state.messages, answers),
             turn.turn_id if turn else "",
@@ -183,7 +188,7 @@ class Threads:
             whole,
             None if thread else state.compaction,
             full_share(state),
-            state.objective.message_id if state.objective and not thread else "",
+            request,
         )
 
     def without_newest(self, state: AgentState) -> int:
@@ -222,7 +227,7 @@ class Threads:
         if not thread:
             return None
         text = self.opening(state, thread)
-        return UserMessage(message_id=f"opening_{thread}", text=text, step_id=thread, at=0.0)
+        return UserMessage(message_id=f"{OPENING}{thread}", text=text, step_id=thread, at=0.0)
 
     def _drop(self, state: AgentState, thread: str, aside: bool) -> None:
         """Forget steps that do not run, and asides once there is nothing to be beside."""
