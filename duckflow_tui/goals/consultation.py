@@ -23,7 +23,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+from duckflow_tui.state.conversation import Level, NoticeAdded
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
@@ -346,17 +346,14 @@ class Consultation:
 
     def _start_over(self) -> None:
         """The thread begins anew: what was before travels as digests only."""
-        message = NoticeMessage(
-            message_id=self._parts.ids("msg"),
-            key="consulting.start_over",
-            for_model=f"{_APP}\nThe user wants you to start over. What was said and done before is "
+        message = self._parts.notices.message(
+            "consulting.start_over",
+            f"{_APP}\nThe user wants you to start over. What was said and done before is "
             "shortened from here on; files are as the work left them. Read what you need anew, and "
             "begin with the request itself.",
-            step_id=self._step_id,
-            fresh=True,
-            at=self._store.clock.now(),
         )
-        self._store.dispatch(NoticeAdded(message=message))
+        notice = NoticeAdded(message=message.replace(step_id=self._step_id, fresh=True))
+        self._store.dispatch(notice)
 
     async def _tidy_results(self) -> None:
         """What is known so far, in order; it is kept with the objective."""

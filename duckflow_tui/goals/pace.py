@@ -26,6 +26,7 @@ from duckflow_tui.state.pace import (
     Situation,
     TaskProfile,
     Vital,
+    VitalChange,
     VitalsChanged,
 )
 from duckflow_tui.state.plan import WorkStatus
@@ -449,11 +450,21 @@ class PaceKeeper:
         refs: tuple[str, ...] = (),
     ) -> None:
         old: float = getattr(self._store.state.vitals, vital)
-        now = self._store.clock.now()
-        change = vitals.change(vital, old, cause, inputs, params, at=now, refs=refs)
-        if change.new != change.old:
-            self._store.dispatch(VitalsChanged(change=change))
-            note(f"{change.vital} {change.old:.2f}->{change.new:.2f} ({change.cause})")
+        new = vitals.computed(vital, inputs)
+        if new == old:
+            return
+        change = VitalChange(
+            vital=vital,
+            old=old,
+            new=new,
+            cause=cause.value,
+            params=params or {},
+            inputs=inputs,
+            refs=refs,
+            at=self._store.clock.now(),
+        )
+        self._store.dispatch(VitalsChanged(change=change))
+        note(f"{vital} {old:.2f}->{new:.2f} ({cause.value})")
 
     def _reads(self, operation: str) -> bool:
         """Whether the operation of this name only reads."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from duckflow_tui.state.pace import FRESH_STAMINA, Reason, Vital, VitalChange
+from duckflow_tui.state.pace import FRESH_STAMINA, Reason, Vital
 
 
 class VitalCause(StrEnum):
@@ -166,26 +166,3 @@ def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
 
 def _share(good: float, outcomes: float) -> float:
     return good / outcomes if outcomes >= SURE_FROM else EARLY_SHARE
-
-
-def change(
-    vital: Vital,
-    old: float,
-    cause: VitalCause,
-    inputs: Mapping[str, float],
-    params: Mapping[str, str] | None = None,
-    *,
-    at: float,
-    refs: tuple[str, ...] = (),
-) -> VitalChange:
-    """The vital as these inputs make it (``VitalCause`` names those of each cause)."""
-    return VitalChange(
-        vital=vital,
-        old=old,
-        new=computed(vital, inputs),
-        cause=cause.value,
-        params=dict(params or {}),
-        inputs=dict(inputs),
-        refs=refs,
-        at=at,
-    )
