@@ -58,7 +58,10 @@ _KEPT: Final = 12  # newest results and errors of an attempt
 #: A lesson that forbids to look.
 _NO_LOOKING: Final = re.compile(
     r"\b(?:do not|don['’]t|never|avoid|stop|must not|should not|refrain from)\b[^.;]{0,30}"
-    r"\b(?:(?:re-?)?read|look|open|list|search|find|grep|view|inspect)(?:ing)?\b"
+    r"\b(?:(?:re-?)?read|look|open|list|search|find|grep|view|inspect)(?:ing|ed)?\b"
+    r"|\b(?:read|look|open|list|search|find|grepp|view|inspect)ing\b[^.;]{0,30}"
+    r"\b(?:forbidden|prohibited|not allowed|not permitted|useless|pointless|banned)\b"
+    r"|\bno (?:more|further) (?:read|look|open|list|search|find|grepp|view|inspect)(?:ing|s|es)?\b"
     r"|(?:読|見|開|調べ|検索|探)[^。]{0,12}(?:ない|禁止|避け|やめ|不要)",
     re.IGNORECASE,
 )

@@ -46,6 +46,9 @@ _EXCERPT_LINES: Final = 8
 
 _NOT_THERE: Final = (126, 127)  # exit codes of a shell that found nothing to run
 
+#: Commands that end with 0 whatever the work is.
+_NEVER_FAIL: Final = frozenset({"true", ":", "echo", "printf", "pwd", "date", "sleep"})
+
 _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 _EFFECTS: Final = frozenset(
@@ -103,9 +106,12 @@ class RequirementChecks:
         self._workspace = router.workspace
 
     async def look(self, item: RequirementItem) -> Finding | None:
-        """What the requirement's check shows now; None for one that is left to judgement."""
+        """What the requirement's check shows now; None for one that is left to judgement, and so
+        is one whose check shows nothing of the work: a command that cannot fail, a file that was
+        so before the request.
+        """
         match item.check.kind:
-            case "command":
+            case "command" if can_fail(item.check.value):
                 return await self._command(item)
             case "file_exists" | "file_contains":
                 return await self._file(item)
@@ -185,7 +191,7 @@ class RequirementChecks:
 
     # --- files -------------------------------------------------------------------------------
 
-    async def _file(self, item: RequirementItem) -> Finding:
+    async def _file(self, item: RequirementItem) -> Finding | None:
         path, text = item.check.value.strip(), ""
         if item.check.kind == "file_contains":
             path, _, text = (part.strip() for part in item.check.value.partition(":"))
@@ -197,12 +203,37 @@ class RequirementChecks:
                 return Finding("unchecked", f"a check may not look at {place.said}")
             if not place.exists:
                 return self._shown("refuted", place, f"there is no {place.said}")
+            if await self._was_so(place, text):
+                return None
             if item.check.kind == "file_exists":
                 size = "" if place.is_dir else f"{place.size:,} B"
                 return self._shown("met", place, f"{place.said} is there {size}".strip(), size)
             return await self._contains(place, text)
         except WorkspaceError as error:
             return Finding("unchecked", str(error))
+
+    async def _was_so(self, place: Place, text: str) -> bool:
+        """Whether the file was there, and held the text, before the request was made: by what it
+        was before the first change since, or by its time where no call changed it.
+        """
+        objective = self._store.state.objective
+        since = objective.created_at if objective is not None else 0.0
+        for message in self._store.state.messages:
+            if not isinstance(message, OperationMessage) or message.at < since:
+                continue
+            for change in message.result.changes:
+                if place.shown not in (change.path, change.target):
+                    continue
+                if place.shown != change.path or not change.before:
+                    return False
+                try:
+                    old = await self._router.blobs.get(change.before)
+                except (OSError, KeyError):
+                    return False
+                return text in old.decode("utf-8", "replace")
+        if os.stat(place.real).st_mtime >= since:
+            return False
+        return not text or (await self._contains(place, text)).outcome == "met"
 
     async def _contains(self, place: Place, text: str) -> Finding:
         if place.is_dir:
@@ -225,6 +256,23 @@ class RequirementChecks:
         source = place.shown
         evidence = Evidence(kind="file", text=excerpt, source=source, supports=supports, at=now)
         return Finding(outcome, words, evidence)
+
+
+def can_fail(command: str) -> bool:
+    """Whether a command line can end with another exit code than 0. Of ``tests; true`` or
+    ``tests || echo bad`` the end hides how the tests ended; what cannot be read may fail.
+    """
+    can = True
+    for part in read_command(command).parts:
+        real = part.argv[0] not in _NEVER_FAIL and part.argv not in (("exit",), ("exit", "0"))
+        match part.joiner:
+            case "&&" | "|":
+                can = can or real
+            case "||":
+                can = can and real
+            case _:
+                can = real
+    return can
 
 
 def _is_run(message: Message, command: str) -> TypeGuard[OperationMessage]:

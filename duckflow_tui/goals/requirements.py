@@ -313,8 +313,8 @@ def _changed(change: PlanChange, plan: Plan | None) -> str:
 def new_items(
     objective: TaskObjective, claims: Sequence[RequirementClaim]
 ) -> tuple[int, tuple[RequirementItem, ...]]:
-    """How many claims are not on the ledger yet, and the first ``MAX_NEW`` of them under ids of
-    their own. A decision may bring many thousands.
+    """How many claims are not on the ledger yet, and ``MAX_NEW`` of them under ids of their own,
+    the most important ones. A decision may bring many thousands.
 
     The same words with another check are another requirement; without a check they say nothing
     new, and what was dropped does not come back by being said again.
@@ -334,8 +334,11 @@ def new_items(
             continue
         checks.append(claim.check)
         found.append(claim)
+    kept = found
+    if len(found) > MAX_NEW:
+        kept = sorted(found, key=lambda claim: claim.priority)[:MAX_NEW]
     items: list[RequirementItem] = []
-    for claim in found[:MAX_NEW]:
+    for claim in kept:
         item = RequirementItem(
             requirement_id=next_id(objective, items),
             requirement=claim.requirement,

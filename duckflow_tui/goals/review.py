@@ -253,7 +253,9 @@ class Reviewer:
         items, findings = list[RequirementItem](), dict(case.findings)
         texts, suites = [case.reply, case.changes], ""
         for message in case.evidence:
-            texts += [call(message.operation, message.args), message.result.text]
+            if message.result.outcome is Outcome.OK:  # what did not run shows nothing
+                texts.append(call(message.operation, message.args))
+            texts.append(message.result.text)
         for finding in findings.values():
             texts.append(finding.words)
             if finding.outcome == "unchecked":
@@ -300,7 +302,9 @@ class Reviewer:
 
         def read(reply: SatisfactionReply) -> SatisfactionReply:
             if reply.overall_score is None and not reply.requirement_scores:
-                raise ValueError("requirement_scores and overall_score are missing")
+                raise ValueError(
+                    "requirement_scores and overall_score are missing, or no numbers, 0.0 to 1.0"
+                )
             return reply
 
         state, specs = self._store.state, self._parts.router.registry.specs()

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from duckflow_tui.state.base import JsonObject
+
+#: A number, of a hundred or of another whole where it says so.
+_NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(?:(%)|/\s*([1-9]\d*))?")
 
 
 class Shape(BaseModel):
     """Base of a reply: missing fields are an error that the model may repair."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names(cls, given: Any) -> Any:
+        """``Overall_Score`` and ``overallScore`` are ``overall_score``; null is not there."""
+        if not isinstance(given, dict):
+            return given
+        named: dict[str, Any] = {}
+        for name, value in given.items():  # type: ignore[reportUnknownVariableType]
+            if value is not None:
+                named.setdefault(_snake(str(name)), value)  # type: ignore[reportUnknownArgumentType]
+        return named
 
 
 class PlanStep(Shape):
@@ -89,7 +105,9 @@ Score = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
 class SatisfactionReply(Shape):
-    """Purpose ``satisfaction``; scores 0.0 to 1.0. A score that is not there is asked for."""
+    """Purpose ``satisfaction``; scores 0.0 to 1.0. A score that is not there, or is no score, is
+    asked for; only what decides has to be readable.
+    """
 
     overall_score: Score | None = None
     requirement_scores: dict[str, Score] = Field(default_factory=dict[str, float])
@@ -100,6 +118,66 @@ class SatisfactionReply(Shape):
     suggestions: list[str] | str = Field(default_factory=list[str])
     verdict: Literal["approve", "fix", "reject"] = "fix"
     completion_recommendation: bool | None = None
+
+    @field_validator("overall_score", mode="before")
+    @classmethod
+    def _one_score(cls, given: object) -> float | None:
+        return _score(given)
+
+    @field_validator("requirement_scores", mode="before")
+    @classmethod
+    def _scores(cls, given: object) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for key, value in _by_id(given).items():
+            if (score := _score(value)) is not None:
+                found[key] = score
+        return found
+
+    @field_validator("evidence", mode="before")
+    @classmethod
+    def _evidence(cls, given: object) -> dict[str, Any]:
+        return {key: value for key, value in _by_id(given).items() if value is not None}
+
+    @field_validator("grade", "verdict", mode="before")
+    @classmethod
+    def _word(cls, given: object, info: ValidationInfo) -> str:
+        word = str(given).strip().casefold().replace(" ", "_")
+        for known in get_args(cls.model_fields[info.field_name or ""].annotation):
+            if word.startswith(known):  # "Approved"
+                return known
+        return word
+
+    @field_validator("completion_recommendation", mode="before")
+    @classmethod
+    def _yes_or_no(cls, given: object) -> bool | None:
+        words = {"true": True, "yes": True, "false": False, "no": False}
+        return words.get(str(given).strip().casefold())
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
+
+
+def _by_id(given: Any) -> dict[str, Any]:
+    """Values by the id of a requirement, whose case makes no difference."""
+    if not isinstance(given, dict):
+        return {}
+    return {str(key).strip().lower(): value for key, value in given.items()}  # type: ignore[reportUnknownVariableType]
+
+
+def _score(given: object) -> float | None:
+    """A score as a model writes it: 0.8, "0.8", 80, "80 %", "8/10". None for what is no score or
+    may mean two things: 8 can be of ten or of a hundred.
+    """
+    found = None if isinstance(given, bool) else _NUMBER.fullmatch(str(given).strip())
+    if found is None:
+        return None
+    value = float(found[1])
+    if found[2] or found[3]:
+        value /= float(found[3] or 100)
+    elif value > 10:
+        value /= 100
+    return value if value <= 1 else None
 
 
 class MissingEntry(Shape):

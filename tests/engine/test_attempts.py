@@ -83,6 +83,9 @@ async def test_a_lesson_is_told_to_the_next_attempt_and_once(tmp_path: Path) -> 
         "never list the folder",
         "Avoid searching for it",
         "a.py は読まない",
+        "Reading files is forbidden",
+        "No more reading of files!",
+        "files must not be opened",
     ],
 )
 async def test_a_lesson_never_forbids_looking(tmp_path: Path, ban: str) -> None:

@@ -641,6 +641,20 @@ async def test_a_request_asks_for_one_thing_at_least_and_for_thirty_at_most(
         assert len(objective(s).extracted_requirements) == MAX_NEW
 
 
+async def test_of_too_many_requirements_the_most_important_are_kept(tmp_path: Path) -> None:
+    many = [*(claim(f"wish {n}", 3) for n in range(MAX_NEW)), claim("the notes say why", 1)]
+    script = story(works(*many, content="done\n"), done("Done."), satisfaction=(judged(0.9, {}),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.until(
+            lambda state: bool(state.objective and state.objective.extracted_requirements)
+        )
+        assert len(objective(s).extracted_requirements) == MAX_NEW
+        assert item(s).requirement == "the notes say why"
+        s.engine.stop()
+        await s.ended()
+
+
 async def test_requirements_that_could_not_be_had_are_said_and_the_request_is_judged(
     tmp_path: Path,
 ) -> None:

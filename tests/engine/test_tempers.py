@@ -413,3 +413,101 @@ async def test_a_model_of_any_temper_edits_the_file_and_is_judged_by_what_it_did
         assert len(asked) == len(first) + 2 * len(says) + len(temper(protocol, "", right))
         assert "x is not 2" in asked[len(first) + len(says)].text
         assert [m.result.outcome for m in s.results()] == ["ok"] * (1 + bool(first))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        ("command", "true"),
+        ("command", "false || echo bad"),
+        ("file_exists", "a.py"),
+        ("file_contains", "a.py: x ="),
+        ("file_contains", "b.py: y"),
+    ],
+)
+async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
+    tmp_path: Path, check: tuple[str, str]
+) -> None:
+    """A model that changes something and picks a check which cannot fail, or which held before the
+    request, is judged by what it did. Covers S1-1.
+    """
+    (project(tmp_path).parent / "b.py").write_text("y = 1\n")
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    fixed = claim("the three bugs are fixed", 1, *check)
+    replies = Script(
+        replies={
+            "main": (decision("I fix it.", change, requirements=[fixed]), *[done("Fixed.")] * 3),
+            "satisfaction": (judged(0.1),) * 3,
+            "missing": (lacks("two of three bugs are there"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+        }
+    )
+    allow = ("true", "false", "echo:*")
+    async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
+        end = await s.turn("fix the three bugs in a.py")
+        assert (end.outcome, end.satisfaction) == ("partial", 0.1)
+        assert "two of three bugs are there" in s.server.of("main")[2].text
+
+
+async def test_a_check_that_the_work_made_true_decides_alone(tmp_path: Path) -> None:
+    """Also where the text is one more in a file that was there before, or a command made it."""
+    project(tmp_path)
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    touch = action("shell.run", command="touch made.txt")
+    wanted = [
+        claim("x is 2", 1, "file_contains", "a.py: x = 2"),
+        claim("the file is there", 1, "file_exists", "made.txt"),
+        claim("it holds", 1, "command", "true && grep -q 2 a.py"),
+    ]
+    replies = Script(
+        replies={"main": (decision("I do.", change, touch, requirements=wanted), done("Done."))}
+    )
+    allow = ("touch:*", "true", "grep:*")
+    async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
+        end = await s.turn("set x to 2 and make made.txt")
+        assert (end.outcome, end.satisfaction) == ("done", 1.0)
+        assert not s.server.of("satisfaction")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"overall_score": "80%", "requirement_scores": {"r1": "80 %"}},
+        {"overall_score": 80, "requirement_scores": {"R1": "8/10"}},
+        {"overallScore": 0.8, "requirementScores": {"r1": 0.8}, "verdict": "Approved"},
+        {"Overall_Score": "0.8", "Requirement_Scores": {"r1": 0.8}, "grade": "Good"},
+        {"overall_score": 0.8, "requirement_scores": {"r1": 0.8}, "missing_aspects": None},
+    ],
+)
+async def test_a_judge_who_writes_its_scores_in_its_own_way_is_understood(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
+    file = project(tmp_path)
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    judge = Reply(text=json.dumps({**said, "evidence": {"R1": "x = 2"}}))
+    replies = Script(
+        replies={"main": (decision("I do.", change), done("x is 2.")), "satisfaction": (judge,)}
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
+        end = await s.turn("set x to 2 in a.py")
+        assert (end.outcome, end.satisfaction, file.read_text()) == ("done", 0.8, "x = 2\n")
+        assert len(s.server.of("satisfaction")) == 1
+
+
+@pytest.mark.parametrize("score", ["high", 8, 1.2, 180, True, "about 0.9", -1, None])
+async def test_a_score_that_may_mean_two_things_is_asked_for_again(
+    tmp_path: Path, score: Any
+) -> None:
+    project(tmp_path)
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    judge = Reply(data={"overall_score": 0.9, "requirement_scores": {"r1": score}})
+    replies = Script(
+        replies={
+            "main": (decision("I do.", change), done("x is 2.")),
+            "satisfaction": (judge, judged(0.9)),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
+        end = await s.turn("set x to 2 in a.py")
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        assert len(s.server.of("satisfaction")) == 2
