@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.pace_talk import LONG, files, reads
-from support.session import Session, action, decision, done, session
+from support.session import REPORTED, Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
@@ -26,8 +26,7 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 CANNOT = decision("I cannot do this.", next_step="pending_user")
 FAILED = Reply(
-    data={"status": "failed", "summary": "", "cause": "it cannot be done", "next_action": ""},
-    repeat=True,
+    data={"status": "failed", "summary": "", "cause": "it cannot be done", "next_action": ""}
 )
 TALK = tuple(done("So it stands.") for _ in range(5))
 THOUSANDS = "9" * 5_000  # digits, more than Python makes a number of
@@ -45,6 +44,11 @@ def planned(*names: str, chain: bool = False) -> Reply:
     ]
     body = {"name": "notes", "goal": "notes", "steps": steps, "risk": "low"}
     return Reply(data={**body, "success_criteria": ["they are there"]})
+
+
+def worked(reply: str) -> Reply:
+    """A step looks around and says that it is done: a word without an operation is not enough."""
+    return decision(reply, action("file_ops.list_dir"), next_step="done")
 
 
 def held(reply: Reply) -> Reply:
@@ -102,7 +106,7 @@ async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: P
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first", "second", "third", chain=True),),
-            "task": (held(done("First.")), done("Third.")),
+            "task": (held(worked("First.")), worked("Third.")),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -128,7 +132,7 @@ async def test_the_card_of_a_dropped_step_is_answered(tmp_path: Path, choice: st
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first", "second"),),
-            "task": (CANNOT, done("Second.")),
+            "task": (CANNOT, worked("Second.")),
             "report": (FAILED,),
         }
     )
@@ -147,7 +151,7 @@ async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> 
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first", "second"),),
-            "task": (done("Second."),),
+            "task": (worked("Second."),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -186,7 +190,7 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
             "main": (PROPOSE, listing, *TALK),
             "plan": (planned("first", "second"),),
             "tasks": (held(listed(("file_ops.list_dir", {}))),),
-            "task": (done("Second."),),
+            "task": (worked("Second."),),
         }
     )
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
@@ -277,7 +281,7 @@ async def test_a_question_after_a_stop_does_not_set_the_plan_going_again(tmp_pat
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first", "second"),),
-            "task": (held(done("First.")), decision("", write("b.txt"), next_step="done")),
+            "task": (held(worked("First.")), decision("", write("b.txt"), next_step="done")),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -297,7 +301,7 @@ async def test_nor_does_one_after_the_report_said_stop(tmp_path: Path) -> None:
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first", "second"),),
-            "task": (CANNOT, done("Second.")),
+            "task": (CANNOT, worked("Second.")),
             "report": (FAILED,),
         }
     )
@@ -363,7 +367,7 @@ async def test_a_step_the_model_works_on_itself_runs_no_longer_than_the_turn(
                 *TALK,
             ),
             "plan": (planned("first", "second"),),
-            "task": (done("First."), done("Second.")),
+            "task": (worked("First."), worked("Second.")),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -387,7 +391,7 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
         replies={
             "main": (PROPOSE, *TALK[:2], decision("", *back), *TALK),
             "plan": (planned("first", "second"),),
-            "task": (done("First."),),
+            "task": (worked("First."),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -397,7 +401,7 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
         await answer(running, CardKind.PLAN, "run_all")
         assert (await running.ended()).outcome == "done"
         await running.turn("and now?")
-        assert [r.result.outcome for r in running.results()[1:]] == [Outcome.ERROR] * 6
+        assert [r.result.outcome for r in running.results()[-6:]] == [Outcome.ERROR] * 6
         assert statuses(running) == [WorkStatus.COMPLETED, WorkStatus.SKIPPED]
         assert plan_of(running).status is PlanStatus.COMPLETED
 
@@ -474,8 +478,8 @@ async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, 
         replies={
             "main": (PROPOSE, *TALK[:2], drop, *TALK),
             "plan": (planned("first", "second"),),
-            "task": (done("First."), CANNOT),
-            "report": (FAILED,),
+            "task": (worked("First."), CANNOT),
+            "report": (REPORTED.model_copy(update={"repeat": False}), FAILED),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -557,7 +561,7 @@ async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first", "second", "third"),),
-            "task": (CANNOT, CANNOT, done("Third.")),
+            "task": (CANNOT, CANNOT, worked("Third.")),
             "report": (FAILED,),
         }
     )
@@ -583,7 +587,7 @@ async def test_a_number_of_thousands_of_digits_means_no_step(tmp_path: Path) -> 
                 *TALK,
             ),
             "plan": (planned("first"),),
-            "task": (done("First."),),
+            "task": (worked("First."),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -605,7 +609,7 @@ async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_w
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first"),),
-            "task": (CANNOT, done("First.")),
+            "task": (CANNOT, worked("First.")),
             "report": (FAILED,),
         }
     )
@@ -635,7 +639,7 @@ READ = ("file_ops.read_file", {"path": "gone.txt"})
         ((PROPOSE,), {}, "could not be made: bad_request", ["llm.error.bad_request"]),
         (
             (PROPOSE, decision("", action("task_tool.generate_list"))),
-            {"plan": (planned("first"),), "tasks": BAD, "task": (done("First."),)},
+            {"plan": (planned("first"),), "tasks": BAD, "task": (worked("First."),)},
             "No usable list of tasks came",
             [],
         ),
@@ -723,7 +727,7 @@ async def test_a_step_whose_tasks_cannot_be_had_failed_for_that(
     tmp_path: Path, lists: tuple[Reply, ...], cause: str
 ) -> None:
     """C8, C9."""
-    replies = {"main": (PROPOSE, *TALK), "plan": (planned("first"),), "tasks": lists}
+    replies = {"main": (PROPOSE, *TALK), "plan": (planned("first"),), "tasks": lists, "report": ()}
     async with session(
         tmp_path, Script(replies=replies), mode="trusted", headless=True, environ=LISTS
     ) as running:
@@ -762,7 +766,7 @@ async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path)
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first"),),
-            "task": (decision("", write("a.txt"), write("b.txt")), done("As you like.")),
+            "task": (decision("", write("a.txt"), write("b.txt")), *[done("As you like.")] * 2),
         }
     )
     async with session(tmp_path, replies) as running:
@@ -781,7 +785,7 @@ async def test_a_step_that_breaks_has_failed_and_its_turn_goes_on(tmp_path: Path
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first"),),
-            "task": (decision("", write("a.txt")), done("First.")),
+            "task": (decision("", write("a.txt")), worked("First.")),
         }
     )
     async with session(tmp_path, replies) as running:
