@@ -766,12 +766,13 @@ async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path)
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first"),),
-            "task": (decision("", write("a.txt"), write("b.txt")), *[done("As you like.")] * 2),
+            "task": (decision("", write("a.txt"), write("b.txt")), done("As you like.")),
         }
     )
     async with session(tmp_path, replies) as running:
         await approve(running)
         await running.answer(GateChoice.REJECT)
+        await answer(running, CardKind.REPORT, "stop")  # nothing of it was done
         await running.ended()
         tasks = plan_of(running).steps[0].task_list
         assert [task.status for task in tasks] == [WorkStatus.SKIPPED] * 2
