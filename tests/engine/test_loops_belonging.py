@@ -97,7 +97,7 @@ async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_say
         await s.turn("the first")
         assert (objective(s).objective_id, s.state.earlier) == (first, ())
         end = await s.turn("forget it, is there a log?")
-        assert (end.outcome, end.satisfaction) == ("done", 1.0)
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)  # the log was there before: judged
         assert wanted(objective(s)) == ["the log is there"]
         assert [(o.objective_id, o.left) for o in s.state.earlier] == [(first, "partial")]
 
