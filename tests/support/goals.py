@@ -14,7 +14,15 @@ from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings, analyse
 from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.goal import Evidence, RequirementItem, RequirementState, TaskObjective
-from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, TaskProfile, VitalChange, Vitals
+from duckflow_tui.state.pace import (
+    LoopLimit,
+    Pace,
+    Pattern,
+    TaskProfile,
+    Vital,
+    VitalChange,
+    Vitals,
+)
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnInfo
@@ -42,6 +50,22 @@ def moved(*changes: VitalChange) -> Vitals:
     return vitals
 
 
+def change(
+    vital: Vital,
+    old: float,
+    cause: VitalCause,
+    inputs: dict[str, float],
+    params: dict[str, str] | None = None,
+    *,
+    at: float,
+    refs: tuple[str, ...] = (),
+) -> VitalChange:
+    """The vital as these inputs make it."""
+    new, said = rules.computed(vital, inputs), params or {}
+    about = {"vital": vital, "cause": cause.value, "params": said, "inputs": inputs, "refs": refs}
+    return VitalChange.model_validate({**about, "old": old, "new": new, "at": at})
+
+
 def mood(*decisions: tuple[float | None, str], ref: str = "a1") -> list[VitalChange]:
     """Decisions with their confidence, and the outcomes known then as ``+`` and ``-``."""
     changes: list[VitalChange] = []
@@ -49,9 +73,7 @@ def mood(*decisions: tuple[float | None, str], ref: str = "a1") -> list[VitalCha
     for at, (confidence, outcomes) in enumerate(decisions):
         good = [sign == "+" for sign in outcomes]
         inputs = rules.mood_inputs(old, confidence, good)
-        changes.append(
-            rules.change("mood", old, VitalCause.DECISION, inputs, at=NOW + at, refs=(ref,))
-        )
+        changes.append(change("mood", old, VitalCause.DECISION, inputs, at=NOW + at, refs=(ref,)))
         old = changes[-1].new
     return changes
 
@@ -66,7 +88,7 @@ def focus(*signals: tuple[VitalCause, str], refs: tuple[str, ...] = (CALL,)) -> 
         if cause is VitalCause.CHECK_NO:
             params = {"check": "goal_consistency", "reason": about}
         inputs = {"old": old, "by": rules.FOCUS_BY[cause]}
-        changes.append(rules.change("focus", old, cause, inputs, params, at=NOW + at, refs=refs))
+        changes.append(change("focus", old, cause, inputs, params, at=NOW + at, refs=refs))
         old = changes[-1].new
     return changes
 
@@ -78,7 +100,7 @@ def stamina(loops: int, limit: int, *, failed: int = 0, attempt: int = 1) -> lis
     for loop in range(1, loops + 1):
         counts = {"loops": loop, "limit": limit, "failed": failed, "attempt": attempt}
         inputs = {name: float(count) for name, count in counts.items()}
-        changes.append(rules.change("stamina", old, VitalCause.LOOP, inputs, at=NOW + loop))
+        changes.append(change("stamina", old, VitalCause.LOOP, inputs, at=NOW + loop))
         old = changes[-1].new
     return changes
 
