@@ -140,8 +140,8 @@ class Compactor:
         """Characters of one digest call that fit the model's window, in the script at hand."""
         window = self._parts.models.service.window("fast") or ASSUMED_CONTEXT
         tokens = min(window, cut.context) // INPUT_SHARE
-        lines = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
-        sample = "\n".join((before, *lines))
+        told = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
+        sample = "\n".join((before, *told))
         count = self._parts.models.prompts.count(self._store.state, sample)
         characters = tokens * len(sample) // max(count, 1)
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
@@ -168,11 +168,11 @@ def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
     """What is to be digested, in texts of at most ``most`` characters, few enough to ask for."""
     said, result = _SAID, _RESULT
     while True:
-        parts = [_cut(earlier, most)] if earlier else []
+        parts = [lines.cut(earlier, most)] if earlier else []
         parts += [line for line in (_line(m, said, result) for m in messages) if line]
         texts: list[str] = []
         for part in parts:
-            part = _cut(part, most)
+            part = lines.cut(part, most)
             if texts and len(texts[-1]) + len(part) < most:
                 texts[-1] = f"{texts[-1]}\n{part}"
             else:
@@ -189,15 +189,15 @@ def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
 def _line(message: Message, said: int, result: int) -> str:
     match message:
         case UserMessage():
-            return f"User: {_cut(message.text, said)}"
+            return f"User: {lines.cut(message.text, said)}"
         case AssistantMessage():
             why = message.decision.rationale if message.decision else ""
-            text = _cut(message.text.strip() or why, said)
+            text = lines.cut(message.text.strip() or why, said)
             return f"Assistant: {text}" if text else ""
         case OperationMessage():
             return f"Call: {_call(message, result)}"
         case _:
-            return f"Note: {_cut(message.for_model, said)}" if message.for_model else ""
+            return f"Note: {lines.cut(message.for_model, said)}" if message.for_model else ""
 
 
 def _call(message: OperationMessage, most: int) -> str:
@@ -205,10 +205,6 @@ def _call(message: OperationMessage, most: int) -> str:
     shown = result.summary if result.outcome is Outcome.OK else ""
     text = one_line(f"{shown} {result.text[: 2 * most]}", most)
     return f"{lines.call(message.operation, message.args)} -> {result.label} {text}".rstrip()
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + ELLIPSIS
 
 
 class ContextActions:

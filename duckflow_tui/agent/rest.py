@@ -104,14 +104,10 @@ def unanswered_message(state: AgentState) -> UserMessage | None:
     if state.turn is not None:
         return None
     since = state.last_turn.messages if state.last_turn is not None else 0
-    return next(
-        (
-            message
-            for message in reversed(state.messages[since:])
-            if isinstance(message, UserMessage) and not message.aside and not message.step_id
-        ),
-        None,
-    )
+    for message in reversed(state.messages[since:]):
+        if isinstance(message, UserMessage) and not (message.aside or message.step_id):
+            return message
+    return None
 
 
 def turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:

@@ -499,12 +499,8 @@ class PlanActions:
 
     def __init__(self, store: Store, desk: PlanDesk, go_on: Callable[[], bool]) -> None:
         self._store = store
-        self._desk = desk
+        self.edit = desk.edit  # add, change, drop or move steps of the plan in hand
         self._go_on = go_on
-
-    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
-        """Change, add, drop or move steps of the plan in hand."""
-        return await self._desk.edit(edits)
 
     def set_break(self, step_id: str, on: bool) -> Told | None:
         """Be asked, or no longer be asked, before a step begins."""
