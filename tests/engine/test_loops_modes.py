@@ -227,8 +227,11 @@ async def test_a_failed_call_is_told_and_recorded_as_failed_with_its_reasoning(
 async def test_a_steps_last_word_is_its_report_once_it_was_judged(tmp_path: Path) -> None:
     """``done`` with a reply ends the step with that reply, if its log shows it. Covers S3-20."""
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    wrote = (decision("", write("a.txt")), decision("Soon.", write("b.txt")), done("Both."))
+    scripted = replies()
+    scripted = scripted.model_copy(update={"replies": {**scripted.replies, "task": wrote}})
     async with session(
-        tmp_path, replies(), mode="trusted", headless=True, environ=environ
+        tmp_path, scripted, mode="trusted", headless=True, environ=environ
     ) as running:
         await running.turn("two notes")
         reports = [m.report for m in running.state.messages if m.kind == "report"]
