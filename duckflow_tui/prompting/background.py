@@ -32,7 +32,7 @@ FRAMES: Final = (
 
 _SAID: Final = 20  # newest messages of the user since the request
 _SAID_TEXT: Final = 800  # characters of each
-_DECISIONS: Final = 10  # newest
+_BACKGROUND_DECISIONS: Final = 10  # newest
 _OUTLINE: Final = 30  # lines of what a file declares
 _LINE: Final = 100  # characters of each
 _OTHERS: Final = 40  # files that are only named
@@ -95,7 +95,7 @@ def background(
         request or asked,
         data("said", "\n".join(bullets(said[-_SAID:]))),
         "\n".join(bullets(memory.constraints)),
-        data("decisions", "\n".join(bullets(memory.decision_log[-_DECISIONS:]))),
+        data("decisions", "\n".join(bullets(memory.decision_log[-_BACKGROUND_DECISIONS:]))),
         data("requirements", lines.requirements(state)) if ledger else "",
         files,
     )

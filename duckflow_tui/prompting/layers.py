@@ -33,7 +33,7 @@ MAIN_DIGESTS: Final = 3  # S4-16
 
 UNSET: Final = "–"
 
-_DECISIONS: Final = 5  # newest entries of the decision log; the rest is in the session file
+_TOLD_DECISIONS: Final = 5  # newest entries of the decision log; the rest is in the session file
 
 _LEARNED: Final = 5
 
@@ -135,7 +135,7 @@ def main_values(
         "first": Cuttable(Trim.EVIDENCE, ("1",) if first else ()),
         "context_refs": Cuttable(Trim.EVIDENCE, bullets(memory.context_refs)),
         "decision_log": Cuttable(
-            Trim.EVIDENCE, bullets(memory.decision_log[-_DECISIONS:]), drop="first"
+            Trim.EVIDENCE, bullets(memory.decision_log[-_TOLD_DECISIONS:]), drop="first"
         ),
         "digests": _earlier(digests),
         "plan_step": Cuttable(Trim.PLAN_BRIEF, lines.step_in_hand(plan) if plan else ()),

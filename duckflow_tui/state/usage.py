@@ -107,7 +107,7 @@ Purpose = Literal[
     "missing", "failure", "digest",
 ]  # fmt: skip
 
-_DECISIONS: Final = ("main", "task")  # requests that fill the window of the main model
+_DECIDING: Final = ("main", "task")  # requests that fill the window of the main model
 
 CallOutcome = Literal["ok", "malformed", "error", "cancelled", "incomplete"]
 
@@ -152,7 +152,7 @@ class UsageTotals(Frozen):
         cost = self.cost
         if call.cost is not None:
             cost = (cost or 0.0) + call.cost
-        is_main = call.purpose in _DECISIONS and call.tokens_in > 0
+        is_main = call.purpose in _DECIDING and call.tokens_in > 0
         return self.replace(
             calls=self.calls + 1,
             tokens_in=self.tokens_in + call.tokens_in,
@@ -202,7 +202,7 @@ class PromptMeasured(Event, kind="prompt_measured"):
 
     def apply(self, state: AgentState) -> None:
         state.requests = (*state.requests, self.figures)[-KEPT_REQUESTS:]
-        if self.figures.purpose in _DECISIONS:
+        if self.figures.purpose in _DECIDING:
             state.usage = state.usage.replace(last_context=self.figures.tokens, estimated=True)
 
 
@@ -279,7 +279,7 @@ class LlmCallFinished(Event, kind="llm_call"):
     call: LlmCall
 
     def apply(self, state: AgentState) -> None:
-        decides = self.call.purpose in _DECISIONS  # whose reply ends it
+        decides = self.call.purpose in _DECIDING  # whose reply ends it
         if self.call.outcome in ("error", "cancelled") or not decides:
             state.live.pop(self.call.llm_id, None)
         state.usage = state.usage.plus(self.call)
