@@ -211,6 +211,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     _pane("diff", "Alt+3 · F4", "alt+3", "f4"),
     _pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
     Command("requirements", "page('requirements')", reads=True),
+    Command("working", "page('working')", reads=True),
     Command("profile", act=_profile, takes="profile"),
     Command("more", act=_more, when=while_working),
     Command("memory", "acting_page('memory')"),

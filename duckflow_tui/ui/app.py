@@ -334,6 +334,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 page = ProcessBoard(self.words, store)
             case "servers":
                 page = ServerBoard(self.words, store)
+            case "working":
+                from duckflow_tui.ui.screens.working_memory import WorkingMemoryBoard
+
+                page = WorkingMemoryBoard(self.words, store)
             case _:
                 from duckflow_tui.ui.screens.ledger import LedgerBoard
 

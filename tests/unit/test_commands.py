@@ -79,7 +79,7 @@ def test_what_runs_early_or_in_a_replay_changes_no_session() -> None:
     early = {can.name for can in USER_CAN if can.early}
     assert early == {"keys", "lang", "theme", "quit"}
     assert {can.name for can in COMMANDS if can.reads} == early | {
-        "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp", "copy",
+        "chat", "plan", "diff", "vitals", "requirements", "working", "queue", "ps", "mcp", "copy",
     }  # fmt: skip
     assert all(can.reads for can in USER_CAN if not can.name)
 
@@ -275,7 +275,7 @@ def test_no_key_means_two_things_in_one_place() -> None:
             assert (key.surface, name) not in seen
             seen.add((key.surface, name))
     assert keys_of("goal", "result") == tuple(k for k in KEYS if k.surface in ("goal", "result"))
-    assert len(keys_of("goal", "result")) == 2
+    assert len(keys_of("goal", "result")) == 3
 
 
 @pytest.mark.parametrize(

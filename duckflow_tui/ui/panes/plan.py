@@ -271,8 +271,8 @@ class PlanView(LineView):
                 rows += prefixed(lines, (f"  {number} ", ink(palette.faint)))
         if rows:
             return rows
-        said = rows_of([(self.words("plan.none"), ink(palette.faint))], room)
-        return prefixed(said, (" ", ink(None)), (" ", ink(None)))
+        none = self.words("plan.none")
+        return [[Segment(f" {none[i:j]}", ink(palette.faint))] for i, j in wrap(none, room)]
 
     @property
     def _apart(self) -> WorkInfo | None:

@@ -23,7 +23,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Rows
-from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -286,6 +286,17 @@ def list_rows(
     if hidden:
         said = words("transcript.more_lines", count=hidden)
         rows.append([Segment(f"  {said}", ink(palette.faint))])
+    return rows
+
+
+def fact_rows(facts: Sequence[tuple[str, str, str]], width: int, palette: Palette) -> list[Row]:
+    """Label, text and colour of each, below each other; texts stand beside the longest label."""
+    names = max((cell_len(label) for label, _, _ in facts), default=0)
+    rows: list[Row] = []
+    for label, text, colour in facts:
+        lead = f"{pad(label, names)}  "
+        part = rows_of([(text, ink(colour))], max(8, width - cell_len(lead)))
+        rows += prefixed(part, (lead, ink(palette.faint)))
     return rows
 
 

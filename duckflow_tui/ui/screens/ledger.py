@@ -23,9 +23,9 @@ from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings
+from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
 from duckflow_tui.ui.screens.form import LineForm
 
 if TYPE_CHECKING:
@@ -196,13 +196,8 @@ class LedgerBoard(StateBoard):
         if not item.evidence:
             none = words("review.quoteless" if item.unproven else "ledger.no_evidence")
             facts.append(("evidence", none, palette.faint))
-        names = max(cell_len(words(f"ledger.fact.{name}")) for name, _, _ in facts)
-        rows: list[Row] = []
-        for name, text, colour in facts:
-            lead = f"{pad(words(f'ledger.fact.{name}'), names)}  "
-            part = rows_of([(text, ink(colour))], max(8, width - cell_len(lead)))
-            rows += prefixed(part, (lead, ink(palette.faint)))
-        return rows
+        named = [(words(f"ledger.fact.{name}"), text, colour) for name, text, colour in facts]
+        return fact_rows(named, width, palette)
 
     def _evidence(self, number: int, evidence: Evidence, width: int) -> list[Row]:
         """``1 ✓ pytest -q   exit 0 · 3 min ago``, and its excerpt."""
