@@ -511,3 +511,25 @@ async def test_a_score_that_may_mean_two_things_is_asked_for_again(
         end = await s.turn("set x to 2 in a.py")
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
         assert len(s.server.of("satisfaction")) == 2
+
+
+async def test_what_a_failed_edit_would_have_written_is_no_evidence(tmp_path: Path) -> None:
+    """A judge who quotes the arguments of a call that did nothing has shown nothing."""
+    project(tmp_path)
+    edits = [{"old": "not there", "new": "answer = 42  # forty two"}]
+    change = action("file_ops.edit_file", path="a.py", edits=edits)
+    fooled = judged(0.9, {"r1": 0.9}, evidence={"r1": ["answer = 42  # forty two"]})
+    replies = Script(
+        replies={
+            "main": (
+                decision("I do.", change, requirements=[claim("a.py holds the answer")]),
+                *[done("It is written.")] * 3,
+            ),
+            "satisfaction": (fooled,) * 3,
+            "missing": (lacks("the answer"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
+        end = await s.turn("write the answer into a.py")
+        assert (end.outcome, end.satisfaction) == ("partial", 0.45)
