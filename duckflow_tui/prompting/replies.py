@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from duckflow_tui.state.base import JsonObject
 
@@ -25,10 +25,16 @@ class Shape(BaseModel):
         if not isinstance(given, dict):
             return given
         named: dict[str, Any] = {}
-        for name, value in given.items():  # type: ignore[reportUnknownVariableType]
+        for name, value in cast("dict[str, Any]", given).items():
             if value is not None:
-                named.setdefault(_snake(str(name)), value)  # type: ignore[reportUnknownArgumentType]
-        return named
+                known = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name).strip()).lower()
+                named.setdefault(known, value)
+        return cls._understood(named)
+
+    @classmethod
+    def _understood(cls, said: dict[str, Any]) -> dict[str, Any]:
+        """The reply with its values in the form of the fields, where it wrote them otherwise."""
+        return said
 
 
 class PlanStep(Shape):
@@ -119,50 +125,28 @@ class SatisfactionReply(Shape):
     verdict: Literal["approve", "fix", "reject"] = "fix"
     completion_recommendation: bool | None = None
 
-    @field_validator("overall_score", mode="before")
     @classmethod
-    def _one_score(cls, given: object) -> float | None:
-        return _score(given)
-
-    @field_validator("requirement_scores", mode="before")
-    @classmethod
-    def _scores(cls, given: object) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for key, value in _by_id(given).items():
-            if (score := _score(value)) is not None:
-                found[key] = score
-        return found
-
-    @field_validator("evidence", mode="before")
-    @classmethod
-    def _evidence(cls, given: object) -> dict[str, Any]:
-        return {key: value for key, value in _by_id(given).items() if value is not None}
-
-    @field_validator("grade", "verdict", mode="before")
-    @classmethod
-    def _word(cls, given: object, info: ValidationInfo) -> str:
-        word = str(given).strip().casefold().replace(" ", "_")
-        for known in get_args(cls.model_fields[info.field_name or ""].annotation):
-            if word.startswith(known):  # "Approved"
-                return known
-        return word
-
-    @field_validator("completion_recommendation", mode="before")
-    @classmethod
-    def _yes_or_no(cls, given: object) -> bool | None:
+    def _understood(cls, said: dict[str, Any]) -> dict[str, Any]:
+        """Scores, words and ids as a judge writes them, where they can mean one thing only."""
+        if "overall_score" in said:
+            said["overall_score"] = _score(said["overall_score"])
+        for name in ("requirement_scores", "evidence"):
+            values = said.get(name)
+            said[name] = found = dict[str, Any]()
+            if isinstance(values, dict):
+                for key, value in cast("dict[str, Any]", values).items():
+                    value = value if name == "evidence" else _score(value)
+                    if value is not None:
+                        found[str(key).strip().lower()] = value
+        for name in ("grade", "verdict"):
+            word = str(said.get(name, "")).strip().casefold().replace(" ", "_")
+            for known in get_args(cls.model_fields[name].annotation):
+                if word.startswith(known):  # "Approved"
+                    said[name] = known
         words = {"true": True, "yes": True, "false": False, "no": False}
-        return words.get(str(given).strip().casefold())
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
-
-
-def _by_id(given: Any) -> dict[str, Any]:
-    """Values by the id of a requirement, whose case makes no difference."""
-    if not isinstance(given, dict):
-        return {}
-    return {str(key).strip().lower(): value for key, value in given.items()}  # type: ignore[reportUnknownVariableType]
+        word = str(said.get("completion_recommendation", "")).strip().casefold()
+        said["completion_recommendation"] = words.get(word)
+        return said
 
 
 def _score(given: object) -> float | None:

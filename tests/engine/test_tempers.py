@@ -475,6 +475,7 @@ async def test_a_check_that_the_work_made_true_decides_alone(tmp_path: Path) -> 
         {"overall_score": "80%", "requirement_scores": {"r1": "80 %"}},
         {"overall_score": 80, "requirement_scores": {"R1": "8/10"}},
         {"overallScore": 0.8, "requirementScores": {"r1": 0.8}, "verdict": "Approved"},
+        {"overallScore": "80%", "Requirement_Scores": {"R1": "8/10"}, "Verdict": "Approved"},
         {"Overall_Score": "0.8", "Requirement_Scores": {"r1": 0.8}, "grade": "Good"},
         {"overall_score": 0.8, "requirement_scores": {"r1": 0.8}, "missing_aspects": None},
     ],
