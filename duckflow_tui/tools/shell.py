@@ -75,8 +75,10 @@ class NamedCommands:
         """``Fact.NAMED`` where every part of a command, or the operation, was named."""
         if isinstance(args, Run):
             named = not self.why_not(args.command, args.cwd)
-        else:
+        elif self._rules.operations:
             named = self._rules.names_operation(operation.name)
+        else:
+            named = False
         return frozenset({Fact.NAMED}) if named else frozenset()
 
     def why_not(self, command: str, cwd: str) -> str:
