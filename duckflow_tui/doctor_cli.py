@@ -109,7 +109,7 @@ class _Doctor:
         yield self._keys()
         for name in ("rg", "git"):
             yield self._program(name)
-        yield self._made("sandbox", "ok", "sandbox.none")
+        yield self._made("sandbox", "missing", "sandbox.none")
         yield self._disk()
         try:
             choice = choose(self._flags, self._places, self._language)

@@ -47,7 +47,7 @@ def test_a_bare_machine_is_told_what_is_missing_and_what_to_do(tmp_path: Path) -
         "keys": "missing",
         "rg": "missing",
         "git": "missing",
-        "sandbox": "ok",
+        "sandbox": "missing",
         "disk": "broken",
         "settings": "missing",
         "model": "broken",
