@@ -173,7 +173,9 @@ async def hear(
 ) -> None:
     """What the user asked for since joins the ledger, and what they dropped is waived: by their
     words, by a refusal, by a change of the plan that they accepted. That is asked of the fast role;
-    where it cannot say, or nothing was said, the model's ``claims`` join.
+    where it cannot say, or nothing was said, the model's ``claims`` join. Where all is dropped and
+    nothing comes for it, the request with the user's later words is its own requirement: a model's
+    word alone never ends a request.
 
     ``when``: behind the ``first`` decision of a turn, behind a ``later`` one, before a ``review``.
     ``talks``: the decision only talks; then talk of the user is no wish.
@@ -181,7 +183,8 @@ async def hear(
     store = parts.store
     objective = store.state.objective
     assert objective is not None
-    until, words, said = len(store.state.messages), list[str](), list[str]()
+    counted, until = False, len(store.state.messages)
+    words, said = list[str](), list[str]()
     for message in store.state.messages[objective.heard :]:
         if message.at < objective.created_at:
             continue
@@ -216,14 +219,18 @@ async def hear(
         else:
             claims = found.claims
             _waive(parts, found, one_line(said[-1] if len(said) == 1 else "; ".join(said), 200))
-        objective = store.state.objective
+        before, objective = objective, store.state.objective
         assert objective is not None
+        counted = any(item.counts for item in before.extracted_requirements)
     if said:
         objective = objective.replace(heard=until)
         store.dispatch(ObjectiveChanged(objective=objective))
     count, items = new_items(objective, claims)
     if count > len(items):
         parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
+    if counted and not any(item.counts for item in (*objective.extracted_requirements, *items)):
+        asked = f"{one_line(objective.original_query, 300)}; {one_line('; '.join(words), 200)}"
+        items = (new_requirement(objective, asked.removesuffix("; ")),)
     if items:
         await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
         for item in items if store.state.session.headless else ():

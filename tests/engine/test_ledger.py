@@ -5,6 +5,7 @@ unmet is shown as done.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.plan_talk import answer, plan_reply
@@ -21,7 +22,11 @@ from duckflow_tui.state.plan import PlanEdit
 LOG = "there is a changelog"
 NOTES = "the notes are written"
 HELD = Reply(decision=done("Too late.").decision, hold="a")
-ASK = decision("", next_step="pending_user", question={"text": "Which?", "options": []})
+WAITS: dict[str, Any] = {
+    "next_step": "pending_user",
+    "question": {"text": "Which?", "options": []},
+}
+ASK = decision("", **WAITS)
 WAIVED, MET, OPEN = RequirementState.WAIVED, RequirementState.MET, RequirementState.OPEN
 
 
@@ -391,21 +396,70 @@ async def test_a_should_that_stays_unmet_is_never_done_without_the_users_word(
         assert s.state.phase is Phase.IDLE
 
 
-async def test_what_is_dropped_is_told_to_model_and_user(tmp_path: Path) -> None:
+@pytest.mark.parametrize("met", [True, False])
+async def test_what_is_dropped_is_told_to_model_and_user_and_the_request_is_judged_as_a_whole(
+    tmp_path: Path, met: bool
+) -> None:
+    """A model alone never drops all that was asked for: the user's last words are judged too."""
     script = story(
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
         requirements=(found(dropped=["r1", "r2"]),),
+        satisfaction=(judged(0.9 if met else 0.1, {"r3": 0.9 if met else 0.1}),),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         await s.turn("write the notes")
-        end = await s.turn("forget all of it, say no more")
+        await s.engine.send("forget all of it, say no more")
+        await s.until(lambda state: state.last_review is not None)
         told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         (said,) = [m for m in told if m.key == "judging.dropped"]
         assert said.params["what"] == f"r1 {NOTES}; r2 {LOG}"
         assert "do not ask for them again" in said.for_model
-        assert (end.outcome, end.satisfaction) == ("done", None)  # nothing is left to be judged
+        words, state = ledger(s)["r3"]
+        assert words == "write the notes; forget all of it, say no more"
+        assert state is (MET if met else RequirementState.REFUTED)
+        assert s.state.last_review is not None
+        assert s.state.last_review.done is met
+
+
+async def test_a_wish_for_speed_drops_nothing_though_a_model_says_so_again_and_again(
+    tmp_path: Path,
+) -> None:
+    """Nothing was done, and nothing counts as done. What stands for all is named again as often
+    as it is dropped.
+    """
+    script = story(
+        decision("", task_profile="FILE_OPERATION", requirements=[claim(NOTES)], **WAITS),
+        ASK,
+        *[done("All done.", task_profile="FILE_OPERATION")] * 3,
+        requirements=(found(dropped=["r1"]), found(dropped=["r2"])),
+        satisfaction=(judged(0.0, {"r3": 0.0}),) * 3,
+        missing=(lacks("all of it"),) * 3,
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
+    )
+    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+        await s.turn("write the notes and a changelog")
+        await s.turn("please hurry")
+        assert (await s.turn("please hurry")).outcome == "partial"
+        assert len(s.server.of("requirements")) == 2
+        open_items = [words for words, state in ledger(s).values() if state is not WAIVED]
+        assert open_items == ["write the notes and a changelog; please hurry"]
+
+
+async def test_what_the_user_drops_by_key_is_gone_without_a_judge(tmp_path: Path) -> None:
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        ASK,
+        done("So.", task_profile="FILE_OPERATION"),
+        requirements=(found(),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        for key in ("r1", "r2"):
+            assert s.engine.ledger.waive(key) is None
+        end = await s.turn("thank you, that is all")
+        assert (end.outcome, end.satisfaction, list(ledger(s))) == ("done", None, ["r1", "r2"])
 
 
 async def test_a_message_that_leads_back_to_a_request_that_was_left_is_heard_for_it(
