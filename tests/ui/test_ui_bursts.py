@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,9 +15,22 @@ from textual.app import App
 from textual.widgets import Input
 
 from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SETTLE_UNASKED, SILENCE
+from duckflow_tui.ui.screens.confirm import Confirm
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
+from duckflow_tui.ui.screens.form import LineForm
+from duckflow_tui.ui.screens.keys_help import KeysHelp
+from duckflow_tui.ui.screens.pick_list import Choice, PickList
 
+_PAGES: dict[str, Callable[[DuckflowApp], Dialog[Any]]] = {
+    "confirm": lambda app: Confirm(app.words, app.clock, "trusted"),
+    "keys": lambda app: KeysHelp(app.words),
+    "line": lambda app: LineForm(app.words, "sessions.rename"),
+    "list": lambda app: PickList("", "", [Choice("a", "a")]),
+}
 _NAMES = {" ": "space", ",": "comma", "\r": "enter", "\x7f": "backspace"}
 
 
@@ -229,3 +243,46 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
             await pilot.pause(2 * HOLD)
         await settled(pilot, lambda: bool(fake.card_answers), "the answer")
         assert fake.card_answers[0].action == "accept"
+
+
+@pytest.mark.parametrize("text", ["ab", "yy", "abc"])
+async def test_only_the_first_key_that_reaches_the_question_of_trusted_mode_counts(
+    text: str,
+) -> None:
+    """Covers S4-60. Those behind it were on their way to the question already."""
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        app.action_mode("trusted")
+        await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
+        question = app.screen
+        for character in text:
+            question.post_message(events.Key(character, character))
+        await settled(pilot, lambda: not question.is_attached, "the question to close")
+        assert app.screen is app.bench
+        assert app.bench.composer.text == text[0]
+        assert fake.store.state.mode is ApprovalMode.STANDARD
+
+
+@pytest.mark.parametrize("page", _PAGES)
+async def test_a_page_that_is_left_twice_in_one_burst_leaves_the_workbench(page: str) -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await app.push_screen(_PAGES[page](app))
+        for _ in range(3):
+            app.post_message(events.Key("escape", None))
+        await settled(pilot, lambda: app.screen is app.bench, "the page to close")
+        await pilot.pause()
+        assert app.screen is app.bench
+
+
+@pytest.mark.parametrize("page", ["confirm", "line"])
+async def test_a_page_that_is_left_twice_takes_no_other_page_with_it(page: str) -> None:
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        await app.push_screen(below := KeysHelp(app.words))
+        await app.push_screen(left := _PAGES[page](app))
+        for _ in range(2):
+            left.post_message(events.Key("escape", None))
+        await settled(pilot, lambda: not left.is_attached, "the page to close")
+        assert app.screen is below

@@ -11,7 +11,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import visible_line
@@ -24,6 +23,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def board_bindings(surface: Surface) -> list[BindingType]:
     return found
 
 
-class Board(ModalScreen[T], Generic[T]):
+class Board(Dialog[T], Generic[T]):
     """Its letters do nothing for ``SETTLE`` seconds, since they may have been meant for the place
     before.
     """

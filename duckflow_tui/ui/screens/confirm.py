@@ -9,11 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from duckflow_tui.state.base import Clock
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 SETTLE: Final = 0.3  # seconds in which a key was meant for the place before
@@ -21,7 +22,7 @@ SETTLE: Final = 0.3  # seconds in which a key was meant for the place before
 Answer = Literal["yes", "no", "past"]
 
 
-class Confirm(ModalScreen[Answer]):
+class Confirm(Dialog[Answer]):
     """``y`` is yes, Shift+Tab goes past, every other key leaves things as they are.
 
     ``about`` is a table of the catalogue with ``title``, ``means``, ``yes`` and ``no``.
@@ -56,6 +57,8 @@ class Confirm(ModalScreen[Answer]):
         if event.key == "shift+tab":
             return
         event.stop()
+        if host_of(self).screen is not self:  # an earlier key of the same burst answered
+            return
         if event.key == "y" and self._clock.monotonic() - self._since >= SETTLE:
             self.dismiss("yes")
             return

@@ -9,7 +9,6 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
@@ -19,6 +18,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import shown_path
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import ink
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 _LINES_BEFORE: Final = 4  # lines shown above the first change
@@ -95,7 +95,7 @@ class ProposalEditor(TextArea):
                 self.post_message(self.Pressed(key.action))
 
 
-class EditText(ModalScreen[str | None]):
+class EditText(Dialog[str | None]):
     """A text in an editor that has all the screen; gives it back, or None when left alone."""
 
     def __init__(self, words: Catalogue, editor: ProposalEditor) -> None:

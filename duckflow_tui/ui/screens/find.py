@@ -7,15 +7,15 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.transcript import Transcript
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 
-class Find(ModalScreen[None]):
+class Find(Dialog[None]):
     """Typing searches, Enter goes on, ↑ goes back, Esc ends the search."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

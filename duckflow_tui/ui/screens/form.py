@@ -7,17 +7,17 @@ from typing import ClassVar, Generic, TypeVar
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static, TextArea
 
 from duckflow_tui.safety.safe_text import is_safe, visible, visible_line
 from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 T = TypeVar("T")
 
 
-class Form(ModalScreen[T], Generic[T]):
+class Form(Dialog[T], Generic[T]):
     """Fields under their labels; gives back what was written, or None where Esc left it."""
 
     SURFACE: ClassVar[Surface]  # with the actions ``apply`` and ``escape``
@@ -78,7 +78,7 @@ class Form(ModalScreen[T], Generic[T]):
         self.apply()
 
 
-class LineForm(ModalScreen[str | None]):
+class LineForm(Dialog[str | None]):
     """One line; gives back what was written, empty too, or None where Esc left it.
 
     ``about`` is a table of the catalogue with ``title`` and ``hint``, and for a line about some

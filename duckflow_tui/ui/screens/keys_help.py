@@ -10,18 +10,18 @@ from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 
 from duckflow_tui.ui.bindings import KEYS, Key, Surface, keys_of, label_here
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, ink, pad, wrap
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 GROUPS: Final[tuple[Surface, ...]] = tuple(dict.fromkeys(key.surface for key in KEYS))
 LABEL_CELLS: Final = 20  # of the column of keys; a longer label takes a line of its own
 
 
-class KeysHelp(ModalScreen[None]):
+class KeysHelp(Dialog[None]):
     """A page to read; Esc, F1, Enter or q closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -23,6 +22,7 @@ from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.ui import fuzzy
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.vitals_words import profile_words
+from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 SHOWN = 200  # matches that are listed
@@ -55,7 +55,7 @@ def profile_choices(state: AgentState | None, words: Catalogue) -> list[Choice]:
     return found
 
 
-class PickList(ModalScreen[str | None]):
+class PickList(Dialog[str | None]):
     """Typing narrows the list, Enter takes, Esc leaves everything as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
