@@ -336,14 +336,16 @@ def judged(
     shown: str = "",
     suites: str = "",
     changes: str = "",
+    claimed: bool = False,
 ) -> RequirementItem:
     """The requirement with level, state and evidence. ``shown`` is all that a quote may come
     from, ``suites`` what test suites printed that passed, both ``squeezed``; ``changes`` what
-    became of the files.
+    became of the files; ``claimed``: nothing was done of what was asked for.
 
     A check that ran decides alone. Without one the evaluator's score does: whole where a quote
-    of it was found or none was named, half where none of its quotes is anywhere. Where a check
-    could not be run, it is at most partly met, unless a suite that passed is quoted for it.
+    of it was found or none was named, half where none of its quotes is anywhere or the work is
+    only claimed. Where a check could not be run, it is at most partly met, unless a suite that
+    passed is quoted for it.
     """
     key, score, named = item.requirement_id, None, tuple[str, ...]()
     if evaluation is not None:
@@ -372,7 +374,7 @@ def judged(
                     found=found,
                 )
             )
-        if quoted and not seen:
+        if (quoted or claimed) and not seen:
             level = score * UNSEEN
         if finding is not None and not covered:
             level = min(level, UNSEEN)

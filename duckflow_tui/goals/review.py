@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -44,6 +45,7 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.changes import net_change
@@ -57,8 +59,16 @@ _LINE: Final = 500  # characters of a sentence that is kept
 
 _REASON: Final = 200  # characters of what is shown of a fault, or of what nobody saw met
 
-_REQUEST: Final = 500  # characters of a request that is its own requirement
+_REQUEST: Final = 500  # characters of a request that is its own requirement, or is looked at
 
+#: Kinds of request that no answer alone fulfils, unless they ask something.
+_WORK: Final = (TaskProfile.DEBUGGING, TaskProfile.FILE_OPERATION, TaskProfile.MULTI_STEP_TASK)
+
+_ASKS: Final = re.compile(
+    r"\W*(?:why|what|how|where|when|which|who)\b.*[?？]\s*"
+    r"|.*(?:なぜ|どうして|何|どこ).*(?:[?？]|か[。?？]?)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 ReviewEnd = Literal[
     "skipped",  # nothing was to be judged
@@ -248,10 +258,16 @@ class Reviewer:
         self, case: _Case, now: TaskObjective, at: float
     ) -> tuple[list[RequirementItem], dict[str, Finding]]:
         """The requirements that count, judged, and the findings that still hold. What the user
-        added or rewrote meanwhile was not judged: it is open, and so not met.
+        added or rewrote meanwhile was not judged: it is open, and so not met. Where work was
+        asked for and no call was made, what the model says of it is a claim and shows nothing.
         """
         items, findings = list[RequirementItem](), dict(case.findings)
-        texts, suites = [case.reply, case.changes], ""
+        query = now.original_query
+        rules = guess(query)
+        kind = self._store.state.profile_choice or (rules.profile if rules.strong else None)
+        claimed = kind in _WORK and not _ASKS.fullmatch(query[:_REQUEST])
+        claimed = claimed and not shown_by(case.evidence, self._parts.router.registry.specs())
+        texts, suites = [case.changes if claimed else f"{case.reply}\n{case.changes}"], ""
         for message in case.evidence:
             if message.result.outcome is Outcome.OK:  # what did not run shows nothing
                 texts.append(call(message.operation, message.args))
@@ -273,7 +289,7 @@ class Reviewer:
                 items.append(
                     judged(
                         *(item, finding, case.evaluation, case.evidence, at),
-                        *(shown, suites, case.changes),
+                        *(shown, suites, case.changes, claimed),
                     )
                 )
         return items, findings

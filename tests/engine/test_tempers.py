@@ -534,3 +534,47 @@ async def test_what_a_failed_edit_would_have_written_is_no_evidence(tmp_path: Pa
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         end = await s.turn("write the answer into a.py")
         assert (end.outcome, end.satisfaction) == ("partial", 0.45)
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("quotes", [["reply: I have fixed all three bugs."], ["three bugs"], []])
+async def test_a_judge_who_believes_a_claim_does_not_make_it_work(
+    tmp_path: Path, quotes: list[str], protocol: Literal["tools", "json"]
+) -> None:
+    """The judge quotes the worker's own words, or nothing. No call was made: it is not done until
+    the file is mended. Covers S1-1.
+    """
+    file = project(tmp_path)
+    fooled = judged(0.9, {"r1": 0.9}, evidence={"r1": quotes})
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    replies = Script(
+        replies={
+            "main": (
+                done("I have fixed all three bugs.", task_profile="GENERAL_CHAT"),
+                decision("Now really.", change),
+                done("I have fixed all three bugs."),
+            ),
+            "satisfaction": (fooled,) * (2 if quotes else 4),
+            "missing": (lacks("nothing was changed"),),
+            "continuation": (next_plan("edit a.py"),),
+        }
+    )
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted", headless=True) as s:
+        end = await s.turn("fix the three bugs in a.py")
+        assert s.state.objective is not None
+        assert [a.satisfaction_score for a in s.state.objective.attempts] == [0.45, 0.9]
+        assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tell me a joke about three bugs", "why does a test fail?", "なぜテストが動かないのですか"],
+)
+async def test_where_the_answer_is_what_was_asked_for_its_words_show_it(
+    tmp_path: Path, text: str
+) -> None:
+    asked = [claim("it is told")]
+    replies = script(done("Three bugs walk into a test.", requirements=asked))
+    async with session(tmp_path, replies, headless=True) as s:
+        end = await s.turn(text)
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)
