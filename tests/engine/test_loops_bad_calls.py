@@ -150,7 +150,7 @@ async def test_undoing_a_creation_takes_the_directories_it_made(tmp_path: Path) 
 
 
 async def test_a_reference_is_refused_and_braces_that_are_meant_are_not(tmp_path: Path) -> None:
-    """Covers S3-18."""
+    """Covers S3-18, S3-40."""
     folder = workspace(tmp_path)
     odd = "templates/{{ task_name }}/{{step}}.html"
     replies = script(
