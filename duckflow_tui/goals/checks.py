@@ -49,6 +49,10 @@ _NOT_THERE: Final = (126, 127)  # exit codes of a shell that found nothing to ru
 #: Commands that end with 0 whatever the work is.
 _NEVER_FAIL: Final = frozenset({"true", ":", "echo", "printf", "pwd", "date", "sleep"})
 
+_WRITERS: Final = frozenset({"touch", "tee", "cp", "mv", "ln", "mkdir", "rm", "install", "dd"})
+
+_IN_PLACE: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
+
 _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 _EFFECTS: Final = frozenset(
@@ -260,10 +264,17 @@ class RequirementChecks:
 
 def can_fail(command: str) -> bool:
     """Whether a command line can end with another exit code than 0. Of ``tests; true`` or
-    ``tests || echo bad`` the end hides how the tests ended; what cannot be read may fail.
+    ``tests || echo bad`` the end hides how the tests ended; what cannot be read may fail. One that
+    writes files makes true what it looks for: it says nothing of the work either.
     """
-    can = True
-    for part in read_command(command).parts:
+    can, line = True, read_command(command)
+    if any(target != "/dev/null" for target in line.targets):
+        return False
+    for part in line.parts:
+        if part.argv[0] in _WRITERS or (
+            part.argv[0] in ("sed", "perl") and any(map(_IN_PLACE.match, part.argv[1:]))
+        ):
+            return False
         real = part.argv[0] not in _NEVER_FAIL and part.argv not in (("exit",), ("exit", "0"))
         match part.joiner:
             case "&&" | "|":

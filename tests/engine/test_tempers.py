@@ -420,6 +420,9 @@ async def test_a_model_of_any_temper_edits_the_file_and_is_judged_by_what_it_did
     [
         ("command", "true"),
         ("command", "false || echo bad"),
+        ("command", "sed -i s/x/y/ a.py"),
+        ("command", "touch made && test -f made"),
+        ("command", "echo y > made && grep -q y made"),
         ("file_exists", "a.py"),
         ("file_contains", "a.py: x ="),
         ("file_contains", "b.py: y"),
@@ -442,7 +445,7 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
             "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
         }
     )
-    allow = ("true", "false", "echo:*")
+    allow = ("true", "false", "echo:*", "sed:*", "touch:*", "test:*", "grep:*")
     async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
         end = await s.turn("fix the three bugs in a.py")
         assert (end.outcome, end.satisfaction) == ("partial", 0.1)
