@@ -101,6 +101,7 @@ def test_a_workspace_that_goes_is_said_and_nothing_is_lost(tmp_path: Path, repla
                 shutil.rmtree(work)
             terminal.type("write it\r")
             terminal.sees("deleted", "replaced.", "Nothing", "written", "It did not work.")
+            terminal.until(lambda: kept(tmp_path).turn is None)  # it is judged before it ends
             said = left(terminal)
             [session_id] = sessions(tmp_path)
             assert f"duckflow-tui --resume {session_id}" in said
