@@ -25,7 +25,6 @@ from duckflow_tui.words.catalogue import Catalogue
 
 SOUND: Final = 0
 BROKEN: Final = 1  # something without which no work is possible
-USAGE_ERROR: Final = 2
 
 State = Literal["ok", "missing", "broken"]  # missing: it works without
 

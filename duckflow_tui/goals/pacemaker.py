@@ -292,8 +292,8 @@ def reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
 
 # --- the kind of a request -----------------------------------------------------------------------
 
-#: Kinds of request that are answered, not worked on; they are never reviewed and cost no call. A
-#: model that says so of a clear order is overruled.
+#: Kinds of request that are answered, not worked on: free of a review while nothing is required and
+#: no operation was performed. A model that says so of a clear order is overruled.
 TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
 
 _STRONG: Final = 3

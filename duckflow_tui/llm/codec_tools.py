@@ -188,7 +188,7 @@ class ToolsDecoder:
             ]
             if spoken.unread:
                 reading.problems.append(NOT_READ)
-        elif not calls and '"actions"' in text and (whole := _object_of(text)) is not None:
+        elif not calls and text.startswith(("{", "```json")) and (whole := _decision_in(text)):
             decision = marked(reading.decision(decision_id, whole))
             problems, warnings = tuple(reading.problems), tuple(reading.warnings)
             said_nothing = not (decision.reply or decision.actions)
@@ -234,10 +234,13 @@ def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None
     return judgement, others
 
 
-def _object_of(text: str) -> JsonObject | None:
-    """A whole decision that was written as the other protocol has it."""
+def _decision_in(text: str) -> JsonObject | None:
+    """A decision as the other protocol has it; the text begins with its object, since an answer
+    may show one with such a field further on.
+    """
     try:
-        return find_object(text, TurnDecision.model_fields).data
+        found = find_object(text, TurnDecision.model_fields).data
+        return found if "actions" in found else None
     except NotStrict:
         return None
 

@@ -307,6 +307,9 @@ def test_calls_written_as_text_are_read_and_marked_and_an_empty_list_is_no_answe
         assert action.from_text
     assert "cannot be read" in decoded(prompt(), text='{"actions": []}').problems[0]
     assert decoded(prompt(), text='{"version": 1}').problems == ()
+    shown = 'The workflow reads:\n```json\n{"actions": ["test", "lint"]}\n```'
+    answer = decoded(prompt(), text=shown)
+    assert (answer.problems, answer.text, answer.decision.actions) == ((), shown, ())
 
 
 def test_a_call_without_a_reason_has_that_of_its_message() -> None:
