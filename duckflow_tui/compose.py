@@ -351,7 +351,9 @@ class Sessions:
         self.choice = replace(self.choice, resume=session_id)
 
     async def open_resumed(self, session_id: str, spawn: Spawn) -> Engine:
-        """Open another session of this workspace; raises SessionFault, then the old one stays."""
+        """Open another session of this workspace, with an empty id a new one; raises SessionFault,
+        then the old one stays.
+        """
         choice = replace(self.choice, resume=session_id)
         stack = AsyncExitStack()
         engine = await stack.enter_async_context(open_session(choice, spawn, self.ending))

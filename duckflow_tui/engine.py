@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, get_args
 
 from duckflow_tui.agent.compaction import ContextActions
 from duckflow_tui.agent.inbox import Inbox
@@ -26,9 +26,12 @@ from duckflow_tui.state.session import (
     MAX_NAME,
     DraftSaved,
     ModeChanged,
+    ModelsChosen,
     SessionPinned,
     SessionTitled,
 )
+from duckflow_tui.state.turn import TurnFinished
+from duckflow_tui.state.usage import Role
 from duckflow_tui.tools.listing import iter_files, overview
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
 from duckflow_tui.tools.plan_operations import plan_operations
@@ -36,6 +39,7 @@ from duckflow_tui.tools.shell import OwnCommands
 from duckflow_tui.tools.watch import FileWatcher
 
 if TYPE_CHECKING:
+    from duckflow_tui.llm.endpoints import Endpoint, Roles
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store
@@ -69,7 +73,8 @@ class Engine:
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
         self._gone = False  # that the workspace went was said
         self._keeper = PhaseKeeper(parts.store, parts.machine)
-        parts.store.watch(self._look_after_workspace)
+        self._chosen: tuple[Mapping[str, Endpoint], Roles] | None = None  # for when the turn ends
+        parts.store.watch(self._hear)
         note_changes(parts.store)
         self._task_loop = TaskLoop(parts.store, spawn)
         desk = PlanDesk(parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up())
@@ -116,6 +121,42 @@ class Engine:
     def probe(self) -> None:
         """Ask each model again for what it refused once: a server may have been renewed."""
         self._models.service.forget_lessons()
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Those that models are asked at, by name."""
+        return self._models.service.endpoints
+
+    def choose_models(self, endpoints: Mapping[str, Endpoint], roles: Roles) -> bool:
+        """Have these models answer from the next request on. While a turn runs, once it has ended:
+        then False.
+        """
+        turn = self.store.state.turn
+        if turn is not None and turn.pause != "paused":
+            self._chosen = endpoints, roles
+            return False
+        self._change_models(endpoints, roles)
+        return True
+
+    def _change_models(self, endpoints: Mapping[str, Endpoint], roles: Roles) -> None:
+        service, before = self._models.service, self._models.service.roles
+        service.change(endpoints, roles)
+        self._chosen = None
+        endpoint, model = service.endpoint_of("main")
+        others = roles.model_dump(exclude={"main"}, exclude_defaults=True)
+        self.store.dispatch(
+            ModelsChosen(
+                endpoint=endpoint.name,
+                model=model,
+                context_window=service.window("main"),
+                roles=others,
+                at=self.store.clock.now(),
+            )
+        )
+        for role in get_args(Role):
+            if getattr(roles, role) != getattr(before, role):
+                endpoint, model = service.endpoint_of(role)
+                self.notices.say(f"llm.answers.{role}", model=model, host=endpoint.host)
 
     @property
     def works(self) -> bool:
@@ -179,8 +220,12 @@ class Engine:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""
         return iter_files(self._router.workspace)
 
-    def _look_after_workspace(self, state: AgentState, record: Record) -> None:
-        """Say once that the folder went away or was replaced: nothing is written from then on."""
+    def _hear(self, state: AgentState, record: Record) -> None:
+        """Change models between turns; say once that the folder went away or was replaced: nothing
+        is written from then on.
+        """
+        if self._chosen is not None and isinstance(record.event, TurnFinished):
+            self._change_models(*self._chosen)
         if not isinstance(record.event, OperationFinished) or self._gone:
             return
         if (

@@ -114,13 +114,14 @@ class LLMService:
         learned: LearnedModels | None = None,
     ) -> None:
         self._temperatures = temperatures or Temperatures()
-        self._endpoints = dict(endpoints)
+        self.endpoints = dict(endpoints)
         self.roles = roles
         self._ids = ids
         self._clock = clock
         self._environ = environ
         self._patience = patience or Patience()
-        self._clients: dict[str, ChatClient] = {}
+        self._clients: dict[tuple[str, str], ChatClient] = {}  # by name and address
+        self._left: list[ChatClient] = []  # of endpoints before, which may still be answering
         self._opening = asyncio.Lock()
         self._learned = learned or LearnedModels()
         self._text_calls: Counter[str] = Counter()  # replies in a row, by model
@@ -133,16 +134,25 @@ class LLMService:
 
     async def aclose(self) -> None:
         """Close every connection; the service can still be used and opens new ones."""
-        clients, self._clients = list(self._clients.values()), {}
+        clients = [*self._clients.values(), *self._left]
+        self._clients, self._left = {}, []
         for client in clients:
             await client.aclose()
+
+    def change(self, endpoints: Mapping[str, Endpoint], roles: Roles) -> None:
+        """Ask these from the next request on, with keys looked up anew. What is on its way is
+        still answered as it was asked.
+        """
+        self.endpoints, self.roles = dict(endpoints), roles
+        self._left += self._clients.values()
+        self._clients = {}
 
     def endpoint_of(self, role: Role) -> Target:
         """Endpoint and model of a role; raises LlmError ``no_model``."""
         ref = self.roles.of(role)
         if ref is None:
             raise LlmError("no_model", setting=f"roles.{role}")
-        endpoint = self._endpoints.get(ref.endpoint)
+        endpoint = self.endpoints.get(ref.endpoint)
         if endpoint is None:
             raise LlmError(
                 "no_model", endpoint=ref.endpoint, model=ref.model, setting=f"roles.{role}"
@@ -383,8 +393,9 @@ class LLMService:
 
     async def _client(self, endpoint: Endpoint) -> ChatClient:
         async with self._opening:
-            if endpoint.name in self._clients:
-                return self._clients[endpoint.name]
+            place = endpoint.name, endpoint.base_url
+            if place in self._clients:
+                return self._clients[place]
             lacks: dict[str, tuple[ErrorCode, str, str]] = {
                 "refused": ("refused_url", endpoint.base_url, "base_url"),
                 "key": ("no_key", endpoint.api_key_env, "api_key_env"),
@@ -405,7 +416,7 @@ class LLMService:
             client = await ChatClient.open(
                 endpoint, key, self._environ, self._clock, self._patience
             )
-            self._clients[endpoint.name] = client
+            self._clients[place] = client
             return client
 
 

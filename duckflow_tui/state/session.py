@@ -238,3 +238,17 @@ class ModeChanged(Event, kind="mode_changed"):
 
     def apply(self, state: AgentState) -> None:
         state.mode = self.mode
+
+
+class ModelsChosen(Event, kind="models_chosen"):
+    """From the next request on these models answer: the user chose them."""
+
+    endpoint: str  # of the main role
+    model: str
+    context_window: int = 0  # tokens of the main model; 0 when unknown
+    roles: dict[str, str] = Field(default_factory=dict)  # others, as endpoint/model
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        state.session = state.session.replace(endpoint=self.endpoint, model=self.model)
+        state.usage = state.usage.replace(context_window=self.context_window)

@@ -369,6 +369,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_sessions(self) -> None:
         self.spawn(self.session.choose_another(), "sessions")
 
+    def action_new_session(self) -> None:
+        self.spawn(self.session.leave_for(), "sessions")
+
     # --- the session as a whole -------------------------------------------------------------
 
     def action_rename(self) -> None:

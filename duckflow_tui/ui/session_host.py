@@ -154,18 +154,23 @@ class SessionHost:
     async def choose_another(self) -> None:
         """Open another session of this workspace in place of the one that is open."""
         facts = await self.choose()
+        if facts is not None:
+            await self.leave_for(facts.session_id)
+
+    async def leave_for(self, session_id: str = "") -> None:
+        """Go on with that session, or with a new one, where no work runs in this one."""
         turn = self.store.state.turn if self.store is not None else None
-        if facts is None:
-            return
         if turn is not None and turn.pause != "paused":
             self._app.status.show_notice("sessions.busy")
         elif self.engine is None:
             self._app.status.show_notice("shell.no_endpoint")
         else:
-            await self.switch_to(facts.session_id)
+            await self.switch_to(session_id)
 
     async def switch_to(self, session_id: str) -> None:
-        """Go on with another session of this workspace; where that cannot be, it is said."""
+        """Go on with another session of this workspace, with an empty id with a new one; where
+        that cannot be, it is said.
+        """
         app = self._app
         self.keep_draft()
         try:

@@ -142,6 +142,23 @@ async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) 
         assert app.bench.composer.draft == "half a thought"
 
 
+async def test_new_begins_another_one_and_waits_for_work_that_runs(tmp_path: Path) -> None:
+    app = with_shelf(tmp_path)
+    other = FakeEngine(store_with())
+    async with standing(app) as pilot:
+        sources(app).other = other
+        assert app.session.engine is not None
+        turn = TurnInfo(turn_id="t", message_id="m", started_at=NOW)
+        app.session.engine.store.dispatch(TurnStarted(turn=turn))
+        await pilot.press(*"/new", "enter")
+        await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "the reason")
+        assert sources(app).resumed == []
+        app.session.engine.store.state.turn = None
+        await pilot.press(*"/new", "enter")
+        await settled(pilot, lambda: cast("Any", app.session.engine) is other, "a new session")
+        assert sources(app).resumed == [""]
+
+
 async def test_a_session_that_cannot_be_opened_leaves_this_one(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:

@@ -51,12 +51,12 @@ def problems(state: AgentState | None) -> dict[str, list[str]]:
 
 def test_without_a_session_only_some_commands_run() -> None:
     found = problems(None)
-    assert found.pop("shell.no_endpoint") == ["rewind", "fork", "probe", "compact"]
+    assert found.pop("shell.no_endpoint") == ["rewind", "fork", "probe", "compact", "new"]
     assert found.pop("pace.nothing_runs") == ["more"]
     assert found.pop("shell.queue_empty") == ["queue"]
     silent = found.pop("")
     assert not found
-    always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "more", "queue"}
+    always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "new", "more", "queue"}
     assert always == {
         "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "sessions", "export", "lang",
         "theme", "quit",
