@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
 
+UNUSABLE: Final = 2  # native replies asked for again in vain, after which JSON is asked for
 REPAIRS: Final = 3  # calls in a row that ask for a well-formed decision; then the turn ends (C8)
 REASKED: Final = 2  # times another question is asked again; then its asker goes on without (C8)
 
@@ -154,7 +155,12 @@ class Asker:
             self._checks_asked = self._checks_asked or asks_for_checks(problems)
             problems, part = self._usable(reply)
             await self._record(reply, part)
-            if self._owed + self.repaired == REPAIRS:
+            tries = self._owed + self.repaired
+            if tries == UNUSABLE and reply.complete and not reply.truncated:
+                models = self._parts.models.service
+                if reply.protocol == "tools" and models.step_down(role):
+                    self._owed = self.repaired = 0  # JSON is asked for three times
+            elif tries == REPAIRS:
                 break
             done = "only its calls that read were carried out" if part else "nothing of it was"
             self._parts.notices.say(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Final, Literal
 
 from duckflow_tui.llm.codec import (
@@ -23,19 +24,30 @@ from duckflow_tui.llm.codec import (
     system_of,
     unread,
     user,
+    wire_name,
 )
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import NotStrict, ReplyObject, ReplyPreview, find_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage, Message
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.prompt import Prompt
 
 JsonRung = Literal["json_schema", "json_object", "text"]
 
 RESULTS: Final = "Results of your actions:"  # how a message with results begins
+
+_FIELDS: Final = "|".join(TurnDecision.model_fields)
+#: What a decision or a call looks like, as far as it is written: then a text is no plain answer.
+_WRITTEN: Final = re.compile(
+    rf"^(?:\{{|```json)|[\"'“](?:{_FIELDS})[\"'”]\s*:|\{{\s*(?:{_FIELDS})\s*:"
+    r"|[\"'](?:name|tool|tool_name|function|operation)[\"']\s*:"
+    r".{0,400}?[\"'](?:arguments|parameters|args|input)[\"']\s*:"
+    r"|(?:^|\n)Action Input:",
+    re.S,
+)
 
 
 def encode(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
@@ -123,7 +135,9 @@ class JsonDecoder:
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """The decision of the object; prose that holds none is a problem, and its text is kept."""
+        """The decision of the object. Prose is the whole reply, unless it looks like a part of a
+        decision or a call, or a reply that does was just asked for again.
+        """
         said = completion.text
         raw = wire_text(said)
         shown = "".join(self._shown)
@@ -137,16 +151,19 @@ class JsonDecoder:
             found = find_object(said, TurnDecision.model_fields)
         except NotStrict as error:
             found, wrong = ReplyObject({}), str(error)
-        if wrong or TurnDecision.model_fields.keys().isdisjoint(found.data):
+        foreign = bool(wrong) or TurnDecision.model_fields.keys().isdisjoint(found.data)
+        if foreign:
             spoken = calls_in(said, prompt)
         if spoken is not None and spoken.unread:
             return Decoded(None, shown, raw, (NOT_READ,))
         if spoken is not None:
             calls = [{"operation": call.name, "args": call.arguments} for call in spoken.calls]
             found = ReplyObject({"reply": spoken.rest, "actions": calls})
-        elif wrong:
-            is_prose = not shown and "{" not in raw
-            return Decoded(None, raw if is_prose else shown, raw, (wrong,))
+        elif wrong or (foreign and found.around):
+            plain = not shown and _is_prose(said, prompt)
+            if not plain or _is_owed(prompt):
+                return Decoded(None, raw if plain else shown, raw, (wrong or NOT_READ,))
+            found = ReplyObject({"reply": raw.strip()})
         if found.around and not found.data.get("reply"):
             found.data["reply"] = found.around
         elif found.around:
@@ -162,3 +179,22 @@ class JsonDecoder:
             decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings),
             spoken is not None,
         )  # fmt: skip
+
+
+def _is_prose(text: str, prompt: Prompt) -> bool:
+    """Whether nothing in a text looks like a decision, or like a call of an operation."""
+    if _WRITTEN.search(text.strip()):
+        return False
+    specs = (*prompt.known, *prompt.operations)
+    names = (name for spec in specs for name in (spec.name, wire_name(spec.name)))
+    return not any(re.search(rf"{re.escape(name)}\W{{0,3}}[({{]", text) for name in names)
+
+
+def _is_owed(prompt: Prompt) -> bool:
+    """Whether the reply before held a decision or call that could not be read: it is waited for."""
+    for item in reversed(prompt.history):
+        if isinstance(item, AssistantMessage):
+            return bool(item.raw) and not _is_prose(item.raw, prompt)
+        if isinstance(item, UserMessage):
+            return False
+    return False

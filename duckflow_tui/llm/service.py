@@ -245,10 +245,23 @@ class LLMService:
     def _count_text_calls(self, target: Target, learned: Learned) -> None:
         """A model whose calls come as text twice in a row is asked for JSON instead."""
         self._text_calls[target.model] += 1
-        auto = target.endpoint.protocol == "auto" and learned.tools
-        if auto and self._text_calls[target.model] == TEXT_CALLS:
-            learned.tools = False
-            self._learned.keep("tools", target, self._clock.now())
+        if self._text_calls[target.model] == TEXT_CALLS:
+            self._ask_for_json(target, learned)
+
+    def step_down(self, role: Role) -> bool:
+        """Ask the role's model for JSON from now on, because its native calls stay unusable; False
+        where it is asked for that already, or the settings fix the protocol.
+        """
+        target = self.endpoint_of(role)
+        learned = self._learned.models[f"{target.endpoint.origin} {target.model}"]
+        return self._ask_for_json(target, learned)
+
+    def _ask_for_json(self, target: Target, learned: Learned) -> bool:
+        if target.endpoint.protocol != "auto" or not learned.tools:
+            return False
+        learned.tools = False
+        self._learned.keep("tools", target, self._clock.now())
+        return True
 
     async def ask(
         self,

@@ -218,11 +218,12 @@ async def test_a_malformed_reply_brings_words_for_the_model_and_is_counted() -> 
     assert reply.complete
 
 
-async def test_prose_in_place_of_json_is_kept_for_the_reader() -> None:
+async def test_prose_in_place_of_json_is_a_reply_that_ends_the_work() -> None:
     async with bench(script(Reply(text="I would rather talk.")), protocol="json") as at:
         reply = await at.decide()
-    assert reply.text == "I would rather talk."
-    assert "no JSON object" in reply.problems[0]
+    assert (reply.text, reply.problems) == ("I would rather talk.", ())
+    assert reply.decision is not None
+    assert (reply.decision.reply, reply.decision.next_step) == (reply.text, NextStep.DONE)
 
 
 async def test_native_calls_of_a_reply_become_actions_with_their_wire_ids() -> None:

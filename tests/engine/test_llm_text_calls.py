@@ -1,4 +1,6 @@
-"""Models whose calls come as text: the work is done, it is said, and nothing ends as done by it."""
+"""Models that write text where calls or an object are asked for: calls in it are made, it is said,
+plain words are the reply, and nothing ends as done by it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.session import done, script, session
+from support.reviews import judged, lacks, next_plan
+from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import GateChoice
 
 READ = {"path": "a.py"}
-EDIT = {"path": "a.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}
+EDIT: dict[str, Any] = {"path": "a.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}
 JUDGED = {
     "rationale": "as asked",
     "goal_consistency": {"ok": True, "reason": "asked for"},
@@ -127,3 +131,99 @@ async def test_an_answer_about_calls_is_an_answer(tmp_path: Path) -> None:
     async with session(project(tmp_path), script(Reply(text=text)), protocol="tools") as s:
         end = await s.turn("how do models write calls?")
         assert (end.outcome, end.reply) == ("done", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello! What shall we do?",
+        "こんにちは！何をしましょうか？",
+        'Put this into the file:\n\n```json\n{"name": "duck", "version": 1}\n```\n\nThat is all.',
+        "In Python, {x} is a set and {'a': f(x)} a dict.",
+        "You can use the operation file_ops.read_file for that.",
+    ],
+)
+async def test_plain_words_in_place_of_an_object_are_the_whole_reply(
+    tmp_path: Path, text: str
+) -> None:
+    async with session(project(tmp_path), script(Reply(text=text))) as s:
+        end = await s.turn("hello")
+        assert (end.outcome, end.reply, end.llm_calls) == ("done", text, 1)
+        assert s.notices() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"reply": "I edit it", "actions": [{"operation": "file_ops.edit_fi',
+        "Sure:\n{'reply': 'hello', 'actions': []}",
+        'Of course!\n```json\n{"reply": "I do", "actions": [\n```',
+        'I do.\n```json\n{"name": "launch_rocket", "arguments": {"to": "moon"}}\n```',
+        'file_ops.read_file(path="a.py")',
+        "I look: file_ops__read_file {path: a.py}",
+        "Thought: I look.\nAction: read_file\nAction Input: a.py",
+    ],
+)
+async def test_half_an_object_and_what_looks_like_a_call_are_no_reply(
+    tmp_path: Path, text: str
+) -> None:
+    """It is asked for again, and plain words do not take its place. Covers S1-1."""
+    claims = Reply(text="I have done it.")
+    async with session(project(tmp_path), script(Reply(text=text), claims, done("Hi."))) as s:
+        end = await s.turn("hello")
+        assert (end.outcome, end.reply, end.llm_calls) == ("done", "Hi.", 3)
+        assert s.notices() == ["turn.repair", "turn.repair"]
+
+
+async def test_plain_words_that_claim_work_are_judged_like_any_claim(tmp_path: Path) -> None:
+    """Covers S1-1, S1-52."""
+    edits = action("file_ops.edit_file", **EDIT)
+    replies = Script(
+        replies={
+            "main": (
+                Reply(text="I have fixed the bug in a.py."),
+                decision("Now really.", edits),
+                Reply(text="x is 2 now."),
+            ),
+            "satisfaction": (judged(0.0), judged(0.9)),
+            "missing": (lacks("a.py is as it was"),),
+            "continuation": (next_plan("edit a.py"),),
+        }
+    )
+    async with session(project(tmp_path), replies, mode="trusted") as s:
+        end = await s.turn("fix the bug in a.py: x must be 2")
+        assert (end.outcome, end.reply, end.satisfaction) == ("done", "x is 2 now.", 0.9)
+        assert "a.py is as it was" in s.server.of("main")[1].text
+        assert (tmp_path / "work" / "a.py").read_text() == "x = 2\n"
+        assert "turn.repair" not in s.notices()
+
+
+async def test_native_calls_that_stay_unusable_give_way_to_json(tmp_path: Path) -> None:
+    """The work is done in the other protocol, which is said once and used from then on."""
+    wrong = Reply(tool_calls=(ScriptedCall(name="file_ops__edit_file", arguments='{"path": "a.'),))
+    edits = decision("I change x.", action("file_ops.edit_file", **EDIT))
+    replies = script(wrong, wrong, wrong, edits, done("x is 2 now."), done("Yes."))
+    async with session(project(tmp_path), replies, protocol="auto", mode="trusted") as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, end.reply) == ("done", "x is 2 now.")
+        assert (tmp_path / "work" / "a.py").read_text() == "x = 2\n"
+        await s.turn("hello")
+        assert ["tools" in r.json for r in s.server.of("main")] == [True] * 3 + [False] * 3
+        assert s.notices().count("llm.learned.tools") == 1
+
+
+@pytest.mark.parametrize(("protocol", "tries"), [("auto", 6), ("tools", 4), ("json", 4)])
+async def test_replies_that_no_protocol_makes_usable_end_the_turn(
+    tmp_path: Path, protocol: Any, tries: int
+) -> None:
+    wrong = Reply(text='{"reply": "I do it", "actions": [{"operation": "file_')
+    broken = ScriptedCall(name="file_ops__edit_file", arguments='{"path": "a.')
+    native = [Reply(tool_calls=(broken,))] * {"auto": 3, "tools": 4, "json": 0}[protocol]
+    async with session(
+        project(tmp_path), script(*native, *[wrong] * 4), protocol=protocol, mode="trusted"
+    ) as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, len(s.server.of("main"))) == ("failed", tries)
+        assert s.notices()[-1] == "turn.unreadable"
+        made = [m for m in s.state.messages if isinstance(m, AssistantMessage)]
+        assert not any(m.decision for m in made)

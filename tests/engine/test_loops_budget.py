@@ -116,7 +116,7 @@ async def test_own_words_enter_the_conversation_and_are_no_consent_to_spend(
 
 
 async def test_repairs_are_calls_too(tmp_path: Path) -> None:
-    broken = Reply(text="this is no decision")
+    broken = Reply(text="{this is no decision")
     async with session(tmp_path, script(broken, done()), environ={CALLS: "1"}) as s:
         await s.engine.send("hello")
         await budget(s)

@@ -396,7 +396,7 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
 
 async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -> None:
     """Covers S3-13, S3-26."""
-    broken = Reply(text="I cannot write JSON today.")
+    broken = Reply(text="{I cannot write JSON today.")
     replies = Script(
         replies={
             "main": (PROPOSE, done("Run it."), done("It broke.")),
