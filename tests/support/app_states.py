@@ -51,6 +51,7 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import PauseRequested, TurnInfo, TurnResumed, TurnStarted
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.session_host import AppOptions
 
 DEADLINE: Final = 20.0  # seconds until a wait has failed
@@ -547,6 +548,33 @@ async def commanded(pilot: Pilot[int], text: str) -> None:
     assert isinstance(app, DuckflowApp)
     app.bench.composer.write(text)
     await pilot.press("enter")
+
+
+async def asked(pilot: Pilot[int]) -> DuckflowApp:
+    """Return once the screen asks what the state asks, which it does a frame later, and the
+    composer has the focus: until then Enter does not go there.
+    """
+    app = pilot.app
+    assert isinstance(app, DuckflowApp)
+    bench = app.bench
+
+    def shown() -> bool:
+        assert app.session.store is not None
+        state = app.session.store.state
+        return (bench.card.card or bench.gate.gate) in (*state.gates, *state.cards)
+
+    await settled(pilot, lambda: shown() and bench.focused is bench.composer, "a question")
+    return app
+
+
+async def at_question(pilot: Pilot[int]) -> DuckflowApp:
+    """The user has gone to what is asked, and the time in which keys are ignored is over."""
+    app = await asked(pilot)
+    await pilot.press("enter")
+    await settled(pilot, lambda: app.bench.focused is app.bench.talk.open_question, "the focus")
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+    return app
 
 
 @asynccontextmanager

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.app_states import FakeEngine, app_with, at_question, settled, standing, store_with
 from support.gates import AFTER, GateApp, at_gate, drawn, gate, press
 from support.pinned import ManualClock
 from support.plans import change_card, working
@@ -16,21 +15,12 @@ from textual.widgets import Input
 
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SETTLE_UNASKED, SILENCE
 from duckflow_tui.ui.screens.confirm import Confirm
-from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.keys_help import KeysHelp
-from duckflow_tui.ui.screens.pick_list import Choice, PickList
 
-_PAGES: dict[str, Callable[[DuckflowApp], Dialog[Any]]] = {
-    "confirm": lambda app: Confirm(app.words, app.clock, "trusted"),
-    "keys": lambda app: KeysHelp(app.words),
-    "line": lambda app: LineForm(app.words, "sessions.rename"),
-    "list": lambda app: PickList("", "", [Choice("a", "a")]),
-}
 _NAMES = {" ": "space", ",": "comma", "\r": "enter", "\x7f": "backspace"}
 
 
@@ -226,12 +216,10 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        await at_question(pilot)
         await pilot.press("y")
         await settled(pilot, lambda: app.bench.focused is app.bench.card, "the card")
+        assert isinstance(app.clock, ManualClock)
         app.clock.advance(1.5 * SETTLE)
         await pilot.press("y")
         await pilot.pause(2 * HOLD)
@@ -264,11 +252,10 @@ async def test_only_the_first_key_that_reaches_the_question_of_trusted_mode_coun
         assert fake.store.state.mode is ApprovalMode.STANDARD
 
 
-@pytest.mark.parametrize("page", _PAGES)
-async def test_a_page_that_is_left_twice_in_one_burst_leaves_the_workbench(page: str) -> None:
+async def test_a_page_that_is_left_twice_in_one_burst_leaves_the_workbench() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app) as pilot:
-        await app.push_screen(_PAGES[page](app))
+        await app.push_screen(LineForm(app.words, "sessions.rename"))
         for _ in range(3):
             app.post_message(events.Key("escape", None))
         await settled(pilot, lambda: app.screen is app.bench, "the page to close")
@@ -276,12 +263,11 @@ async def test_a_page_that_is_left_twice_in_one_burst_leaves_the_workbench(page:
         assert app.screen is app.bench
 
 
-@pytest.mark.parametrize("page", ["confirm", "line"])
-async def test_a_page_that_is_left_twice_takes_no_other_page_with_it(page: str) -> None:
+async def test_a_page_that_is_left_twice_takes_no_other_page_with_it() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app) as pilot:
         await app.push_screen(below := KeysHelp(app.words))
-        await app.push_screen(left := _PAGES[page](app))
+        await app.push_screen(left := LineForm(app.words, "sessions.rename"))
         for _ in range(2):
             left.post_message(events.Key("escape", None))
         await settled(pilot, lambda: not left.is_attached, "the page to close")

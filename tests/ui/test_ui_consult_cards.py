@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled, standing
+from support.app_states import FakeEngine, app_with, at_question, settled, standing
 from support.consults import (
     RUN,
     at_work,
@@ -41,16 +41,6 @@ CHOICES = [(card, option) for card in CARDS for option in card.options]
 def named(card: Card) -> str:
     """A card by what it asks."""
     return card.situation.pattern if card.situation is not None else card.kind
-
-
-async def at_card(pilot: Pilot[int]) -> DuckflowApp:
-    """The user has gone to the card, and the time in which keys are ignored is over."""
-    app = pilot.app
-    assert isinstance(app, DuckflowApp)
-    await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.card)
-    wait(app)
-    return app
 
 
 def wait(app: DuckflowApp) -> None:
@@ -91,7 +81,7 @@ async def test_each_option_has_its_key(card: Card) -> None:
         for option in card.options:
             again = card.model_copy(update={"card_id": f"card_{option.action}"})
             fake.store.dispatch(CardOpened(card=again))
-            await at_card(pilot)
+            await at_question(pilot)
             words = "net" if option.takes_text else ""
             await pilot.press(option.key, *words)
             if words:
@@ -154,7 +144,7 @@ async def test_the_answers_that_a_model_offers_are_keys(approval: bool) -> None:
         for option in card.options:
             again = card.model_copy(update={"card_id": f"card_{option.action}"})
             fake.store.dispatch(CardOpened(card=again))
-            await at_card(pilot)
+            await at_question(pilot)
             assert f" 2  {card.options[-2].label}" in screen_text(app)
             await pilot.press(option.key, *(("a", "enter") if option.takes_text else ()))
             text = "a" if option.takes_text else ""
@@ -168,7 +158,7 @@ async def test_nine_answers_of_a_model_have_nine_keys() -> None:
         many = question_options([f"way {n}" for n in range(12)], approval=False)
         assert [option.key for option in many] == [*"123456789", "m"]
         fake.store.dispatch(CardOpened(card=question().model_copy(update={"options": many})))
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("9")
         assert await answered(fake, pilot) == ("offered_9", "")
 
@@ -185,13 +175,13 @@ async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else() -> None:
     fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("+")
         await settled(pilot, lambda: "“+” is no choice here: 1 2 3 4 m" in screen_text(app))
         assert fake.card_answers == []
     fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
     async with standing(app_with(fake)) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("+")
         assert await answered(fake, pilot) == ("more_loops", "")
 
@@ -211,7 +201,7 @@ async def test_any_other_key_is_refused_with_a_hint(size: tuple[int, int]) -> No
     fake = FakeEngine(at_work("en", card))
     app = app_with(fake)
     async with standing(app, *size) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         for key in ("x", "5", "9", "0", "y", "n", "o", "space", "?", "あ"):
             shown = " " if key == "space" else key
             hint = f"“{shown}” is no choice here: 1 2 3 4 m"
@@ -229,7 +219,7 @@ async def test_an_answer_in_words_needs_some(key: str) -> None:
     fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press(key, " ", "enter")
         await settled(pilot, lambda: app.bench.focused is app.bench.card)
         assert fake.card_answers == []
@@ -240,13 +230,13 @@ async def test_escape_leaves_it_open_and_says_how_to_come_back() -> None:
     fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
         await settled(pilot, lambda: "Left open" in screen_text(app), "the word")
         assert fake.card_answers == []
         assert fake.store.state.cards != ()
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("3")
         assert await answered(fake, pilot) == ("keep_going", "")
         assert "Left open" not in screen_text(app)
@@ -269,7 +259,7 @@ async def test_no_option_is_chosen_by_a_burst(text: str) -> None:
     fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         for character in text:
             app.post_message(events.Key({"+": "plus"}.get(character, character), character))
         await settled(pilot, lambda: not app.bench.card.holding)
@@ -292,7 +282,7 @@ async def test_enter_on_what_was_tried_shows_its_place() -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("enter")  # nothing is chosen yet
         assert app.bench.focused is app.bench.card
         await pilot.press("down", "down", "up", "enter")
@@ -308,7 +298,7 @@ async def test_a_message_is_a_place_too() -> None:
     tried = (Tried(text="said that it is done", ref="a1"),)
     app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION, tried=tried))))
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("up", "enter")
         await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript)
 
@@ -316,7 +306,7 @@ async def test_a_message_is_a_place_too() -> None:
 async def test_a_place_that_is_gone_is_said_to_be() -> None:
     app = app_with(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))))
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("up", "enter")  # the last one
         gone = Catalogue("en")("plan.not_in_chat")
         await settled(pilot, lambda: gone in str(app.bench.card.border_subtitle))
@@ -327,7 +317,7 @@ async def test_arrows_scroll_a_card_that_leads_nowhere() -> None:
     collected = tuple((f"file{n}.py", "what it says") for n in range(40))
     app = app_with(FakeEngine(at_work("en", escalation(collected=collected))))
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         assert "file0.py" in screen_text(app)
         await pilot.press(*["down"] * 12)
         await settled(pilot, lambda: "file0.py" not in screen_text(app))
@@ -407,7 +397,7 @@ async def test_an_answered_card_stays_in_the_chat(language: str) -> None:
     fake = FakeEngine(at_work(language, consultation(Pattern.CONFUSION, language)))
     app = app_with(fake, language=language)
     async with standing(app, 120, 60) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("1", *"tests", "enter")
         await settled(pilot, lambda: app.bench.card.card is None)
         words = Catalogue(language)

@@ -6,6 +6,7 @@ import pytest
 from support.app_states import (
     FakeEngine,
     app_with,
+    at_question,
     settled,
     standing,
     store_with,
@@ -60,13 +61,6 @@ async def in_plan(pilot: Pilot[int], app: DuckflowApp) -> None:
     await settled(pilot, lambda: app.bench.focused is app.bench.plan, "the plan")
 
 
-async def at_question(pilot: Pilot[int], app: DuckflowApp) -> None:
-    await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.talk.open_question, "the question")
-    assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
-
-
 # --- the chat beside an open question ------------------------------------------------------------
 
 
@@ -87,7 +81,7 @@ async def test_what_is_said_while_a_question_is_open_is_seen(
         store.dispatch(AssistantReplied(message=answer))
         await settled(pilot, lambda: says(app, "Step 2 of 3; it waits"), "the answer")
         assert len(chat(app)) >= 4
-        await at_question(pilot, app)
+        await at_question(pilot)
         await settled(pilot, lambda: len(chat(app)) < 5 or size[1] > 20, "the room given back")
 
 
@@ -99,7 +93,7 @@ async def test_a_focused_card_takes_the_pane_beside_it_and_gives_it_back() -> No
     async with standing(app, 80, 24) as pilot:
         await settled(pilot, lambda: app.bench.card.card is not None)
         narrow = app.bench.card.size.width
-        await at_question(pilot, app)
+        await at_question(pilot)
         await settled(pilot, lambda: app.bench.card.size.width > narrow + 20, "the room")
         assert "…+" not in screen_text(app)
         await pilot.press("escape")
@@ -117,7 +111,7 @@ async def test_y_pages_a_card_as_one_text_until_all_of_it_was_seen() -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app, 80, 24) as pilot:
-        await at_question(pilot, app)
+        await at_question(pilot)
         seen: list[str] = []
         for _ in range(12):
             await pilot.pause()
@@ -137,7 +131,7 @@ async def test_every_key_that_only_pages_says_so(language: str) -> None:
     """``o`` would begin the plan: while something was not on screen it shows that, and says it."""
     app = app_with(FakeEngine(drafted(language)), language=language)
     async with standing(app, 60, 20) as pilot:
-        await at_question(pilot, app)
+        await at_question(pilot)
         unseen = app.bench.card.unseen()
         assert unseen
         hints = app.bench.card.query_one(OptionRows).hints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled, standing
+from support.app_states import FakeEngine, app_with, asked, at_question, settled, standing
 from support.gates import gate
 from support.pinned import ManualClock
 from support.plans import (
@@ -33,16 +33,6 @@ from duckflow_tui.words.catalogue import Catalogue
 
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
 HOSTILE = "\x1b[2Jwipe \u202e[b]bold[/b]"
-
-
-async def at_card(pilot: Pilot[int]) -> DuckflowApp:
-    """The user has gone to the card, and the time in which keys are ignored is over."""
-    app = pilot.app
-    assert isinstance(app, DuckflowApp)
-    await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.card)
-    wait(app)
-    return app
 
 
 def wait(app: DuckflowApp) -> None:
@@ -73,6 +63,7 @@ async def test_ways_to_the_open_card_and_keys_that_come_too_soon(key: str) -> No
     fake = FakeEngine(drafted())
     app = app_with(fake)
     async with standing(app) as pilot:
+        await asked(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: app.bench.focused is app.bench.card)
         await pilot.press("y", "n", "o")
@@ -104,7 +95,7 @@ async def test_each_option_has_its_letter(card: Card, key: str, action: str) -> 
     store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
     fake = FakeEngine(store)
     async with standing(app_with(fake)) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press(key)
         assert await answered(fake, pilot) == (action, "")
 
@@ -114,7 +105,7 @@ async def test_letters_that_a_card_does_not_offer_do_nothing(key: str) -> None:
     fake = FakeEngine(working(cards=(break_card(),)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press(key)
         await pilot.pause()
         assert fake.card_answers == []
@@ -136,7 +127,7 @@ async def test_words_go_with_an_answer(card: Card, key: str, typed: str, action:
     store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
     fake = FakeEngine(store)
     async with standing(app_with(fake)) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press(key, *typed)
         assert fake.card_answers == []
         await pilot.press("enter")
@@ -147,7 +138,7 @@ async def test_saying_what_to_do_instead_needs_words_and_escape_goes_back() -> N
     fake = FakeEngine(working(cards=(report_card(report()),)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("m", "enter")
         await settled(pilot, lambda: app.bench.focused is app.bench.card)
         wait(app)
@@ -164,7 +155,7 @@ async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing() -> None:
     fake = FakeEngine(drafted())
     app = app_with(fake)
     async with standing(app, 80, 24) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("e")
         await settled(pilot, lambda: app.bench.focused is app.bench.plan)
         await pilot.press("J")
@@ -181,7 +172,7 @@ async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         pages = 0
         while app.bench.card.unseen():
             assert f" y o  show {app.bench.card.unseen()} more" in screen_text(app)
@@ -202,7 +193,7 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved() -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         other = draft(goal="something else")
         app.bench.card.ask(store.state.cards[0], other, 1)
         await pilot.press("y")
@@ -214,7 +205,7 @@ async def test_another_card_under_the_focus_is_not_answered_by_a_key_for_the_fir
     fake = FakeEngine(drafted())
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         fake.store.dispatch(CardOpened(card=break_card()))
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="renewed"))
         await settled(
@@ -230,7 +221,7 @@ async def test_a_card_that_is_withdrawn_gives_the_focus_back() -> None:
     fake = FakeEngine(drafted())
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="stopped"))
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
         assert app.bench.card.card is None
@@ -247,9 +238,7 @@ async def test_the_oldest_question_is_shown_and_the_focus_goes_on_to_the_next() 
         fake.store.dispatch(CardOpened(card=later))
         await settled(pilot, lambda: bool(app.bench.gate.gates))
         assert app.bench.card.card is None
-        await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
-        wait(app)
+        await at_question(pilot)
         await pilot.press("y")
         await settled(pilot, lambda: app.bench.focused is app.bench.card)
         assert [answer.choice for answer in fake.answers] == [GateChoice.ONCE]
@@ -261,7 +250,7 @@ async def test_typing_right_behind_an_answer_goes_to_the_composer() -> None:
     fake = FakeEngine(working(cards=(break_card(),)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("y", "o", "k")
         await settled(pilot, lambda: app.bench.composer.text == "ok")
         assert [answer.action for answer in fake.card_answers] == ["go_on"]
@@ -307,7 +296,7 @@ async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int])
     async with standing(app, *size) as pilot:
         for width, height in ((1, 1), (20, 5), (120, 40), size):
             await pilot.resize_terminal(width, height)
-        await at_card(pilot)
+        await at_question(pilot)
         await pilot.press("n", *"no", "enter")
         assert await answered(fake, pilot) == ("reject", "no")
 
@@ -315,18 +304,12 @@ async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int])
 # --- gates of a step ------------------------------------------------------------------------------
 
 
-async def at_gate(pilot: Pilot[int], app: DuckflowApp) -> None:
-    await pilot.press("enter")
-    await settled(pilot, lambda: app.bench.focused is app.bench.gate)
-    wait(app)
-
-
 async def test_t_allows_until_the_step_ends() -> None:
     fake = FakeEngine(working(at_gate=True))
     app = app_with(fake)
     async with standing(app) as pilot:
         assert "step 2" in str(app.bench.gate.border_title)
-        await at_gate(pilot, app)
+        await at_question(pilot)
         await pilot.press("t")
         await settled(pilot, lambda: bool(fake.answers))
         assert fake.answers[0].choice is GateChoice.STEP
@@ -338,7 +321,7 @@ async def test_t_does_nothing_where_no_step_runs() -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_gate(pilot, app)
+        await at_question(pilot)
         await pilot.press("t")
         await pilot.pause()
         assert fake.answers == []
@@ -370,7 +353,7 @@ async def test_the_word_is_wanted_before_anything_is_allowed() -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app, 120, 50) as pilot:
-        await at_gate(pilot, app)
+        await at_question(pilot)
         await pilot.press("y", *"yes", "enter")
         await settled(pilot, lambda: "that is not the word" in screen_text(app))
         assert fake.answers == []
@@ -386,7 +369,7 @@ async def test_escape_from_the_word_and_n_still_rejects() -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app, 120, 50) as pilot:
-        await at_gate(pilot, app)
+        await at_question(pilot)
         await pilot.press("y", *"uns", "escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         wait(app)
@@ -451,7 +434,7 @@ async def test_what_comes_right_behind_an_option_is_its_text(key: str) -> None:
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         for character in f"{key}yes okn\rand on":
             app.post_message(events.Key({"\r": "enter"}.get(character, character), character))
         assert (await answered(fake, pilot))[1] == "yes okn"
@@ -464,7 +447,7 @@ async def test_no_option_is_chosen_from_the_middle_of_a_burst(text: str) -> None
     fake = FakeEngine(drafted() if text == "ey" else working(cards=(report_card(report()),)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         for character in text:
             app.post_message(events.Key(character, character))
         await pilot.pause()
@@ -481,7 +464,7 @@ async def test_a_text_that_begins_with_an_answer_chooses_nothing(text: str) -> N
     fake = FakeEngine(store)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await at_card(pilot)
+        await at_question(pilot)
         for character in text:
             app.post_message(events.Key("space" if character == " " else character, character))
         await settled(pilot, lambda: app.bench.composer.text == text, "what was typed")

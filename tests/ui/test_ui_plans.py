@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.app_states import FakeEngine, app_with, at_question, settled, standing, store_with
 from support.pinned import ManualClock
 from support.plans import NOW, PLAN, draft, end_card, running, said, working
 from support.screens import screen_text, shown
@@ -102,14 +102,11 @@ async def test_a_card_says_what_an_end_means_before_the_key(how: str, means: str
     fake = FakeEngine(working(cards=(end_card(how),)))
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await at_question(pilot)
         text = " ".join(screen_text(app).split())
         assert f"The AI would {how} this plan" in text
         assert means in text
         assert "yes, end it" in text
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
         await pilot.press("y")
         await settled(pilot, lambda: bool(fake.card_answers), "the answer")
         answer = fake.card_answers[0]

@@ -10,6 +10,8 @@ from support.app_states import (
     FakeEngine,
     FakeSessions,
     app_with,
+    asked,
+    at_question,
     commanded,
     settled,
     standing,
@@ -67,6 +69,7 @@ async def test_ways_to_the_open_gate(key: str) -> None:
     fake = working(gates=True)
     app = app_with(fake)
     async with standing(app) as pilot:
+        await asked(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         await pilot.press("y")
@@ -91,9 +94,7 @@ async def test_escape_at_the_gate_leaves_it_pending() -> None:
     fake = working(gates=True)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
-        clock_of(fake).advance(SETTLE)
+        await at_question(pilot)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
         assert fake.store.state.gates
