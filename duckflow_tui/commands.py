@@ -247,6 +247,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("probe", act=_probe, when=with_endpoint),
     Command("compact", act=_compact, takes="text", when=with_endpoint),
     Command("new", "new_session", when=with_endpoint),
+    Command("settings", "settings", when=always, reads=True),
     Command("sessions", "sessions", when=always),
     Command("rename", "rename", rename, takes="text"),
     Command("export", "export", takes="text", when=always),

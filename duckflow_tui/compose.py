@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,16 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.settings import Loaded, McpSettings, SettingProblem, Settings, fault_of, load
+from duckflow_tui.settings import (
+    Loaded,
+    McpSettings,
+    Origin,
+    SettingProblem,
+    Settings,
+    fault_of,
+    listed,
+    load,
+)
 from duckflow_tui.state.base import Spawn, SystemClock, one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase_machine import PhaseTable
@@ -86,6 +95,7 @@ class SessionChoice:
     headless: bool
     demo: bool
     problems: tuple[SettingProblem, ...] = ()
+    origins: dict[str, Origin] = field(default_factory=dict[str, Origin])  # of the settings
     endpoint_missing: bool = False
     confirm_origin: str = ""  # plain http to a private address that was not confirmed yet
     allowed: tuple[str, ...] = ()  # what ``--allow`` named, and the demo's own test command
@@ -110,6 +120,7 @@ def choose(
         raise Unusable(say("cli.not_a_folder", path=flags.workspace))
     loaded = load(places, environ)
     settings = loaded.settings
+    before = {setting.key: setting.value for setting in listed(settings)}
     _apply(flags, settings)
     mode = ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
     if flags.mode is not None:
@@ -133,7 +144,11 @@ def choose(
             choice = _with_models(choice, flags, settings, say, environ)
         except Unusable as refused:
             raise Unusable(str(refused), problems) from refused
-    return replace(choice, problems=problems)
+    flagged = (
+        now.key for now in listed(settings) if before.get(now.key, now.field.default) != now.value
+    )
+    origins = {**loaded.origins, **dict.fromkeys(flagged, Origin())}
+    return replace(choice, problems=problems, origins=origins)
 
 
 def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:

@@ -89,7 +89,8 @@ def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, la
     from duckflow_tui.ui.replay import ReplayApp
     from duckflow_tui.ui.session_host import AppOptions
 
-    ui = load(places).settings.ui
+    loaded = load(places)
+    ui = loaded.settings.ui
     session = tape.state_at(len(tape)).session
     options = AppOptions(
         language=language,
@@ -98,6 +99,7 @@ def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, la
         animation=ui.animation and not args.no_animation,
         notifications=False,
         title=session.title,
+        settings=loaded,
         settings_path=str(places.settings_file),
         demo=session.demo,
     )

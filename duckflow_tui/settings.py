@@ -1,4 +1,8 @@
-"""Layered settings: defaults, the user's file, the environment, flags; each wins over the last."""
+"""Layered settings: defaults, the user's file, the environment, flags; each wins over the last.
+
+What each one means is said in ``words/en/setting.toml`` and its twin in Japanese, for the page
+``/settings`` and for the README. Behind a field stands the requirement that its default is from.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ import inspect
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, Field, ValidationError
@@ -87,10 +91,15 @@ def choices_of(about: FieldInfo) -> list[str]:
     return [choice for choice in get_args(kind) if isinstance(choice, str)]
 
 
-def _bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
+def limits_of(about: FieldInfo) -> tuple[Any, Any]:
+    """The least and the most that a setting can be; None where there is no such limit."""
     low = next((mark.ge for mark in about.metadata if isinstance(mark, Ge)), None)
+    return low, next((mark.le for mark in about.metadata if isinstance(mark, Le)), None)
+
+
+def _bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
+    low, high = limits_of(about)
     above = next((mark.gt for mark in about.metadata if isinstance(mark, Gt)), None)
-    high = next((mark.le for mark in about.metadata if isinstance(mark, Le)), None)
     if low is not None and high is not None:
         return "range", {"low": f"{low:,}", "high": f"{high:,}"}
     if above is not None:
@@ -113,127 +122,91 @@ class _Section(BaseModel, extra="forbid", validate_assignment=True):
 class ExecutionSettings(_Section):
     """How work is done, and how far one request may go."""
 
-    mode: Literal["auto", "adaptive", "tasklist"] = "auto"
-    """One action after each result, a list of tasks beforehand, or whichever fits (S3-7)."""
-    max_steps: int = Field(default=60, ge=1, le=100)
-    """The most decisions that the limit of a plan's step comes to by itself (S3-6)."""
+    mode: Literal["auto", "adaptive", "tasklist"] = "auto"  # S3-7
+    max_steps: int = Field(default=60, ge=1, le=100)  # S3-6
     max_attempts: int = Field(default=3, ge=1, le=10)
-    """Runs at one objective before the user is asked how to go on."""
     max_model_calls: int = Field(default=60, ge=1, le=1000)
-    """Calls to models in one turn, and in each run of a plan's step, of every kind; the next one
-    is asked for first."""
 
 
 class BaseLoops(_Section):
     """Model decisions that a request of each kind usually needs (S0-13…21)."""
 
     SIMPLE_QUESTION: int = Field(default=BASES[TaskProfile.SIMPLE_QUESTION], ge=1, le=100)
-    """Usual decisions for a question with one answer."""
     CODE_ANALYSIS: int = Field(default=BASES[TaskProfile.CODE_ANALYSIS], ge=1, le=100)
-    """Usual decisions for reading and explaining code."""
     FILE_OPERATION: int = Field(default=BASES[TaskProfile.FILE_OPERATION], ge=1, le=100)
-    """Usual decisions for work on a file."""
     COMPLEX_REASONING: int = Field(default=BASES[TaskProfile.COMPLEX_REASONING], ge=1, le=100)
-    """Usual decisions for thinking a hard matter through."""
     MULTI_STEP_TASK: int = Field(default=BASES[TaskProfile.MULTI_STEP_TASK], ge=1, le=100)
-    """Usual decisions for a task of several steps."""
     GENERAL_CHAT: int = Field(default=BASES[TaskProfile.GENERAL_CHAT], ge=1, le=100)
-    """Usual decisions for talk."""
     CREATIVE_WRITING: int = Field(default=BASES[TaskProfile.CREATIVE_WRITING], ge=1, le=100)
-    """Usual decisions for writing prose."""
     DEBUGGING: int = Field(default=BASES[TaskProfile.DEBUGGING], ge=1, le=100)
-    """Usual decisions for finding and mending a fault."""
     RESEARCH: int = Field(default=BASES[TaskProfile.RESEARCH], ge=1, le=100)
-    """Usual decisions for collecting and comparing."""
 
 
 class PacemakerSettings(_Section):
     """How long the work on a request may go on before the user is asked."""
 
-    min: int = Field(default=MIN_LIMIT, ge=1, le=100)
-    """Fewest model decisions of an attempt (S0-6)."""
-    max: int = Field(default=MAX_LIMIT, ge=1, le=100)
-    """Most model decisions of an attempt; below ``min``, it wins (S0-6)."""
-    fallback: int = Field(default=FINAL_FALLBACK, ge=1, le=100)
-    """Model decisions of an attempt whose limit cannot be computed (S0-27)."""
+    min: int = Field(default=MIN_LIMIT, ge=1, le=100)  # S0-6
+    max: int = Field(default=MAX_LIMIT, ge=1, le=100)  # S0-6
+    fallback: int = Field(default=FINAL_FALLBACK, ge=1, le=100)  # S0-27
     hard_from: float = Field(default=0.6, ge=0.0, le=1.0)
-    """Complexity from which on ``roles.strong`` decides, as it does for reasoning and debugging."""
     base: BaseLoops = Field(default_factory=BaseLoops)
-    """By kind of request."""
 
 
 class BudgetSettings(_Section):
     """Tokens each prompt layer may take (S4-76)."""
 
     base: int = Field(default=500, ge=100, le=20_000)
-    """Tokens of the base layer: character, rules, session."""
     main: int = Field(default=800, ge=100, le=20_000)
-    """Tokens of the main layer: the working memory."""
     specialized: int = Field(default=1200, ge=100, le=20_000)
-    """Tokens of the layer for planning, execution and review."""
 
 
 class LimitSettings(_Section):
     """What a session may spend; past a limit the next call is not sent before you raised it."""
 
     max_cost: float = Field(default=0.0, ge=0.0, le=100_000.0)
-    """US dollars; 0 for no limit. Calls of models without a price do not count."""
     max_tokens: int = Field(default=0, ge=0, le=1_000_000_000)
-    """Tokens sent and received; 0 for no limit."""
 
 
 class ApprovalSettings(_Section):
     """What runs without asking."""
 
-    mode: ApprovalMode = ApprovalMode.STANDARD
-    """The mode the app starts in; headless runs take it from ``--mode`` only (R19)."""
+    mode: ApprovalMode = ApprovalMode.STANDARD  # R19
 
 
 class FileSettings(_Section):
     """What file operations may do."""
 
-    max_write_bytes: int = Field(default=1_000_000, ge=1_000, le=100_000_000)
-    """Largest file a model may write (S4-87)."""
+    max_write_bytes: int = Field(default=1_000_000, ge=1_000, le=100_000_000)  # S4-87
 
 
 class ShellSettings(_Section):
     """How commands run."""
 
     timeout_s: float = Field(default=120, ge=1, le=86_400)
-    """Seconds after which a command is ended, unless its call says otherwise."""
     max_timeout_s: float = Field(default=1_800, ge=1, le=86_400)
-    """Most seconds a call may ask for."""
     max_output_bytes: int = Field(default=64_000_000, ge=1_000_000, le=1_000_000_000)
-    """Most bytes of one command's output that are kept on disk; what comes then is only counted."""
 
 
 class PhaseSettings(_Section):
     """Where the table of phases comes from."""
 
-    table: str = ""
-    """Path of a TOML file that replaces the built-in table (S4-54); empty for the built-in."""
+    table: str = ""  # S4-54
 
 
 class McpSettings(_Section):
     """Servers of tools that are started with a session; only the user's own settings name any."""
 
     servers: dict[str, McpServerConfig] = Field(default_factory=dict[str, McpServerConfig])
-    """By name: at most 24 letters, digits, ``_`` and ``-``."""
 
 
 class UiSettings(_Section):
     """How the app looks and speaks."""
 
     language: Literal["auto", "en", "ja"] = "auto"
-    """``auto`` follows LC_ALL, LC_MESSAGES or LANG."""
     theme: Literal["duck-dark", "duck-light", "duck-contrast"] = "duck-dark"
-    """The colours."""
     vitals: bool = True
-    """Whether the gauges of mood, focus and stamina are shown."""
     animation: bool = True
-    """Whether anything moves that need not, such as spinners."""
     notifications: bool = True
-    """Bell, title and desktop notification when a gate opens while the terminal is not focused."""
 
 
 class Settings(BaseModel, extra="forbid"):
@@ -254,12 +227,52 @@ class Settings(BaseModel, extra="forbid"):
     ui: UiSettings = Field(default_factory=UiSettings)
 
 
+class Origin(NamedTuple):
+    """Where a value is from: a line of a file, or a variable; a flag where both are empty."""
+
+    name: str = ""
+    line: int = 0
+
+
 @dataclass(slots=True)
 class Loaded:
-    """Settings and what was wrong with their sources."""
+    """Settings, what was wrong with their sources, and which source set a key, by dotted key."""
 
     settings: Settings
     problems: list[SettingProblem] = field(default_factory=list[SettingProblem])
+    origins: dict[str, Origin] = field(default_factory=dict[str, Origin])
+
+
+class Setting(NamedTuple):
+    """One value of the settings. ``key`` is dotted; ``words`` is the key of what it means."""
+
+    key: str
+    words: str
+    value: object
+    field: FieldInfo
+
+
+def listed(settings: Settings) -> Iterator[Setting]:
+    """Every value there is, in the order of the sections."""
+    for section in type(settings).model_fields:
+        found = getattr(settings, section)
+        if section == "endpoints":
+            for name, endpoint in found.items():
+                yield from _listed(f"endpoints.{name}", "setting.endpoints.NAME", endpoint)
+        elif section == "mcp":
+            for name, server in found.servers.items():
+                yield from _listed(f"mcp.servers.{name}", "setting.mcp.servers.NAME", server)
+        else:
+            yield from _listed(section, f"setting.{section}", found)
+
+
+def _listed(key: str, words: str, section: BaseModel) -> Iterator[Setting]:
+    for name, about in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            yield from _listed(f"{key}.{name}", f"{words}.{name}", value)
+        elif name != "name":
+            yield Setting(f"{key}.{name}", f"{words}.{name}", value, about)
 
 
 def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
@@ -455,6 +468,9 @@ class _Layer:
                 section = type(section).model_validate({**section.model_dump(), key: value})
             except ValidationError as error:
                 self._fault(where, error, type(section))
+            else:
+                origin = Origin(self._source, _line_of(self._text, where))
+                self._loaded.origins[".".join(where)] = origin
         return section
 
     def _fault(self, key: tuple[str, ...], error: ValidationError, model: type[BaseModel]) -> None:

@@ -366,6 +366,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 page = RewindBoard(self.words, engine.store, at_end=name == "fork")
         self.push_screen(page)
 
+    def action_settings(self) -> None:
+        from duckflow_tui.settings import Loaded, Settings
+        from duckflow_tui.ui.screens.settings import SettingsBoard
+
+        loaded = self.options.settings or Loaded(Settings())
+        self.push_screen(SettingsBoard(self.words, self.clock, loaded, self.options.settings_path))
+
     def action_sessions(self) -> None:
         self.spawn(self.session.choose_another(), "sessions")
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
     from duckflow_tui.session.export import Format
     from duckflow_tui.session.facts import SessionFacts
+    from duckflow_tui.settings import Loaded
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.panes.welcome import Trouble
 
@@ -39,6 +40,7 @@ class AppOptions:
     animation: bool = True
     notifications: bool = True
     title: str = ""  # name of the workspace folder, until the session says it
+    settings: Loaded | None = None  # for the page that shows them
     settings_path: str = "settings.toml"  # shown on the first screen
     demo: bool = False  # the replies are scripted
     problems: tuple[Trouble, ...] = ()  # of the settings; a session says them itself

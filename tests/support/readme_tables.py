@@ -5,27 +5,19 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
-import re
-import textwrap
 from pathlib import Path
 from typing import Final
 
-from annotated_types import Ge, Le
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.settings import McpSettings, Settings, choices_of
+from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.settings import Settings, choices_of, limits_of, listed
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.words.catalogue import Catalogue
 
 README: Final = Path(__file__).resolve().parents[2] / "README.md"
-
-_ROWS: Final = re.compile(r" \([A-Z]\d[^)]*\)")  # ids of requirements are for the source only
 
 
 def keys_table() -> str:
@@ -40,15 +32,13 @@ def keys_table() -> str:
 
 def settings_table() -> str:
     """Every key that a settings file may hold, with its default, its range and its meaning."""
+    say = Catalogue("en")
+    example = Settings(endpoints={"NAME": Endpoint(name="NAME", base_url="https://localhost")})
+    example.mcp.servers["NAME"] = McpServerConfig(name="NAME", command="server")
     rows = ["| key | default | means |", "| --- | --- | --- |"]
-    rows += _rows("endpoints.NAME", Endpoint, skip=("name",))
-    rows += _rows("roles", Roles)
-    for section, field in Settings.model_fields.items():
-        model = field.annotation
-        if model is McpSettings:
-            rows += _rows("mcp.servers.NAME", McpServerConfig, skip=("name",))
-        elif inspect.isclass(model) and issubclass(model, BaseModel) and model is not Roles:
-            rows += _rows(section, model)
+    for setting in listed(example):
+        means = _meaning(say(setting.words), setting.field)
+        rows.append(f"| `{setting.key}` | {_default(setting.field)} | {means} |")
     return "\n".join(rows)
 
 
@@ -64,20 +54,6 @@ def with_tables(text: str) -> str:
     return text
 
 
-def _rows(section: str, model: type[BaseModel], skip: tuple[str, ...] = ()) -> list[str]:
-    words = _sentences(model)
-    rows: list[str] = []
-    for name, field in model.model_fields.items():
-        inner = field.annotation
-        if inspect.isclass(inner) and issubclass(inner, BaseModel):
-            rows += _rows(f"{section}.{name}", inner)
-        elif name not in skip:
-            rows.append(
-                f"| `{section}.{name}` | {_default(field)} | {_meaning(words[name], field)} |"
-            )
-    return rows
-
-
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "(needed)"
@@ -89,31 +65,10 @@ def _meaning(sentence: str, field: FieldInfo) -> str:
     choices = choices_of(field)
     if choices:
         return f"{sentence} {', '.join(f'`{choice}`' for choice in choices)}."
-    low = next((mark.ge for mark in field.metadata if isinstance(mark, Ge)), None)
-    high = next((mark.le for mark in field.metadata if isinstance(mark, Le)), None)
+    low, high = limits_of(field)
     if low is not None and high is not None:
         return f"{sentence} {low:,} to {high:,}."
     return sentence
-
-
-def _sentences(model: type[BaseModel]) -> dict[str, str]:
-    """The docstrings under the fields of a model; every field has to have one."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
-    assert isinstance(tree, ast.ClassDef)
-    found: dict[str, str] = {}
-    for field, after in zip(tree.body, tree.body[1:], strict=False):
-        match field, after:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(words))),
-            ):
-                found[name] = _ROWS.sub("", " ".join(words.split())).replace("``", "`")
-            case _:
-                pass
-    missing = [name for name in model.model_fields if name not in found and name != "name"]
-    if missing:
-        raise ValueError(f"no sentence under {model.__name__}: {', '.join(missing)}")
-    return found
 
 
 if __name__ == "__main__":

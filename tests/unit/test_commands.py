@@ -58,8 +58,8 @@ def test_without_a_session_only_some_commands_run() -> None:
     assert not found
     always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "new", "more", "queue"}
     assert always == {
-        "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "sessions", "export", "lang",
-        "theme", "quit",
+        "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "settings", "sessions",
+        "export", "lang", "theme", "quit",
     }  # fmt: skip
 
 
@@ -80,6 +80,7 @@ def test_what_runs_early_or_in_a_replay_changes_no_session() -> None:
     assert early == {"keys", "lang", "theme", "quit"}
     assert {can.name for can in COMMANDS if can.reads} == early | {
         "chat", "plan", "diff", "vitals", "requirements", "working", "queue", "ps", "mcp", "copy",
+        "settings",
     }  # fmt: skip
     assert all(can.reads for can in USER_CAN if not can.name)
 

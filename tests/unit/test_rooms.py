@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "session",
         "engine",
         "commands",
+        "settings",
     },
 }
 #: Room → what it names in its annotations only, since that one stands above it.

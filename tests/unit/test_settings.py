@@ -8,10 +8,12 @@ import pytest
 
 from duckflow_tui.compose import Flags, Unusable, choose, secrets_of
 from duckflow_tui.glance import language_of
+from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.places import Places, peek_ui
-from duckflow_tui.settings import load
+from duckflow_tui.settings import Settings, listed, load
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.tools.mcp.config import McpServerConfig
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, entries
 
 FILE = """\
 [endpoints.local]
@@ -383,3 +385,33 @@ def test_the_bases_of_the_pacemaker_are_settings_by_the_name_of_the_kind(places:
     assert pacemaker.base.RESEARCH == 16  # the default holds
     problems = [(p.key, p.line, p.code) for p in loaded.problems]
     assert problems == [("pacemaker.base.RESEARCH", 6, "range")]
+
+
+def test_each_value_says_which_source_set_it_last(places: Places, tmp_path: Path) -> None:
+    write(places, FILE)
+    environ = {
+        "DUCKFLOW_EXECUTION__MAX_STEPS": "9",
+        "DUCKFLOW_UI__THEME": "no-such-theme",
+        "DUCKFLOW_MCP__SERVERS__TIME__COMMAND": "mcp-server-time",
+    }
+    flags = Flags(workspace=tmp_path, model="local/other", max_calls=5)
+    origins = choose(flags, places, "en", environ).origins
+    file = str(places.settings_file)
+    assert origins["endpoints.local.base_url"] == (file, 2)
+    assert origins["endpoints.local.context"] == (file, 3)
+    assert origins["execution.max_steps"] == ("DUCKFLOW_EXECUTION__MAX_STEPS", 0)
+    assert origins["mcp.servers.time.command"] == ("DUCKFLOW_MCP__SERVERS__TIME__COMMAND", 0)
+    assert origins["roles.main"] == origins["execution.max_model_calls"] == ("", 0)
+    assert "ui.theme" not in origins  # the default holds
+    assert "roles.fast" not in origins
+
+
+def test_each_value_has_words_that_say_what_it_means() -> None:
+    settings = Settings(endpoints={"one": Endpoint(name="one", base_url="https://localhost")})
+    settings.mcp.servers["two"] = McpServerConfig(name="two", command="server")
+    words = [setting.words for setting in listed(settings)]
+    assert {"setting.endpoints.NAME.context", "setting.mcp.servers.NAME.env"} < set(words)
+    for language in LANGUAGES:
+        assert [key for key in words if key not in entries(language)] == []
+    told = {key for key in entries("en") if key.startswith("setting.")}
+    assert told == set(words)

@@ -1,0 +1,120 @@
+"""``/settings``: every setting, what it is, what it means, and where the value is from."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import BindingType
+
+from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
+from duckflow_tui.settings import Loaded, Origin, Setting, choices_of, limits_of, listed
+from duckflow_tui.state.base import Clock
+from duckflow_tui.ui.bindings import Surface
+from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
+from duckflow_tui.ui.screens.board import Board, board_bindings
+from duckflow_tui.words.catalogue import Catalogue
+
+
+class SettingsBoard(Board[None]):
+    """A value that is not the default stands out. Nothing is changed here but by the editor."""
+
+    SURFACE: ClassVar[Surface] = "settings"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("settings")
+
+    def __init__(self, words: Catalogue, clock: Clock, loaded: Loaded, path: str) -> None:
+        """``path`` is where the user's file lies, or would lie."""
+        super().__init__(words, clock)
+        self._settings = {setting.key: setting for setting in listed(loaded.settings)}
+        self._origins = loaded.origins
+        self._path = path
+
+    def action_open_file(self) -> None:
+        self.host.spawn(self._edit(), "editor")
+
+    async def _edit(self) -> None:
+        path = Path(self._path)
+        try:
+            await asyncio.to_thread(_make, path)
+        except OSError as error:
+            detail = error.strerror or ""
+            self.report(self.words("settings.open_failed", path=self._path, detail=detail))
+        else:
+            await self.host.editor.edit_file(path)
+
+    # --- what it says -----------------------------------------------------------------------
+
+    def heading(self) -> str:
+        return f"{self.words('settings.title')}  {visible_line(self._path)}"
+
+    def head(self, width: int) -> list[Row]:
+        title, gap = super().head(width)
+        quiet = ink(palette_of(self).quiet)
+        return [title, *rows_of([(self.words("settings.head"), quiet)], width), gap]
+
+    def names(self) -> Sequence[str]:
+        return list(self._settings)
+
+    def item(self, name: str, width: int) -> Row:
+        setting, palette = self._settings[name], palette_of(self)
+        own = name in self._origins
+        left = fit(visible_line(name), width)
+        room = max(0, width - cell_len(left) - 2)
+        value = fit(self._value(setting, setting.value), room)
+        return two_sided(
+            [Segment(left, ink(palette.text))],
+            [Segment(f"{value} ", ink(palette.accent if own else palette.faint))],
+            width,
+        )
+
+    def about(self, name: str, width: int) -> list[Row]:
+        return self.said_rows(width)
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        setting, palette, words = self._settings[name], palette_of(self), self.words
+        may = [words(setting.words)]
+        if choices := choices_of(setting.field):
+            may.append(words("settings.choices", choices=", ".join(choices)))
+        low, high = limits_of(setting.field)
+        if low is not None and high is not None:
+            may.append(words("settings.range", low=f"{low:,}", high=f"{high:,}"))
+        value = [
+            (f"= {self._value(setting, setting.value)}", ink(palette.accent)),
+            (f"   {self._from(name)}", ink(palette.quiet)),
+        ]
+        rows = [*rows_of([("\n".join(may), ink(palette.text))], width), *rows_of(value, width)]
+        if name in self._origins and not setting.field.is_required():
+            made = setting.field.get_default(call_default_factory=True, validated_data={})
+            default = words("settings.default", value=self._value(setting, made))
+            rows += rows_of([(default, ink(palette.faint))], width)
+        return rows
+
+    def _from(self, name: str) -> SafeText:
+        origin: Origin | None = self._origins.get(name)
+        if origin is None:
+            return self.words("settings.from.default")
+        if not origin.name:
+            return self.words("settings.from.flag")
+        if origin.line:
+            return self.words("settings.from.file", path=origin.name, line=origin.line)
+        return self.words("settings.from.variable", name=origin.name)
+
+    def _value(self, setting: Setting, value: object) -> str:
+        """As TOML writes it; of what may hold a secret, the names only."""
+        if value is None or value == "":
+            return self.words("settings.unset")
+        if isinstance(value, Mapping) and value:
+            names = ", ".join(cast("Mapping[str, Any]", value))
+            return self.words("settings.hidden", names=names)
+        return visible(json.dumps(value, ensure_ascii=False))
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
