@@ -17,9 +17,10 @@ from duckflow_tui.plans.desk import PlanActions, PlanDesk
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.session.rewind import RecordedPast, RewindActions
-from duckflow_tui.state.base import Spawn, one_line
+from duckflow_tui.state.base import Spawn, Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
+from duckflow_tui.state.memory import MemoryEdited, OwnField, own_problem
 from duckflow_tui.state.notes import note_changes
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.session import (
@@ -90,6 +91,7 @@ class Engine:
         self.plan = PlanActions(parts.store, desk, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerActions(parts.store)
         self.title = TitleActions(parts.store)
+        self.working = WorkingActions(parts.store)
         self.context = ContextActions(parts)
         self.rewind = RewindActions(parts, past, lambda: self._inbox.works)
         self.memory = MemoryActions(parts.store, memory)
@@ -263,6 +265,25 @@ class TitleActions:
         """At the top of the list, or no longer."""
         if pinned != self._store.state.session.pinned:
             self._store.dispatch(SessionPinned(pinned=pinned))
+
+
+class WorkingActions:
+    """The user's own changes of the working memory (S4-103)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def write(self, name: OwnField, items: Sequence[str]) -> Told | None:
+        """Let a field say just this, each item on a line of its own; of goal and why_now one, and
+        none for nothing. Returns what is in the way, or None.
+        """
+        given = tuple(line for item in items if (line := " ".join(item.split())))
+        if problem := own_problem(name, given):
+            return problem
+        value = getattr(self._store.state.memory, name)
+        if given != tuple(item for item in ((value,) if isinstance(value, str) else value) if item):
+            self._store.dispatch(MemoryEdited(name=name, items=given))
+        return None
 
 
 def counted(state: AgentState) -> dict[str, int]:

@@ -23,7 +23,7 @@ from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
-from duckflow_tui.state.memory import WorkingMemoryChanged, updated
+from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, updated
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
@@ -158,11 +158,14 @@ class Turn(Thread):
         before = state.memory.constraints
         if self._request.hear(decision):
             self._paced.fresh()
-        update = updated(state.memory, decision.state_delta)
-        if update.memory != state.memory or update.cuts:
+        memory = state.memory
+        update = updated(memory, decision.state_delta)
+        if update.memory != memory or update.cuts:
             self.store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
         if before:
             self._tell_dropped(before)
+        if lost := set(memory.by_user) - set(update.memory.by_user):
+            self._tell_overwritten(memory, lost)
         await super().heard(decision)
         await self._reviewer.understand(decision)
         self.pattern = decision.prompt_pattern
@@ -291,6 +294,15 @@ class Turn(Thread):
                 "still holds.",
                 constraints=said,
             )
+
+    def _tell_overwritten(self, memory: WorkingMemory, lost: set[OwnField]) -> None:
+        """What the user wrote by hand, and the model had read, never goes in silence (S4-103)."""
+        for name in sorted(lost):
+            value: str | tuple[str, ...] = getattr(self.store.state.memory, name)
+            if name == "constraints" and not set(memory.constraints) <= set(value):
+                continue  # what was dropped has been said
+            said = value if isinstance(value, str) else " · ".join(value)
+            self.parts.notices.say(f"working.overwritten.{name}", said=said or "–")
 
     def _tell_outside_changes(self) -> None:
         paths = self.store.state.changed_outside

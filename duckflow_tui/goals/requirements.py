@@ -83,7 +83,7 @@ class RequestInHand:
 
     def open(self) -> None:
         """The message is a request of its own; one that was not done is kept as an earlier one. The
-        working memory aims at nothing then (S4-103).
+        working memory aims at nothing then (S4-103), but at what the user wrote for it by hand.
         """
         memory = self._store.state.memory
         self._store.dispatch(
@@ -100,7 +100,10 @@ class RequestInHand:
             )
         )
         kept = {"decision_log": memory.decision_log, "last_delta": memory.last_delta}
-        self._store.dispatch(WorkingMemoryChanged(memory=WorkingMemory.model_validate(kept)))
+        fresh = WorkingMemory.model_validate(kept)
+        if memory.untold:  # it was written for what comes
+            fresh = fresh.keeping(memory, memory.untold)
+        self._store.dispatch(WorkingMemoryChanged(memory=fresh))
 
     def hear(self, decision: TurnDecision) -> bool:
         """The turn's first decision says whether its message goes on with the request before it;
@@ -126,7 +129,9 @@ class RequestInHand:
                 back = back.model_copy(update={"extracted_requirements": items})
             self._store.dispatch(ObjectiveChanged(objective=back))
             if now.memory is not None:
-                self._store.dispatch(WorkingMemoryChanged(memory=now.memory))
+                own = self._store.state.memory
+                back_to = now.memory.keeping(own, own.by_user)
+                self._store.dispatch(WorkingMemoryChanged(memory=back_to))
         return False
 
 

@@ -126,6 +126,11 @@ def main_values(
         "why_now": memory.why_now,
         "constraints": "\n".join(bullets(memory.constraints)),
         "last_delta": memory.last_delta,
+        "by_user": ", ".join(
+            name if getattr(memory, name) else f"{name} ({UNSET})" for name in memory.by_user
+        )
+        if memory.by_user
+        else "",
         "requirements": lines.requirements(state),
         "gates": lines.gates(state),
         "changed_outside": lines.changed_outside(state),

@@ -127,7 +127,7 @@ class PromptTexts:
             "phase status status_detail attempt max_attempts loop limit mode request unfinished "
             "recovery profiles overview maybe_other plan_done plan_total plan_step plan_brought "
             "execution_mode op_propose first running why_now plan_brief open_questions "
-            "context_refs decision_log last_delta changed_outside digests",
+            "context_refs decision_log last_delta by_user changed_outside digests",
             must=_NEVER_CUT,
         ),
     ]

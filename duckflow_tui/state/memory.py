@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from duckflow_tui.state.base import Count, Event, Frozen, InConversation, StateError, one_line
+from duckflow_tui.state.base import Count, Event, Frozen, InConversation, StateError, Told, one_line
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.usage import CompactedBy
 
@@ -22,11 +23,14 @@ MAX_PLAN_BRIEF = 3
 MAX_OPEN_QUESTIONS = 2
 MAX_CONTEXT_REFS = 20
 MAX_DECISIONS = 50
-_MOST: Final = {
+MOST: Final = {
     "constraints": MAX_CONSTRAINTS,
     "plan_brief": MAX_PLAN_BRIEF,
     "open_questions": MAX_OPEN_QUESTIONS,
 }
+#: The five items of the notes: what the user, too, writes (S4-103).
+OwnField = Literal["goal", "why_now", "constraints", "plan_brief", "open_questions"]
+OWN_FIELDS: Final[tuple[OwnField, ...]] = get_args(OwnField)
 _REF = r"(file|conversation|plan):\S.*"
 Line = Annotated[str, Field(max_length=LINE, pattern=r"^[^\n]*$")]
 Item = Annotated[str, Field(max_length=ITEM)]
@@ -44,6 +48,16 @@ class WorkingMemory(Frozen):
     context_refs: tuple[Ref, ...] = ()  # file:…, conversation:…, plan:… (S4-40)
     decision_log: tuple[Item, ...] = Field(default=(), max_length=MAX_DECISIONS)  # oldest first
     last_delta: Line = ""
+    by_user: tuple[OwnField, ...] = ()  # that stand as the user wrote them
+    untold: tuple[OwnField, ...] = ()  # of those: what no request has shown to the model yet
+
+    def keeping(self, other: WorkingMemory, names: tuple[OwnField, ...]) -> WorkingMemory:
+        """This, but with these fields as the user wrote them in the ``other``."""
+        fields: dict[str, Any] = {name: getattr(other, name) for name in names}
+        fields["by_user"] = tuple(n for n in OWN_FIELDS if n in (*self.by_user, *names))
+        untold = [n for n in other.untold if n in names]
+        fields["untold"] = tuple(n for n in OWN_FIELDS if n in (*self.untold, *untold))
+        return self.replace(**fields)
 
 
 class MemoryUpdate(Frozen):
@@ -57,7 +71,8 @@ def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     """Apply a delta: absent means unchanged, a list replaces, ``decision`` appends.
 
     Overlong text is cut, surplus items are dropped, references of another form are refused;
-    each is named in ``cuts`` (S4-44).
+    each is named in ``cuts`` (S4-44), and so is what the user wrote since the model was asked:
+    it stands. What the model says otherwise later is the user's no more.
     """
     cuts: list[str] = []
 
@@ -86,13 +101,29 @@ def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     if delta.decision and delta.decision.strip():
         log = (*log, line("decision", delta.decision, ITEM))[-MAX_DECISIONS:]
     fields: dict[str, Any] = {**dict(memory), "context_refs": refs, "decision_log": log}
-    for name in ("goal", "why_now"):
-        if (value := getattr(delta, name)) is not None:
-            fields[name] = line(name, value)
-    for name, most in _MOST.items():
-        if (value := getattr(delta, name)) is not None:
-            fields[name] = items(name, value, most)
+    for name in OWN_FIELDS:
+        if (value := getattr(delta, name)) is None:
+            continue
+        if name in memory.untold:
+            cuts.append(f"{name}: stands as the user wrote it")
+            continue
+        most = MOST.get(name)
+        fields[name] = line(name, value) if most is None else items(name, value, most)
+        if fields[name] != getattr(memory, name):
+            fields["by_user"] = tuple(n for n in fields["by_user"] if n != name)
     return MemoryUpdate(memory=WorkingMemory(**fields), cuts=tuple(cuts))
+
+
+def own_problem(name: OwnField, items: Sequence[str]) -> Told | None:
+    """What keeps the user's items from standing in this field; None for nothing."""
+    most, longest = MOST.get(name, 1), ITEM if name in MOST else LINE
+    if len(items) > most:
+        return Told(key="working.form.many", params={"most": str(most)})
+    for item in items:
+        if len(item) > longest:
+            params = {"count": str(len(item)), "most": str(longest)}
+            return Told(key="working.form.long", params=params)
+    return None
 
 
 class Kept(Frozen):
@@ -156,6 +187,22 @@ class WorkingMemoryChanged(Event, kind="working_memory"):
 
     def apply(self, state: AgentState) -> None:
         state.memory = self.memory
+
+
+class MemoryEdited(Event, kind="memory_edited"):
+    """The user wrote a field of the working memory by hand; of a line one item or none."""
+
+    name: OwnField
+    items: tuple[Line, ...] = ()
+
+    def apply(self, state: AgentState) -> None:
+        value = self.items if self.name in MOST else "".join(self.items[:1])
+        try:
+            new = WorkingMemory.model_validate({**dict(state.memory), self.name: value})
+        except ValidationError as error:
+            raise StateError(f"{self.name} breaks a limit of the working memory") from error
+        own = new.replace(untold=(self.name,))
+        state.memory = new.keeping(own, (self.name,))
 
 
 class ChangeNoted(Event, kind="change_noted"):

@@ -17,7 +17,7 @@ from duckflow_tui.state.gates import (
     GateChoice,
 )
 from duckflow_tui.state.goal import ObjectiveReviewed, RequirementEdited, RequirementWaived
-from duckflow_tui.state.memory import ChangeNoted
+from duckflow_tui.state.memory import ChangeNoted, MemoryEdited
 from duckflow_tui.state.operations import FileChange, target
 from duckflow_tui.state.plan_events import (
     PlanActivated,
@@ -103,6 +103,9 @@ def _decision(state: AgentState, event: Event) -> str:
             return f"the user {did} {event.requirement_id}" + _because(event.because)
         case RequirementEdited(item=item):
             return f"the user wrote {item.requirement_id}: {item.requirement}"
+        case MemoryEdited(name=name, items=items):
+            said = "; ".join(items) or "nothing"
+            return f"the user wrote {name.replace('_', ' ')} by hand: {said}"
         case ChangesUndone():
             return f"the user took back: {_files(event.changes)}"
         case ModeChanged():

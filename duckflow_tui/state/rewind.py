@@ -11,7 +11,7 @@ from duckflow_tui.state.base import Count, Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage, UserMessage, forget_rewound
 from duckflow_tui.state.goal import GoalState
-from duckflow_tui.state.memory import MemoryState
+from duckflow_tui.state.memory import MemoryState, WorkingMemory
 from duckflow_tui.state.pace import PaceState
 from duckflow_tui.state.phase import Phase, PhaseState
 from duckflow_tui.state.plan_events import PlanState
@@ -64,6 +64,7 @@ class Rewound(Frozen):
     turns_left: tuple[TurnSummary, ...] = ()  # that left the conversation
     standing: Standing  # before it
     draft: str = ""  # what it put into the composer
+    memory: WorkingMemory = WorkingMemory()  # as it stood right behind it
 
 
 @dataclass(eq=False)
@@ -122,6 +123,8 @@ class ConversationRewound(Event, kind="conversation_rewound"):
         _stop(state, self.stopped)
         state.messages.extend(self.notices)
         self.standing.put(state)
+        # What the user wrote by hand and no model has read belongs to no message: it stands.
+        state.memory = state.memory.keeping(before.memory, before.memory.untold)
         state.interrupted = None
         state.draft = self.draft
         state.left_behind += left_out([m for m in gone if m not in carried])
@@ -135,6 +138,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
             turns_left=turns_left,
             standing=before,
             draft=self.draft,
+            memory=state.memory,
         )
 
 
@@ -154,7 +158,10 @@ class RewindUndone(Event, kind="rewind_undone"):
         state.messages = [*state.messages[: rewound.at], *state.rewound_messages, *since]
         state.turns = [*state.turns[: rewound.turns_kept], *rewound.turns_left]
         state.last_turn = state.turns[-1] if state.turns else None
+        now, then = state.memory, rewound.memory
         rewound.standing.put(state)
+        written = [n for n in now.untold if getattr(now, n) != getattr(then, n)]  # since then
+        state.memory = state.memory.keeping(now, tuple(written))
         back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
         if self.reopens:
             reopen(state)

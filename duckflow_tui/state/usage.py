@@ -204,6 +204,8 @@ class PromptMeasured(Event, kind="prompt_measured"):
         state.requests = (*state.requests, self.figures)[-KEPT_REQUESTS:]
         if self.figures.purpose in _DECIDING:
             state.usage = state.usage.replace(last_context=self.figures.tokens, estimated=True)
+        if state.memory.untold and self.figures.purpose == "main" and not self.figures.aside:
+            state.memory = state.memory.replace(untold=())
 
 
 class LlmCallStarted(Event, kind="llm_call_started", transient=True):

@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from duckflow_tui.agent.compaction import Undo
 from duckflow_tui.agent.requests import SentPart
 from duckflow_tui.compose import Sessions
+from duckflow_tui.engine import WorkingActions
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
@@ -315,6 +316,7 @@ class FakeEngine:
         self.rewind = FakeRewind(store)
         self.memory = FakeMemory()
         self.title = FakeTitle(store)
+        self.working = WorkingActions(store)
 
     @property
     def store(self) -> Store:

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.goal import ObjectiveChanged, TaskObjective
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.state.plan_events import PlanProposed, StepChanged, TaskChanged
@@ -296,6 +297,35 @@ async def test_what_the_model_means_to_do_shows_as_provisional_until_there_is_a_
         fake.store.dispatch(PlanProposed(plan=draft()))
         await settled(pilot, lambda: "Reproduce" in rows(app)[0])
         assert "Provisional" not in shown(app.bench.plan)
+
+
+@pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED, PlanStatus.REJECTED])
+async def test_a_plan_that_is_over_gives_way_to_what_is_meant_for_a_newer_request(
+    status: PlanStatus,
+) -> None:
+    """Covers S4-104."""
+    store = store_with(turn_started())
+    plan = draft().replace(status=status, created_at=NOW)
+    store.state.plans, store.state.active_plan_id = (plan,), plan.plan_id
+    store.state.memory = WorkingMemory(plan_brief=("look", "mend"))
+    old = TaskObjective(objective_id="o1", original_query="q", created_at=NOW - 1)
+    store.state.objective = old
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120) as pilot:
+        # What was meant before the plan was made is no news.
+        assert "Reproduce" in rows(app)[0]
+        store.dispatch(
+            ObjectiveChanged(objective=old.replace(objective_id="o2", created_at=NOW + 1))
+        )
+        await settled(pilot, lambda: "Provisional" in rows(app)[0])
+        assert rows(app)[1:] == ["  1 look", "  2 mend"]
+        store.dispatch(WorkingMemoryChanged(memory=WorkingMemory()))
+        await settled(pilot, lambda: "Reproduce" in rows(app)[0])
+        running = plan.replace(status=PlanStatus.APPROVED)
+        store.state.plans = (running,)
+        store.dispatch(WorkingMemoryChanged(memory=WorkingMemory(plan_brief=("look",))))
+        await pilot.pause()
+        assert "Reproduce" in rows(app)[0]  # work that is left comes before what is only meant
 
 
 async def test_a_provisional_plan_is_scrolled_to_its_end_and_folded_to_one_line() -> None:

@@ -12,14 +12,15 @@ from support.pictures import by_name, each_state
 from support.pinned import ManualClock
 from support.screens import shown
 from textual.pilot import Pilot
+from textual.widgets import Static, TextArea
 
 from duckflow_tui.state.decision import Action, Judgement, TurnDecision
-from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
+from duckflow_tui.state.memory import MemoryEdited, WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.working_memory import WorkingMemoryBoard
+from duckflow_tui.ui.screens.working_memory import WorkingForm, WorkingMemoryBoard
 
 HOSTILE = "\x1b[31mrm -rf\u202e \x07[b]bold[/b]"
 SAID = {
@@ -212,6 +213,76 @@ async def test_where_nothing_is_carried_the_page_says_so_and_what_will_be_there(
         assert page(app).count(app.words("working.nothing")) >= 6
 
 
+async def test_the_user_changes_adds_and_removes_items_by_hand() -> None:
+    """Covers S4-103."""
+    fake = FakeEngine(carrying())
+    app = app_with(fake)
+    said: dict[str, Any] = SAID["en"]
+    async with standing(app, 120) as pilot:
+        await commanded(pilot, "/working")
+        await stands(pilot, app)
+        assert "e change, add, remove" in page(app)
+        await pilot.press("e")
+        await settled(pilot, lambda: isinstance(app.screen, WorkingForm), "the form")
+        area = app.screen.query_one(TextArea)
+        assert (area.text, area.has_focus) == (said["goal"], True)
+        area.text = "  total() gives\n81.00 "
+        await pilot.press("ctrl+s")
+        await settled(pilot, lambda: "total() gives 81.00" in below(app))
+        assert "you · the AI reads it with its next request" in below(app)
+        goal = next(row for row in page(app).splitlines() if "goal  " in row)
+        assert goal.rstrip().endswith("81.00  you")
+
+        await pilot.press("down", "down", "e")  # the constraints: one goes, one comes
+        await settled(pilot, lambda: isinstance(app.screen, WorkingForm), "the form")
+        area = app.screen.query_one(TextArea)
+        assert area.text == "\n".join(said["constraints"])
+        area.text = f"{said['constraints'][1]}\n\nno new file\none too many"
+        await pilot.press("ctrl+s")
+        problem = app.screen.query_one(".form-problem", Static)
+        assert "At most 2 items" in str(problem.content)
+        area.text = f"{said['constraints'][1]}\n\nno new file"
+        await pilot.press("ctrl+s")
+        await settled(pilot, lambda: "2 no new file" in below(app))
+        memory = fake.store.state.memory
+        assert memory.constraints == (said["constraints"][1], "no new file")
+        assert memory.by_user == memory.untold == ("goal", "constraints")
+
+        await pilot.press("down", "e")
+        await settled(pilot, lambda: isinstance(app.screen, WorkingForm), "the form")
+        app.screen.query_one(TextArea).text = ""
+        await pilot.press("escape")  # nothing changed
+        await settled(pilot, lambda: "3 run the tests" in below(app))
+        await pilot.press("down", "e")
+        await settled(pilot, lambda: isinstance(app.screen, WorkingForm), "the form")
+        app.screen.query_one(TextArea).text = ""
+        await pilot.press("ctrl+s")
+        await settled(pilot, lambda: app.words("working.nothing") in below(app))
+        assert fake.store.state.memory.open_questions == ()
+
+        await pilot.press("down", "e")  # the last change is the app's to write
+        await settled(pilot, lambda: app.words("working.not_yours").split(".")[0] in below(app))
+
+
+async def test_where_nothing_is_carried_the_user_can_begin() -> None:
+    fake = FakeEngine(store_with())
+    app = app_with(fake, language="ja")
+    async with standing(app, 60, 20) as pilot:
+        await commanded(pilot, "/working")
+        await stands(pilot, app)
+        await pilot.press("e")
+        await settled(pilot, lambda: isinstance(app.screen, WorkingForm), "the form")
+        app.screen.query_one(TextArea).text = "合計を直す"
+        await pilot.press("ctrl+s")
+        await settled(pilot, lambda: "合計を直す" in page(app))
+    assert fake.store.state.memory.goal == "合計を直す"
+
+
+async def form(pilot: Pilot[int], app: DuckflowApp) -> None:
+    await pilot.press("down", "down", "e")
+    await settled(pilot, lambda: isinstance(app.screen, WorkingForm), "the form")
+
+
 def fields(language: str) -> tuple[Store, int]:
     return carrying(language), 3
 
@@ -220,7 +291,14 @@ def decision(language: str) -> tuple[Store, int]:
     return carrying(language), 7
 
 
-@each_state("build", by_name([fields, decision]), main=("fields", "decision"))
+def written(language: str) -> tuple[Store, int]:
+    """The user wrote the goal by hand; the form of the constraints is open."""
+    store = carrying(language)
+    store.dispatch(MemoryEdited(name="goal", items=(str(SAID[language]["goal"]),)))
+    return store, 0
+
+
+@each_state("build", by_name([fields, decision, written]), main=("fields", "decision", "written"))
 def test_pictures(snap_compare: Any, build: Any, size: tuple[int, int], language: str) -> None:
     store, downs = build(language)
     app = app_with(
@@ -234,6 +312,8 @@ def test_pictures(snap_compare: Any, build: Any, size: tuple[int, int], language
         await commanded(pilot, "/working")
         await stands(pilot, app)
         await pilot.press(*["down"] * downs)
+        if build is written:
+            await form(pilot, app)
         await pilot.pause(0.1)
         await pilot.pause()
 

@@ -80,7 +80,7 @@ class PlanView(LineView):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return *plan_slices(state), state.memory.plan_brief
+        return *plan_slices(state), state.memory.plan_brief, state.objective
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now; only lines that changed are drawn again."""
@@ -88,7 +88,12 @@ class PlanView(LineView):
         self._work, self._brief = state.work, state.memory.plan_brief
         held = state.turn is not None and state.turn.pause != "running"
         asking = asking_of(state)
-        change = self._tree.take(state.active_plan)
+        plan, asked = state.active_plan, state.objective
+        if plan is not None and self._brief and asked is not None:
+            over = not (plan.status is PlanStatus.DRAFT or plan.status.may_run)
+            # What is meant for a newer request comes before a plan that is over.
+            plan = None if over and asked.created_at > plan.created_at else plan
+        change = self._tree.take(plan)
         everything = self.folded or not self._tree.height or asking != self._asking
         everything = everything or (old is None) != (self._tree.plan is None) or held != self._held
         self._asking, self._held = asking, held

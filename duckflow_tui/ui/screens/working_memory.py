@@ -8,18 +8,30 @@ from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widgets import Static, TextArea
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.decision import Judgement
-from duckflow_tui.state.memory import WorkingMemory
+from duckflow_tui.state.memory import (
+    ITEM,
+    LINE,
+    MOST,
+    OWN_FIELDS,
+    OwnField,
+    WorkingMemory,
+    own_problem,
+)
 from duckflow_tui.state.operations import target
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import palette_of
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
 from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
+from duckflow_tui.ui.screens.form import Form, writable
+from duckflow_tui.words.catalogue import Catalogue
 
 SHOWN_DECISIONS: Final = 50  # the newest; the chat has the others
 _FACTS: Final = (
@@ -33,9 +45,45 @@ _FACTS: Final = (
 )
 
 
+class WorkingForm(Form[tuple[str, ...]]):
+    """Gives back the items of one field as they were written, each from a line of its own."""
+
+    SURFACE: ClassVar[Surface] = "working_form"
+    LABELS: ClassVar[str] = "working.form"
+
+    def __init__(self, words: Catalogue, name: OwnField, items: Sequence[str]) -> None:
+        super().__init__(words, words(f"working.fact.{name}"), "#form-items")
+        self._name: OwnField = name
+        self._text = "\n".join(writable(item, one_line=True) for item in items)
+
+    def fields(self) -> ComposeResult:
+        most, several = MOST.get(self._name, 1), self._name in MOST
+        label = self.words(
+            "working.form.items" if several else "working.form.line",
+            most=most,
+            longest=ITEM if several else LINE,
+        )
+        yield Static(label, markup=False, classes="form-label")
+        yield TextArea(self._text, id="form-items", classes="form-text")
+
+    def on_mount(self) -> None:
+        area = self.query_one(TextArea)
+        area.move_cursor(area.document.end)
+
+    def apply(self) -> None:
+        text = self.query_one(TextArea).text
+        lines = text.splitlines() if self._name in MOST else [text]
+        items = tuple(line for given in lines if (line := " ".join(given.split())))
+        if problem := own_problem(self._name, items):
+            self.refuse(problem.key.rpartition(".")[2], **problem.params)
+        else:
+            self.dismiss(items)
+
+
 class WorkingMemoryBoard(StateBoard):
     """The fields of the working memory, then the model's decisions, the newest first. Each is one
-    row; the chosen one is shown whole below: of a decision its rationale and both checks.
+    row; the chosen one is shown whole below: of a decision its rationale and both checks. Five of
+    the fields are the user's to write, too.
     """
 
     SURFACE: ClassVar[Surface] = "working"
@@ -51,6 +99,19 @@ class WorkingMemoryBoard(StateBoard):
         else:
             self.report(self.words("ledger.no_place"))
 
+    def action_edit(self) -> None:
+        name, engine = self.chosen, self.host.session.acting()
+        if name not in OWN_FIELDS:
+            self.report(self.words("working.not_yours"))
+        elif engine is not None:
+            self.report("")
+
+            def written(items: tuple[str, ...] | None) -> None:
+                if items is not None:
+                    self.report(self.words.told(engine.working.write(name, items)))
+
+            self.host.push_screen(WorkingForm(self.words, name, self._values(name)), written)
+
     def choose(self, name: str) -> None:
         self._said = ""
         super().choose(name)
@@ -58,12 +119,8 @@ class WorkingMemoryBoard(StateBoard):
     def heading(self) -> str:
         return self.words("working.title")
 
-    def empty(self) -> str:
-        return self.words("working.none")
-
     def names(self) -> Sequence[str]:
-        decided = [message.message_id for message in self._decided()]
-        return [*_FACTS, *decided] if decided or self.state.memory != WorkingMemory() else []
+        return [*_FACTS, *(message.message_id for message in self._decided())]
 
     def item(self, name: str, width: int) -> Row:
         palette, message = palette_of(self), self._message(name)
@@ -71,8 +128,10 @@ class WorkingMemoryBoard(StateBoard):
             label = pad(self.words(f"working.fact.{name}"), self._labels()) + "  "
             said = " · ".join(map(visible_line, self._values(name)))
             said, color = (said, palette.text) if said else (self._nothing, palette.faint)
-            room = max(0, width - cell_len(label))
-            return [Segment(label, ink(palette.quiet)), Segment(fit(said, room), ink(color))]
+            you = f"  {self.words('working.by_user')}" if name in self.state.memory.by_user else ""
+            room = max(0, width - cell_len(label) - cell_len(you))
+            row = [Segment(label, ink(palette.quiet)), Segment(fit(said, room), ink(color))]
+            return [*row, Segment(you, ink(palette.accent))] if you else row
         row: Row = []
         for check in (message.decision.goal_consistency, message.decision.constraint_check):
             sign, color = _sign(check, palette)
@@ -82,25 +141,29 @@ class WorkingMemoryBoard(StateBoard):
         return [*row, Segment(f"  {fit(why or self._nothing, room)}", ink(palette.text))]
 
     def about(self, name: str, width: int) -> list[Row]:
-        return self.said_rows(width)
+        if self._said:
+            return self.said_rows(width)
+        if self.state.memory != WorkingMemory() or self._decided():
+            return []
+        return [*rows_of([(self.words("working.none"), ink(palette_of(self).quiet))], width), []]
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         message = self._message(name)
         if message is not None:
             return fact_rows(self._reasons(message), width, palette_of(self))
-        quiet, values = palette_of(self).quiet, self._values(name)
+        palette, values, memory = palette_of(self), self._values(name), self.state.memory
         label = self.words(f"working.fact.{name}")
-        if len(values) < 2:
-            facts = [(label, visible_line(value), quiet) for value in values]
-            return fact_rows(facts or [(label, self._nothing, quiet)], width, palette_of(self))
         numbers = range(1, len(values) + 1)
         if name == "decision_log":
             numbers = numbers[::-1]
-        facts = [
-            ("" if at else label, f"{number} {visible_line(value)}", quiet)
-            for at, (number, value) in enumerate(zip(numbers, values, strict=True))
-        ]
-        return fact_rows(facts, width, palette_of(self))
+        said = [f"{n} {visible_line(v)}" for n, v in zip(numbers, values, strict=True)]
+        if len(values) < 2:
+            said = [visible_line(values[0]) if values else self._nothing]
+        facts = [("" if at else label, text, palette.quiet) for at, text in enumerate(said)]
+        if name in memory.by_user:
+            told = self.words("working.untold" if name in memory.untold else "working.by_user")
+            facts.append((self.words("working.written_by"), told, palette.accent))
+        return fact_rows(facts, width, palette)
 
     def _reasons(self, message: AssistantMessage) -> list[tuple[str, str, str]]:
         words, palette, decision = self.words, palette_of(self), message.decision

@@ -1,0 +1,165 @@
+"""The working memory under the user's own hand: what they write stands until the model is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.session import Session, action, decision, done, script, session
+
+from duckflow_tui.demo.replies import Reply
+from duckflow_tui.state.base import Told
+from duckflow_tui.state.conversation import NoticeMessage, UserMessage
+from duckflow_tui.state.memory import WorkingMemory
+
+READ = action("file_ops.read_file", path="app.py")
+MINE = "total() gives 81.00"
+THEIRS = "the totals are right"
+HAND = "By the user's own hand: "
+
+
+def tail(s: Session, at: int = -1) -> str:
+    """Where the work stands, as the newest request of the turn says it."""
+    return s.server.of("main")[at].json["messages"][-1]["content"]
+
+
+def says(goal: str, *, last: bool = False, **delta: object) -> Reply:
+    memory = {"goal": goal, **delta}
+    return done("So.", state_delta=memory) if last else decision("", READ, state_delta=memory)
+
+
+def held(reply: Reply, name: str = "a") -> Reply:
+    return Reply(decision=reply.decision, hold=name)
+
+
+async def test_a_reply_under_way_does_not_overwrite_it_and_the_next_request_tells_it(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-103: a model that repeats its own words in each decision, as models do."""
+    stubborn = says(THEIRS, constraints=["theirs"], plan_brief=["one", "two"])
+    replies = script(stubborn, held(stubborn), stubborn, done("So."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.engine.send("Mend the totals.")
+        await s.server.reached("a")
+        assert HAND not in tail(s)
+        assert s.engine.working.write("goal", [f" {MINE}\n"]) is None
+        assert s.engine.working.write("constraints", []) is None
+        s.server.release("a")
+        await s.ended()
+        # The second request was on its way; the third is the first that can know.
+        third = tail(s, 2)
+        assert f"Goal: {MINE}" in third
+        assert f"{HAND}goal, constraints (–)." in third
+        assert "- theirs" not in third
+        assert "the user wrote goal by hand: total() gives 81.00" in third
+        # Told, the model said its own again: then it is its own, and the user is told.
+        assert f"Goal: {THEIRS}" in tail(s, 3)
+        assert HAND not in tail(s, 3)
+        told = [(m.key, m.params) for m in s.state.messages if isinstance(m, NoticeMessage)]
+        assert ("working.overwritten.goal", {"said": THEIRS}) in told
+        assert ("working.overwritten.constraints", {"said": "theirs"}) in told
+        assert [key for key, _ in told].count("working.overwritten.goal") == 1
+
+
+async def test_a_model_that_leaves_it_alone_keeps_it_marked_as_the_users(tmp_path: Path) -> None:
+    exact = decision("", READ, state_delta={"plan_brief": ["read", "mend"], "goal": MINE})
+    async with session(
+        tmp_path, script(held(says(THEIRS)), exact, done("So.")), mode="trusted"
+    ) as s:
+        await s.engine.send("Mend the totals.")
+        await s.server.reached("a")
+        s.engine.working.write("goal", [MINE])
+        s.server.release("a")
+        await s.ended()
+        assert f"{HAND}goal." in tail(s)
+        assert s.state.memory.goal == MINE
+        assert s.state.memory.plan_brief == ("read", "mend")
+        assert not any(key.startswith("working.") for key in s.notices())
+
+
+async def test_what_is_written_between_two_requests_is_for_the_next_one(tmp_path: Path) -> None:
+    """Covers S4-103: a new request clears the five items, but not what no model has read."""
+    first = says(THEIRS, last=True, constraints=["theirs"])
+    async with session(tmp_path, script(first, done("So."), done("Yes.")), mode="trusted") as s:
+        await s.turn("Mend the totals.")
+        s.engine.working.write("constraints", ["no new dependency"])
+        await s.turn("Now the receipts.")
+        assert "Goal: –" in tail(s)
+        assert "- no new dependency" in tail(s)
+        assert f"{HAND}constraints." in tail(s)
+        await s.turn("Thanks.")
+        assert s.state.memory.constraints == ()  # it was told, and belonged to that request
+        assert HAND not in tail(s)
+
+
+async def test_a_message_that_goes_on_with_the_request_before_brings_it_along(
+    tmp_path: Path,
+) -> None:
+    first = Reply(decision=says(THEIRS).decision, hold="a")
+    goes_on = Reply(decision=done("More.", continues=True).decision, hold="b")
+    async with session(tmp_path, script(first, goes_on), mode="trusted") as s:
+        await s.engine.send("Mend the totals.")
+        await s.server.reached("a")
+        s.engine.working.write("why_now", ["the shop loses money"])
+        s.engine.stop()
+        await s.ended()
+        await s.engine.send("And the receipts, too.")
+        await s.server.reached("b")
+        s.engine.working.write("goal", [MINE])
+        s.server.release("b")
+        await s.ended(2)
+        memory = s.state.memory
+        assert (memory.goal, memory.why_now) == (MINE, "the shop loses money")
+        assert memory.by_user == ("goal", "why_now")
+
+
+async def test_it_survives_a_resume_and_a_way_back(tmp_path: Path) -> None:
+    """Covers S4-45, S4-103: what no model has read belongs to no message, so it stays."""
+    replies = script(says("a", last=True), says("b", last=True), done("So."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("first words")
+        s.engine.working.write("goal", [MINE])
+        await s.turn("second words")
+        assert s.state.memory.goal == "b"
+        s.engine.working.write("open_questions", ["Is 81.00 with tax?"])
+        s.cut()
+    async with session(tmp_path, script(done("So.")), mode="trusted", resume=s.session_id) as s:
+        assert s.state.memory.open_questions == ("Is 81.00 with tax?",)
+        assert s.state.memory.untold == ("open_questions",)
+        asked = [m.message_id for m in s.state.messages if isinstance(m, UserMessage)]
+        assert await s.engine.rewind.back(asked[1]) == ""
+        memory = s.state.memory
+        assert (memory.goal, memory.by_user) == (MINE, ("goal", "open_questions"))
+        assert memory.open_questions == ("Is 81.00 with tax?",)
+        s.engine.working.write("why_now", ["they wait"])
+        assert await s.engine.rewind.undo() == ""
+        memory = s.state.memory
+        assert (memory.goal, memory.why_now) == ("b", "they wait")
+        assert memory.open_questions == ("Is 81.00 with tax?",)
+        s.cut()
+    async with session(tmp_path, script(done("So.")), mode="trusted", resume=s.session_id) as s:
+        assert s.state.memory == memory
+        await s.turn("third words")
+        assert "- Is 81.00 with tax?" in tail(s)
+
+
+async def test_what_breaks_a_limit_is_refused_and_nothing_is_recorded_for_the_same(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-44."""
+    async with session(tmp_path, script(done("So."))) as s:
+        write = s.engine.working.write
+        assert write("goal", ["x" * 201]) == Told(
+            key="working.form.long", params={"count": "201", "most": "200"}
+        )
+        assert write("plan_brief", ["x" * 101]) is not None
+        assert write("constraints", ["a", "b", "c"]) == Told(
+            key="working.form.many", params={"most": "2"}
+        )
+        assert write("goal", ["one", "two"]) is not None
+        assert write("goal", [" "]) is None
+        assert write("open_questions", []) is None
+        assert s.state.memory == WorkingMemory()
+        assert write("plan_brief", ["x" * 100, " ", "y"]) is None
+        assert s.state.memory.plan_brief == ("x" * 100, "y")
+        assert write("plan_brief", ["y"]) is None
+        assert s.state.memory.plan_brief == ("y",)
