@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.pace import TaskProfile
+from duckflow_tui.state.pace import MORE_LOOPS, TaskProfile
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -28,7 +28,6 @@ Takes = Literal["", "language", "theme", "mode", "vitals", "profile", "undo", "t
 
 AUTO: Final = "auto"  # of a choice: the AI's
 UNDO: Final = "undo"
-MORE_LOOPS: Final = 5  # that one command allows
 
 CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "language": LANGUAGES,
@@ -80,7 +79,7 @@ def _more(session: Engine, _argument: str, say: Say) -> None:
     """Let the attempt that runs go on for some loops more."""
     state = session.store.state
     before = state.pace.limit.max_loops if state.pace is not None else 0
-    session.pace.extend(MORE_LOOPS)
+    session.pace.extend()
     limit = state.pace.limit.max_loops if state.pace is not None else 0
     if limit != before:
         say("pace.extended", count=MORE_LOOPS, limit=limit)

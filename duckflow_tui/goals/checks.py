@@ -31,7 +31,7 @@ from duckflow_tui.state.goal import (
     RequirementState,
     SatisfactionEvaluation,
 )
-from duckflow_tui.state.operations import Effect, Outcome, Risk, Zone
+from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
 from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ _WRITERS: Final = frozenset({"touch", "tee", "cp", "mv", "ln", "mkdir", "rm", "i
 _IN_PLACE: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
 
 _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
-
-_EFFECTS: Final = frozenset(
-    {Effect.WRITE, Effect.MOVE, Effect.DELETE, Effect.EXECUTE, Effect.REMOTE}
-)
 
 #: How notices begin that tell of a file changed by someone else, or of a change taken back.
 _CHANGED: Final = ("files.", "operations.undo.")
@@ -169,7 +165,7 @@ class RequirementChecks:
         if message.result.changes:
             return True
         operation = self._router.registry.get(message.operation)
-        harmless = operation is not None and operation.effect not in _EFFECTS
+        harmless = operation is not None and operation.effect not in SIDE_EFFECTS
         if harmless or message.result.outcome not in _RAN:
             return False
         if message.operation == RUN:

@@ -27,7 +27,7 @@ from duckflow_tui.state.conversation import Level, NoticeAdded
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
-from duckflow_tui.state.pace import Pattern, Reason, Situation
+from duckflow_tui.state.pace import MORE_LOOPS, Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ ConsultEnd = Literal[
     "nobody",  # there was nobody to ask at the limit
 ]
 
-
-MORE_LOOPS: Final = 5  # that one key adds
 
 BY_USER: Final = Reason(code="user")  # whose instruction ended it
 

@@ -18,6 +18,7 @@ from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
 from duckflow_tui.state.pace import (
+    MORE_LOOPS,
     LimitExtended,
     LoopLimit,
     Pattern,
@@ -493,13 +494,13 @@ class PaceActions:
             if keeper is not None:
                 keeper.rechoose()
 
-    def extend(self, by: int = 5) -> None:
-        """Allow what runs so many loops more; a card that asks about its limit is done with."""
+    def extend(self) -> None:
+        """Allow what runs ``MORE_LOOPS`` more; a card that asks about its limit is done with."""
         control = self._control()
         keeper = control.pace if control is not None else None
         if keeper is None:
             return
-        keeper.extend(by)
+        keeper.extend(MORE_LOOPS)
         for card in self._store.state.cards:
             if card.situation is not None and card.situation.pattern is Pattern.LIMIT:
                 self._cards.withdraw(card.card_id, "renewed")

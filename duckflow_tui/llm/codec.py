@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
@@ -50,8 +50,12 @@ class WireRequest:
     decoder: Callable[[Show], Decoder] | None = None  # of what is answered, for a decision
 
 
-class Decoded(NamedTuple):
-    """What a codec made of a completion."""
+@dataclass(frozen=True)
+class Decoded:
+    """What a codec made of a completion. ``problems`` are words for the model: while there are
+    any, nothing with side effects of the reply may run, and ``decision`` holds only what could be
+    read. ``warnings`` are only logged.
+    """
 
     decision: TurnDecision | None
     text: str  # what the user reads

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -42,9 +43,8 @@ from duckflow_tui.llm.exchange import (
 )
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import Clock, IdSource, JsonObject
+from duckflow_tui.state.base import Clock, IdSource, JsonObject, brief
 from duckflow_tui.state.conversation import RefusedCall, Thought
-from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
 
@@ -59,32 +59,24 @@ EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
 KEPT_SENT: Final = 20  # newest requests that are remembered
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model
 
+log = logging.getLogger("duckflow.llm")
+
 ReplyShape = TypeVar("ReplyShape", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionReply:
-    """What came of asking for a decision.
-
-    ``problems`` are words for the model: while there are any, nothing with side effects of the
-    reply may run, and ``decision`` holds only what could be read. ``complete`` is false when the
-    connection broke in the middle of the calls, ``truncated`` when the output limit cut it.
+@dataclass(frozen=True, kw_only=True)
+class DecisionReply(Decoded):
+    """What came of asking for a decision. ``complete`` is false when the connection broke in the
+    middle of the calls.
     """
 
-    decision: TurnDecision | None
-    text: str
     reasoning: str
     reasoning_s: float
     protocol: Literal["json", "tools"]
-    raw: str
     complete: bool
-    problems: tuple[str, ...]
-    warnings: tuple[str, ...]
     call: LlmCall
-    truncated: bool = False
-    calls: tuple[RefusedCall, ...] = ()  # native ones, as they came
-    thought: Thought | None = None
-    from_text: bool = False  # its calls were written as text
+    calls: tuple[RefusedCall, ...]  # native ones, as they came
+    thought: Thought | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +85,7 @@ class AskReply(Generic[ReplyShape]):
 
     value: ReplyShape | None
     problems: tuple[str, ...]
-    raw: str
     call: LlmCall
-    truncated: bool = False
 
 
 class LLMService:
@@ -214,27 +204,22 @@ class LLMService:
         decoded = exchange.decoder.decode(completion, prompt, self._ids, llm_id)
         if broken is not None:
             decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
+        if decoded.warnings:
+            log.info("a reply of %s: %s", target.model, brief("; ".join(decoded.warnings)))
         if decoded.from_text:
             self._count_text_calls(target, learned)
         elif completion.calls:
             self._text_calls.pop(target.model, None)
-        truncated = completion.finish == "length"
         outcome: CallOutcome = "malformed" if decoded.problems else "ok"
-        if broken is not None or truncated:
+        if broken is not None or completion.finish == "length":
             outcome = "incomplete"
         return DecisionReply(
-            decision=decoded.decision,
-            text=decoded.text,
+            **vars(decoded),
             reasoning=completion.reasoning,
             reasoning_s=completion.reasoning_s,
             protocol="tools" if exchange.rung == "tools" else "json",
-            raw=decoded.raw,
             complete=broken is None,
-            problems=decoded.problems,
-            warnings=decoded.warnings,
             call=exchange.close(outcome, broken.code if broken else ""),
-            truncated=truncated,
-            from_text=decoded.from_text,
             thought=completion.thought(*sender) if exchange.rung == "tools" else None,
             calls=tuple(
                 RefusedCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
@@ -294,7 +279,7 @@ class LLMService:
             value, problems = None, (_ASK_CUT,)
         outcome: CallOutcome = "malformed" if problems else "ok"
         call = exchange.close("incomplete" if truncated else outcome)
-        return AskReply(value, problems, wire_text(completion.text), call, truncated)
+        return AskReply(value, problems, call)
 
     def forget_lessons(self) -> None:
         """Ask each model for everything again, as if nothing had been refused."""

@@ -12,12 +12,11 @@ from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.operations import OperationSpec, Weight
 from duckflow_tui.state.plan import Task
+from duckflow_tui.tools.plan_operations import MAX_TASKS
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.tools.plan_operations import ListedTask
-
-MAX_TASKS: Final = 50
 
 _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")
 

@@ -192,7 +192,7 @@ class Place:
     @property
     def names_directory(self) -> bool:
         """Whether the path was written as one of a directory: ``new/`` or ``new/.``."""
-        return self.given.endswith((os.sep, f"{os.sep}.")) or self.given == "."
+        return self.given.endswith((os.sep, f"{os.sep}."))
 
 
 class DirectoryEntry(NamedTuple):

@@ -16,7 +16,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
 from duckflow_tui.state.base import brief
 from duckflow_tui.state.gates import Gate, GateChoice, Grant
-from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
+from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Zone
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 
@@ -28,7 +28,6 @@ ALWAYS_ASK: Final = frozenset(
 _ZONE: Final = attrgetter("zone")
 _LEADS_OUT: Final = attrgetter("leads_out")
 _WRITES: Final = frozenset({Effect.WRITE, Effect.MOVE})
-_CHANGES: Final = _WRITES | {Effect.DELETE}
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def judge(
     kind = row.decisions[_MODES.index(mode)]
     if kind is Decision.DENY:
         return _denied(zone, found.risk, f"{mode}_mode", access, found.reasons)
-    must_ask = access.effect in _CHANGES and bool(ALWAYS_ASK.intersection(found.reasons))
+    must_ask = access.effect in FILE_CHANGES and bool(ALWAYS_ASK.intersection(found.reasons))
     if Fact.FOR_USER in access.facts and access.effect is not Effect.STATE:
         must_ask = True
         found.reasons.append("for_user")
@@ -237,7 +236,7 @@ def _refusal(
     for rule in deny:
         if rule.fits(access):
             return "denied_by_rule"
-    if effect in _CHANGES and True in map(_LEADS_OUT, access.places):
+    if effect in FILE_CHANGES and True in map(_LEADS_OUT, access.places):
         return "link_out"
     if effect not in _WRITES:
         return ""

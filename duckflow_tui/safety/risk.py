@@ -29,12 +29,11 @@ from duckflow_tui.safety.names import (
 )
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Identity, Location, Place
 from duckflow_tui.safety.secrets import holds_secret
-from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.state.operations import FILE_CHANGES, Effect, Risk, Zone
 
 WIDE_FILES: Final = 10  # files in one decision from which on the impact counts as wide (S4-63)
 BULK_LINES: Final = 500  # lines that go away in one decision: bulk data (S4-63)
 _RISKY: Final = frozenset({Effect.DELETE, Effect.EXECUTE, Effect.REMOTE})
-_CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
 
 _MAGIC: Final = (
     b"\x7fELF",
@@ -71,7 +70,7 @@ def assess(
         cwd = places[0].real if places else root
         found = assess_command(line, cwd, root)
     marks = frozenset[str]().union(*map(_marks, places))
-    changes = effect in _CHANGES
+    changes = effect in FILE_CHANGES
     if zone is Zone.OUTSIDE:
         found.note("outside", Risk.HIGH if changes else Risk.MEDIUM)
     elif zone is Zone.PROTECTED:

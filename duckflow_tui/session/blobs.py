@@ -22,7 +22,7 @@ _HEX: Final = frozenset("0123456789abcdef")
 _SHA_LENGTH: Final = 64
 _NAMED: Final = re.compile(rb"[0-9a-f]{64}")
 _PIECE: Final = 1_000_000  # bytes copied at once
-_LARGEST: Final = 1_000_000_000  # bytes that are read at once
+LARGEST: Final = 1_000_000_000  # bytes that are read at once
 
 
 class DamagedBlob(KeyError):
@@ -142,7 +142,7 @@ def sweep_shared(state_dir: Path) -> None:
 def _opened(path: Path) -> BufferedReader:
     """The file; raises OSError also for one over 1 GB."""
     file = open_plain(path)
-    if os.fstat(file.fileno()).st_size > _LARGEST:
+    if os.fstat(file.fileno()).st_size > LARGEST:
         file.close()
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return file

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.blobs import LARGEST
 from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.folders import SessionFolder, draft_in, opened
@@ -290,7 +291,6 @@ def _time(at: float) -> str:
 MARK: Final = "duckflow_session"  # the first key of such a file
 VERSION: Final = 1
 _LONG_NUMBER: Final = 20  # digits
-LARGEST: Final = 1_000_000_000  # bytes of a file that is read
 
 
 def json_lines(path: Path, redact: Redact) -> Iterator[str]:

@@ -332,7 +332,7 @@ class Journal:
             self._begin()
             while self._go_on():
                 pass
-            self._last_try()
+            self._to_disk_again(at_end=True)
             self._sync()
         except Exception:
             log.exception("the journal's writer failed")
@@ -406,7 +406,7 @@ class Journal:
         pending = Pending(seq, body, record.event.kind, record.at)
         self._backlog.add(pending)
         if self.health.mode != "disk":
-            self._try_again()
+            self._to_disk_again()
             return
         try:
             self._put(pending)
@@ -465,24 +465,17 @@ class Journal:
         self._tell(mode="memory", reason=code, detail=reason(error), path=self._disk.path)
         self._wake()
 
-    def _try_again(self) -> None:
-        """A full disk may have room again."""
-        if not self._backlog.may_try:
+    def _to_disk_again(self, *, at_end: bool = False) -> None:
+        """A full disk may have room again for what lives in memory."""
+        backlog = self._backlog
+        may_try = backlog.is_whole if at_end else backlog.may_try
+        if self.health.mode != "memory" or not may_try:
             return
         try:
             self._rewrite()
         except (OSError, SessionFault) as error:
-            log.info("the journal still cannot be written: %s", reason(error))
-            self._backlog.wait_longer()
-
-    def _last_try(self) -> None:
-        """At the end there may be room again for what lived in memory."""
-        if self.health.mode != "memory" or not self._backlog.is_whole:
-            return
-        try:
-            self._rewrite()
-        except (OSError, SessionFault) as error:
-            log.warning("the end of the session is lost: %s", reason(error))
+            log.warning("the journal still cannot be written: %s", reason(error))
+            backlog.wait_longer()
 
     # snapshots
 

@@ -8,7 +8,6 @@ where it can mean one thing only: a check as "yes: …", one item for a list, "3
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError, PydanticUseDefault
 
 from duckflow_tui.state.base import Frozen, IdSource, JsonObject, canonical_json, digest
-from duckflow_tui.state.operations import OperationSpec, fitted
+from duckflow_tui.state.operations import OperationSpec, fitted, nearest
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 
@@ -193,10 +192,7 @@ class Reading:
         same = [known for known in names if bare in (known, known.rpartition(".")[2])]
         if len(same) == 1:
             return self.operations[same[0]]
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        if not near:
-            tail = name.rpartition(".")[2]
-            near = [known for known in names if tail and tail in known][:3]
+        near = nearest(name, names)
         hint = f"; the closest are {', '.join(near)}" if near else ""
         if not names:
             hint = "; no operations are available in this request"

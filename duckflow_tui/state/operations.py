@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -26,6 +27,10 @@ class Effect(StrEnum):
     STATE = "state"  # changes only our own state (plans, memory)
 
 
+FILE_CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
+SIDE_EFFECTS: Final = FILE_CHANGES | {Effect.EXECUTE, Effect.REMOTE}
+
+
 class Weight(StrEnum):
     """Light operations run in the turn, heavy ones in TaskLoop (S2-7)."""
 
@@ -43,6 +48,15 @@ class Need(StrEnum):
     NOTES = "notes"  # earlier sessions noted something
 
 
+def nearest(name: str, known: Sequence[str]) -> tuple[str, ...]:
+    """At most three of the known operations that someone who wrote ``name`` may have meant."""
+    tail = name.rpartition(".")[2]
+    same = [one for one in known if one.rpartition(".")[2] == tail]
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    within = [one for one in known if tail in one]
+    return tuple(dict.fromkeys([*same, *close] or within))[:3] if tail else ()
+
+
 class OperationSpec(Frozen):
     """One entry of the registry, as prompts and native calls name it."""
 
@@ -56,7 +70,7 @@ class OperationSpec(Frozen):
     @property
     def has_side_effects(self) -> bool:
         """Whether a call may change anything outside our own state."""
-        return self.effect not in (Effect.READ, Effect.STATE)
+        return self.effect in SIDE_EFFECTS
 
 
 #: What a type of JSON is in Python, of those that models also write as text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,9 @@ from duckflow_tui.state.base import Event, Frozen, StateError
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
+
+
+MORE_LOOPS: Final = 5  # that one key or command allows
 
 
 class TaskProfile(StrEnum):

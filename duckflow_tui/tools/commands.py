@@ -18,6 +18,7 @@ from duckflow_tui.safety.command_risk import only_shows
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
+from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.tools.command_output import Capture, OutputPump, readable
 from duckflow_tui.tools.diffs import size_words
@@ -26,7 +27,6 @@ from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
 from duckflow_tui.tools.results import read_on
 from duckflow_tui.tools.watchdog import Watchdog
 
-_REDACTED: Final = "[redacted]"
 _WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
 
 
@@ -52,7 +52,7 @@ class Secrets:
 
     def out_of(self, text: str) -> str:
         """The text without them."""
-        return text if self._pattern is None else self._pattern.sub(_REDACTED, text)
+        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
 
     def strike_out(self, file: BinaryIO) -> None:
         """Overwrite them in a file, which keeps its length. Raises OSError."""

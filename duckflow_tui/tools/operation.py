@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -247,7 +246,9 @@ class DuplicateOperation(ValueError):
 
 
 class Registry:
-    """Operations by name, in the order in which they were added."""
+    """Operations by name, in the order in which they were added. A name that is taken already
+    raises DuplicateOperation, and nothing is changed.
+    """
 
     def __init__(self, operations: Iterable[AnyOperation] = ()) -> None:
         self._operations: dict[str, AnyOperation] = {}
@@ -256,15 +257,16 @@ class Registry:
             self.add(operation)
 
     def add(self, operation: AnyOperation) -> None:
-        """Take an operation in; raises DuplicateOperation when the name is taken."""
-        if operation.name in self._operations:
-            raise DuplicateOperation(f"{operation.name} is in the registry already")
-        self._operations[operation.name] = operation
-        self._specs = None
+        """Put one last."""
+        self._put(self._operations, (operation,))
 
     def replace(self, prefix: str, operations: Iterable[AnyOperation]) -> None:
-        """Put these last, instead of all of that prefix; raises DuplicateOperation, unchanged."""
-        kept = {n: op for n, op in self._operations.items() if not n.startswith(prefix)}
+        """Put these last, instead of all of that prefix."""
+        others = {n: op for n, op in self._operations.items() if not n.startswith(prefix)}
+        self._put(others, operations)
+
+    def _put(self, others: dict[str, AnyOperation], operations: Iterable[AnyOperation]) -> None:
+        kept = dict(others)
         for operation in operations:
             if operation.name in kept:
                 raise DuplicateOperation(f"{operation.name} is in the registry already")
@@ -294,14 +296,6 @@ class Registry:
         except ValidationError as error:
             return f"The arguments of {name} are wrong: {argument_problems(error)}."
         return ""
-
-    def nearest(self, name: str) -> tuple[str, ...]:
-        """At most three names that someone who wrote ``name`` may have meant."""
-        names = list(self._operations)
-        tail = name.rsplit(".", 1)[-1]
-        by_tail = [n for n in names if n.rsplit(".", 1)[-1] == tail]
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        return tuple(dict.fromkeys([*by_tail, *close]))[:3]
 
 
 def default_registry() -> Registry:

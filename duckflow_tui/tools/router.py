@@ -28,7 +28,15 @@ from duckflow_tui.state.calls import (
 )
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import AlsoAsked, GateAnswer, GateChoice
-from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome
+from duckflow_tui.state.operations import (
+    FILE_CHANGES,
+    SIDE_EFFECTS,
+    Effect,
+    FileChange,
+    OperationResult,
+    Outcome,
+    nearest,
+)
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
     GRANTED,
@@ -84,8 +92,6 @@ _REMOVED: Final = attrgetter("removed")
 _NO_FACTS: Final = frozenset[Fact]()
 
 #: What changes something: what let it happen unasked is recorded.
-_EFFECTS: Final = frozenset(Effect) - {Effect.READ, Effect.STATE}
-FILE_CHANGES: Final = frozenset({Effect.WRITE, Effect.MOVE, Effect.DELETE})
 
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 
@@ -212,8 +218,8 @@ class ToolRouter:
         operation = self.registry.get(name)
         if operation is None:
             verdict = self._judge(Access(name, None))
-            nearest = self.registry.nearest(name)
-            hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+            near = nearest(name, [spec.name for spec in self.registry.specs()])
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise ToolFault(f"{verdict.reason_text}{hint}".strip(), Outcome.INVALID)
         if not call.by_user and not call.action.reasoning.strip():
             raise ToolFault(
@@ -268,7 +274,7 @@ class ToolRouter:
         answer: GateAnswer | None = None
         allowed = verdict.kind is Decision.ALLOW
         call.unasked = access if allowed and not call.by_user else None
-        if call.unasked is not None and operation.effect in _EFFECTS:
+        if call.unasked is not None and operation.effect in SIDE_EFFECTS:
             granted = GRANTED in verdict.reasons
             call.allowed = GRANTED if granted else self.store.state.mode.value
         if not allowed and not call.by_user:

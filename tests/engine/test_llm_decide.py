@@ -200,7 +200,6 @@ async def test_a_reply_cut_at_the_limit_executes_nothing(protocol: str) -> None:
     cut = MAIN.model_copy(update={"finish": "length"})
     async with bench(script(cut), protocol=protocol) as at:
         reply = await at.decide()
-    assert reply.truncated
     assert reply.decision is None
     assert reply.problems
     assert reply.text == "I read the file."
@@ -288,6 +287,17 @@ async def test_a_cancelled_call_leaves_its_account() -> None:
         assert call is not None
         assert call.outcome == "cancelled"
         assert at.service.cancelled_call("llm_1") is None
+
+
+async def test_what_is_left_out_of_a_reply_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "duckflow.llm")
+    text = json.dumps(decision(reply="Hello.", mood="glad"))
+    async with bench(script(Reply(text=text)), protocol="json") as at:
+        reply = await at.decide()
+    assert reply.problems == ()
+    assert len(reply.warnings) == len(caplog.messages) == 1
+    assert reply.warnings[0] in caplog.text
+    assert "“mood”" in caplog.text
 
 
 async def test_64_kb_of_reply_cost_little_however_small_the_pieces() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.state.operations import Effect
+from duckflow_tui.state.operations import Effect, nearest
 from duckflow_tui.tools.operation import (
     Arguments,
     DuplicateOperation,
@@ -125,7 +125,7 @@ def test_a_schema_is_flat_and_keeps_a_field_called_title() -> None:
     ],
 )
 def test_nearest_names(name: str, first: str) -> None:
-    assert default_registry().nearest(name)[0] == first
+    assert nearest(name, [spec.name for spec in default_registry().specs()])[0] == first
 
 
 def test_wrong_arguments_are_named_one_by_one() -> None:
