@@ -85,8 +85,7 @@ def build(
     )
     background = BackgroundCommands(store, notices)
     shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox)
-    for operation in shell.operations():
-        registry.add(operation)
+    registry.add(*shell.operations())
     desk = (
         UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
     )

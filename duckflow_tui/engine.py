@@ -79,8 +79,7 @@ class Engine:
         note_changes(parts.store)
         self._task_loop = TaskLoop(parts.store, spawn)
         desk = PlanDesk(parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up())
-        for operation in (*plan_operations(desk), *memory_operations(memory)):
-            router.registry.add(operation)
+        router.registry.add(*plan_operations(desk), *memory_operations(memory))
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
         inbox = self._inbox = Inbox(parts, desk, spawn)
         # What others do in its name, as their own docstrings say.

@@ -43,7 +43,7 @@ from duckflow_tui.llm.exchange import (
 )
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import Clock, IdSource, JsonObject, brief
+from duckflow_tui.state.base import Clock, IdSource, JsonObject
 from duckflow_tui.state.conversation import RefusedCall, Thought
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
@@ -57,7 +57,7 @@ CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
 TEXT_CALLS: Final = 2  # replies in a row with calls as text, after which JSON is asked for
 EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
 KEPT_SENT: Final = 20  # newest requests that are remembered
-_MAX_PROBLEMS: Final = 10  # of one reply that are named to the model
+_MAX_PROBLEMS: Final = 10  # of one reply that are named to the model, or logged
 
 log = logging.getLogger("duckflow.llm")
 
@@ -205,7 +205,7 @@ class LLMService:
         if broken is not None:
             decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
         if decoded.warnings:
-            log.info("a reply of %s: %s", target.model, brief("; ".join(decoded.warnings)))
+            log.info("a reply of %s: %r", target.model, decoded.warnings[:_MAX_PROBLEMS])
         if decoded.from_text:
             self._count_text_calls(target, learned)
         elif completion.calls:

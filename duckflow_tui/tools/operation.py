@@ -253,20 +253,11 @@ class Registry:
     def __init__(self, operations: Iterable[AnyOperation] = ()) -> None:
         self._operations: dict[str, AnyOperation] = {}
         self._specs: tuple[OperationSpec, ...] | None = None
-        for operation in operations:
-            self.add(operation)
+        self.add(*operations)
 
-    def add(self, operation: AnyOperation) -> None:
-        """Put one last."""
-        self._put(self._operations, (operation,))
-
-    def replace(self, prefix: str, operations: Iterable[AnyOperation]) -> None:
-        """Put these last, instead of all of that prefix."""
-        others = {n: op for n, op in self._operations.items() if not n.startswith(prefix)}
-        self._put(others, operations)
-
-    def _put(self, others: dict[str, AnyOperation], operations: Iterable[AnyOperation]) -> None:
-        kept = dict(others)
+    def add(self, *operations: AnyOperation, instead_of: tuple[str, ...] = ()) -> None:
+        """Put these last, instead of all whose names begin with one of those prefixes."""
+        kept = {n: op for n, op in self._operations.items() if not n.startswith(instead_of)}
         for operation in operations:
             if operation.name in kept:
                 raise DuplicateOperation(f"{operation.name} is in the registry already")

@@ -50,8 +50,7 @@ class ShellBench(Bench):
         self.shell = Shell(
             self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox
         )
-        for operation in self.shell.operations():
-            self.router.registry.add(operation)
+        self.router.registry.add(*self.shell.operations())
         self.router.facts = named.facts
 
     async def end_commands(self) -> None:

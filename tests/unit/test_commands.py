@@ -161,8 +161,8 @@ class Session:
 
         return wait
 
-    def _extend(self, loops: int) -> None:
-        self.done.append(("extend", loops))
+    def _extend(self) -> None:
+        self.done.append(("extend",))
         self.store.state.pace = self.answers.get("extended")
 
     def say(self, key: str, **params: Any) -> None:
@@ -214,7 +214,7 @@ async def test_more_loops_are_told_with_the_limit_that_they_moved(
     session = Session(extended=after)
     session.store.state.pace = before
     await act(session, "more")
-    assert session.done == [("extend", 5)]
+    assert session.done == [("extend",)]
     assert session.said == [said]
 
 

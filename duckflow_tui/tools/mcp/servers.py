@@ -155,9 +155,8 @@ class McpServers:
         offered = [s for s in self._servers.values() if s.is_offered]
         kept, left_out = within_limits([(s.name, s.tools.offered) for s in offered], is_taken)
         owners = {tool.tool.operation: s for s in offered for tool in s.tools.offered}
-        self._registry.replace(
-            PREFIX, [self._operation(owners[tool.tool.operation], tool) for tool in kept]
-        )
+        operations = [self._operation(owners[tool.tool.operation], tool) for tool in kept]
+        self._registry.add(*operations, instead_of=(PREFIX,))
         for server in offered:
             self._tell_left_out(server, left_out.get(server.name, []))
 
