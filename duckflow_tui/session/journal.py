@@ -468,8 +468,7 @@ class Journal:
     def _to_disk_again(self, *, at_end: bool = False) -> None:
         """A full disk may have room again for what lives in memory."""
         backlog = self._backlog
-        may_try = backlog.is_whole if at_end else backlog.may_try
-        if self.health.mode != "memory" or not may_try:
+        if self.health.mode != "memory" or not (backlog.is_whole if at_end else backlog.may_try):
             return
         try:
             self._rewrite()

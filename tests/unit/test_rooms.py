@@ -138,7 +138,6 @@ def test_the_client_library_is_not_loaded_with_the_app() -> None:
 RECORDS = {
     "AppOptions",
     "Command",
-    "DecisionReply",
     "DiffRow",
     "FileDiff",
     "Flags",
