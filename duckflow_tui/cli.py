@@ -15,7 +15,7 @@ from duckflow_tui.glance import LANGUAGES, MODES, PROTOCOLS, THEMES, glance, lan
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Final, NoReturn, TextIO
 
@@ -289,7 +289,13 @@ def _interactive(
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.session_host import AppOptions
 
+    def health(language: str) -> Iterator[tuple[str, str, str, str]]:
+        from duckflow_tui.doctor_cli import health_of
+
+        return health_of(sessions.choice, language)
+
     folder = workspace.absolute()
+    sessions = Sessions(choice)
     options = AppOptions(
         language=language,
         theme=choice.settings.ui.theme,
@@ -304,8 +310,8 @@ def _interactive(
         data_dir=places.data,
         workspace=os.path.realpath(workspace),
         choose=_is_asked(args, workspace, places),
+        health=health,
     )
-    sessions = Sessions(choice)
     status = DuckflowApp(sessions, options, frame=frame).run_to_end()
     ending, say = sessions.ending, _words(language)
     ending.settle()

@@ -248,6 +248,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("new", "new_session", when=with_endpoint),
     Command("settings", "settings", when=always, reads=True),
     Command("sessions", "sessions", when=always),
+    Command("doctor", "doctor", when=always),
     Command("rename", "rename", rename, takes="text"),
     Command("export", "export", takes="text", when=always),
     Command("lang", "language", takes="language", when=always, early=True, reads=True),

@@ -55,7 +55,7 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
         workspace=workspace, base_url=args.base_url, model=args.model, api_key_env=args.api_key_env
     )
     checks: list[HealthCheck] = []
-    for check in _Doctor(flags, places, language, say).checks():
+    for check in _Doctor(flags, places, language, say).checks(None):
         checks.append(check)
         if not args.json:
             _print(check, say)
@@ -65,6 +65,13 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     if not args.json:
         print(say("doctor.broken" if broken else "doctor.sound", count=len(broken)))
     return BROKEN if broken else SOUND
+
+
+def health_of(choice: SessionChoice, language: str) -> Iterator[HealthCheck]:
+    """The same for a program that runs: its model is the one that was chosen there."""
+    say = Catalogue(language)
+    flags = Flags(workspace=choice.workspace)
+    yield from _Doctor(flags, choice.places, language, say).checks(choice)
 
 
 def parser(say: Catalogue) -> argparse.ArgumentParser:
@@ -100,8 +107,10 @@ class _Doctor:
         self._language = language
         self._say = say
 
-    def checks(self) -> Iterator[HealthCheck]:
-        """Each check as soon as it is done; the one that asks the model's server comes last."""
+    def checks(self, choice: SessionChoice | None) -> Iterator[HealthCheck]:
+        """Each check as soon as it is done; the one that asks the model's server comes last.
+        Without a ``choice`` the flags and settings say which it is.
+        """
         yield self._terminal()
         yield self._colours()
         yield self._characters()
@@ -111,7 +120,7 @@ class _Doctor:
         yield self._made("sandbox", "missing", "sandbox.none")
         yield self._disk()
         try:
-            choice = choose(self._flags, self._places, self._language)
+            choice = choice or choose(self._flags, self._places, self._language)
         except Unusable as refused:
             problems = [problem.words(self._say) for problem in refused.problems]
             yield self._settings(problems)
@@ -219,15 +228,14 @@ class _Doctor:
                 )  # fmt: skip
 
     def _model(self, choice: SessionChoice) -> HealthCheck:
-        if choice.endpoint_missing:
+        main = choice.settings.roles.of("main")
+        if choice.endpoint_missing or main is None:
             return self._made("model", "broken", "model.none", "model.none_fix")
         if choice.confirm_origin:
             return self._made(
                 "model", "missing", "model.unconfirmed", "model.unconfirmed_fix",
                 origin=choice.confirm_origin,
             )  # fmt: skip
-        main = choice.settings.roles.of("main")
-        assert main is not None  # else the endpoint is missing
         host = choice.settings.endpoints[main.endpoint].host
         facts: dict[str, Any] = {"model": visible_line(main.model), "host": host}
         try:

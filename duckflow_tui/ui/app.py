@@ -379,6 +379,12 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_new_session(self) -> None:
         self.spawn(self.session.leave_for(), "sessions")
 
+    def action_doctor(self) -> None:
+        from duckflow_tui.ui.screens.health import HealthBoard
+
+        checks = self.options.health(self.words.language)
+        self.push_screen(HealthBoard(self.words, self.clock, checks))
+
     # --- the session as a whole -------------------------------------------------------------
 
     def action_rename(self) -> None:

@@ -40,6 +40,7 @@ Surface = Literal[
     "compaction",
     "result",
     "rewind",
+    "health",
 ]
 
 
@@ -226,6 +227,9 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("rewind", ("b",), "b b", "back_with_files", "keys.rewind_files"),
     Key("rewind", ("f",), "f", "fork", "keys.rewind_fork"),
     Key("rewind", ("escape",), "Esc", "leave", "keys.close"),
+    Key("health", ("up", "down"), "↑ ↓", "walk", "keys.walk"),
+    Key("health", ("pageup", "pagedown"), "PgUp PgDn", "scroll_rows", "keys.scroll_rows"),
+    Key("health", ("escape",), "Esc", "leave", "keys.close"),
     Key("compaction", ("u",), "u", "undo_compaction", "keys.undo_compaction"),
     Key("result", ("o",), "o", "open_whole", "keys.open_whole"),
 )

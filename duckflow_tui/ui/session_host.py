@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -47,6 +48,8 @@ class AppOptions:
     data_dir: Path | None = None  # for the message history; None keeps none
     workspace: str = ""  # the folder's real path, until the session says it
     choose: bool = False  # which session goes on, before one is opened
+    #: Checks of the machine, in a language: name, state, what was found, the fix.
+    health: Callable[[str], Iterator[tuple[str, str, str, str]]] = lambda language: iter(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,3 +112,31 @@ def test_wrong_settings_are_read_out_with_their_line(
     assert "settings.toml:2" in found["settings"]["found"]
     assert "no-such-program" in found["server"]["found"]
     assert "[mcp.servers.notes]" in found["server"]["fix"]
+
+
+@pytest.mark.parametrize(("width", "height"), [(120, 40), (60, 20)])
+def test_the_app_shows_the_same_page(tmp_path: Path, width: int, height: int) -> None:
+    """In the app, with the model of the session and its server really asked."""
+    with served(Script(models=("small", "large"))) as server:
+        command = [*PROGRAM[:-1], "--base-url", server.endpoint.base_url, "--model", "large"]
+        environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
+        with Terminal(
+            command, cwd=tmp_path, environ=environ, width=width, height=height
+        ) as terminal:
+            terminal.sees("Message")
+            terminal.type("/doctor\r")
+            model = ("✓ Model       large",) if height == 40 else ()
+            terminal.sees("✓ Terminal", "! Colours", "Nothing is in the way", *model)
+            terminal.type("\x1b[B")
+            terminal.sees("Unset NO_COLOR to see colours.")
+            terminal.type("\x1b")
+            terminal.sees("Message")
+
+
+def test_without_a_model_the_page_goes_to_what_is_in_the_way(tmp_path: Path) -> None:
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home")}
+    command = [*PROGRAM[:-1], "--lang", "ja"]
+    with Terminal(command, cwd=tmp_path, environ=environ) as terminal:
+        terminal.sees("Enter")
+        terminal.type("/doctor\r")
+        terminal.sees("環境の確認", "› ✗ モデル", "--base-url")
