@@ -81,7 +81,7 @@ def build(
             max_output=settings.shell.max_output_bytes,
         ),
         environ=os.environ,
-        secrets_known=frozenset(secrets_of(choice.settings)),
+        secrets_known=frozenset(secrets_of(choice.settings, choice.environ)),
     )
     background = BackgroundCommands(store, notices)
     shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox)
@@ -159,7 +159,7 @@ def _models(
         settings.roles,
         random_id,
         store.clock,
-        os.environ,
+        choice.environ,
         temperatures=settings.temperature,
         learned=LearnedModels(kept, store.clock.now(), on_lesson),
     )

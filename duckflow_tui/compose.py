@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from duckflow_tui.ending import Ending
+from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.endpoints import (
     CLI_ENDPOINT,
     Endpoint,
@@ -102,13 +103,32 @@ class SessionChoice:
     approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
     resume: str = ""  # the session to take up, empty for a new one
     no_session: bool = False  # it is not recorded
+    flags: Flags | None = None  # what it was chosen from
+    #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
+    keys: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
     def redact(self) -> Callable[[str], str]:
         """Takes keys and passwords out of a text: those of the settings and what looks like one."""
         from duckflow_tui.safety.secrets import Redactor
 
-        return Redactor(secrets_of(self.settings)).redact
+        return Redactor(secrets_of(self.settings, self.environ)).redact
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment, completed with the keys that the program keeps."""
+        return {**(self.keys or {}), **os.environ}
+
+    @property
+    def connections(self) -> Connections:
+        """What the user chose on the screen, read anew."""
+        return Connections(self.places.data)
+
+    def with_keys(self) -> SessionChoice:
+        """The same with its keys; waits for the disk and the keyring, so it belongs in a thread."""
+        if self.demo or self.keys is not None:
+            return self
+        return replace(self, keys=self.connections.stored_keys(self.settings.endpoints))
 
 
 def choose(
@@ -136,6 +156,7 @@ def choose(
         allowed=_allowed(flags, say),
         resume=flags.resume,
         no_session=flags.no_session,
+        flags=flags,
     )
     _check_phases(loaded)
     problems = tuple(loaded.problems)
@@ -274,6 +295,7 @@ async def open_session(
     SessionFault when a session cannot be taken up.
     """
     await asyncio.to_thread(_import_rooms, demo=choice.demo)
+    choice = await asyncio.to_thread(choice.with_keys)
     from duckflow_tui.assembly import build, first_event
     from duckflow_tui.session.recording import record
     from duckflow_tui.session.resume import resume
@@ -346,6 +368,7 @@ class Sessions:
         """The session that was chosen; None while no endpoint is configured."""
         if self.choice.endpoint_missing:
             return None
+        self.choice = await asyncio.to_thread(self.choice.with_keys)
         from duckflow_tui.session.faults import SessionFault
 
         try:
@@ -355,6 +378,20 @@ class Sessions:
         except SessionFault as fault:
             self.ending.fault = fault
             raise
+
+    def connected(self) -> None:
+        """Choose anew, after something was chosen in ``connections``: ``open`` opens that. Raises
+        Unusable where the flags and settings do not allow it.
+        """
+        choice = self.choice
+        flags = choice.flags or Flags(workspace=choice.workspace)
+        fresh = choose(flags, choice.places, choice.language)
+        self.choice = replace(fresh, resume=choice.resume)
+
+    @property
+    def connections(self) -> Connections:
+        """What the user chose on the screen."""
+        return self.choice.connections
 
     async def open_demo(self, spawn: Spawn) -> Engine:
         """The demo, chosen on the first screen."""

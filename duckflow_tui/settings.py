@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from annotated_types import Ge, Gt, Le
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from duckflow_tui.glance import MAX_SETTINGS
 from duckflow_tui.goals.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Roles, Temperatures
+from duckflow_tui.llm.connections import Connections
+from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, Endpoint, ModelRef, Roles, Temperatures
 from duckflow_tui.places import Places
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
@@ -108,6 +110,7 @@ def _bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
 
 
 ENV_PREFIX: Final = "DUCKFLOW_"
+MAX_PORTS: Final = 16  # that are asked at once
 
 #: Keys without which an endpoint or a server does not exist: they come before its other ones.
 _MAKERS: Final = ("__BASE_URL", "__COMMAND", "__URL")
@@ -199,6 +202,19 @@ class McpSettings(_Section):
     servers: dict[str, McpServerConfig] = Field(default_factory=dict[str, McpServerConfig])
 
 
+class DiscoverySettings(_Section):
+    """Where models are looked for while none is configured."""
+
+    ports: tuple[int, ...] = LOOPBACK_PORTS
+
+    @field_validator("ports")
+    @classmethod
+    def _ports(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(value) > MAX_PORTS or not all(0 < port < 65_536 for port in value):
+            raise PydanticCustomError("ports", "must be at most 16 numbers from 1 to 65535")
+        return value
+
+
 class UiSettings(_Section):
     """How the app looks and speaks."""
 
@@ -224,6 +240,7 @@ class Settings(BaseModel, extra="forbid"):
     shell: ShellSettings = Field(default_factory=ShellSettings)
     phases: PhaseSettings = Field(default_factory=PhaseSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
+    discovery: DiscoverySettings = Field(default_factory=DiscoverySettings)
     ui: UiSettings = Field(default_factory=UiSettings)
 
 
@@ -276,7 +293,9 @@ def _listed(key: str, words: str, section: BaseModel) -> Iterator[Setting]:
 
 
 def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
-    """Defaults, then the user's file, then the environment. Never raises for their content."""
+    """Defaults, then what was chosen on the screen, then the user's file, then the environment; an
+    endpoint or a role that a later one names is its alone. Never raises for their content.
+    """
     loaded = Loaded(Settings())
     roles_from: dict[str, _Layer] = {}
     path = places.settings_file
@@ -301,7 +320,21 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
         inner[keys[-1]] = _env_value(environ[name])
         _Layer(loaded, name, "", roles_from).merge(table)
     _check_roles(loaded.settings, roles_from)
+    _add_chosen(loaded.settings, Connections(places.data))
     return loaded
+
+
+def _add_chosen(settings: Settings, chosen: Connections) -> None:
+    """The connections and models that were chosen on the screen, where the settings name none."""
+    free = [one for one in chosen.all if one.name not in settings.endpoints]
+    settings.endpoints |= {one.name: one.endpoint for one in free}
+    names = {one.name for one in free}
+    given = {
+        role: str(ref)
+        for role, ref in chosen.roles.items()
+        if not getattr(settings.roles, role) and ref.endpoint in names
+    }
+    settings.roles = settings.roles.model_copy(update=given)
 
 
 def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:

@@ -27,6 +27,8 @@ from textual.css.types import CSSLocation
 # them anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# No test asks servers of the machine that it runs on.
+os.environ["DUCKFLOW_DISCOVERY__PORTS"] = "[]"
 
 
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")

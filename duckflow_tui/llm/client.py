@@ -141,24 +141,36 @@ class ChatClient:
         if not (completion.ended or completion.finish):
             raise teller.of("cut", "the stream ended without an end", retryable=True)
 
-    async def models(self, seconds: float) -> tuple[str, ...]:
-        """The names of the models that the server lists, within so many seconds. Raises LlmError;
-        ``not_json`` also where the answer is no list of models.
+    async def listing(self, seconds: float) -> object:
+        """What the server answers when asked for its models, within so many seconds, as JSON or
+        as text. Raises LlmError.
         """
         teller = FailureTeller(self._endpoint, "", self._secrets, *self._key)
         try:
             async with asyncio.timeout(seconds):
-                answer = await self._sdk.get("/models", cast_to=object)
+                return await self._sdk.get("/models", cast_to=object)
         except TimeoutError:
             raise teller.of(
                 "connect", f"no answer within {seconds:.0f} s", setting="base_url"
             ) from None
         except _FAULTS as error:
             raise self._broken(error, teller) from None
+
+    async def models(self, seconds: float) -> tuple[str, ...]:
+        """The names of the models that the server lists, within so many seconds. Raises LlmError;
+        ``not_json`` also where the answer is no list of models.
+        """
+        answer = await self.listing(seconds)
         try:
             return tuple(entry.id for entry in _Models.model_validate(answer).data)
         except ValidationError:
-            raise teller.of("not_json", str(answer)[:_SHOWN], setting="base_url") from None
+            raise self.no_list(answer) from None
+
+    def no_list(self, answer: object) -> LlmError:
+        """Of an answer to ``listing`` that is no list of models."""
+        text = str(answer)[:_SHOWN]
+        code = "html" if text.lstrip().startswith("<") else "not_json"
+        return FailureTeller(self._endpoint, "", self._secrets).of(code, text, setting="base_url")
 
     async def explain(self, error: LlmError, seconds: float) -> None:
         """Look for so many seconds whether the model's name or the address is what is wrong."""
@@ -252,6 +264,7 @@ class _Answer:
         return self._teller.of(code, beginning[:_SHOWN], setting="base_url")
 
     async def _events(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+        self._completion.streamed = True
         reader = EventReader()
         if self._take_all(reader.feed(first)):
             return

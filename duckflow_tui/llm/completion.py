@@ -67,6 +67,7 @@ class Completion:
         self.calls: list[NativeCall] = []
         self.finish = ""  # finish_reason, empty while it has not come
         self.ended = False  # the server said [DONE] or sent a plain completion
+        self.streamed = False  # it came as a stream of events
         self.usage: WireUsage | None = None
         self.first_token_at: float | None = None  # monotonic
         self.saw_choice = False

@@ -19,6 +19,9 @@ from duckflow_tui.state.usage import Role
 
 Protocol = Literal["auto", "tools", "json"]
 
+#: Where Ollama, LM Studio, vLLM and llama.cpp listen when nobody told them otherwise.
+LOOPBACK_PORTS: Final = (11434, 1234, 8000, 8080)
+
 CLI_ENDPOINT: Final = "cli"  # the one that --base-url makes
 _FLAGS: Final = {"base_url": "--base-url", "api_key_env": "--api-key-env"}
 OPENAI_ORIGIN: Final = "https://api.openai.com:443"

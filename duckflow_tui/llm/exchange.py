@@ -293,6 +293,9 @@ class Learned:
     thoughts: bool = True  # its own reasoning is sent back with its messages
     roles: Literal["any", "in_turn", "no_system"] = "any"  # that its chat template takes
     streams: bool = True
+    whole: bool = field(
+        default=False, init=False
+    )  # its last answer came in one piece, though a stream was asked for
     at: float = 0.0  # seconds since the epoch, of the first refusal
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
@@ -394,21 +397,33 @@ class LearnedModels:
         known = self.models[f"{target.endpoint.origin} {target.model}"]
         known.at = known.at or now
         self._on_lesson(lesson, target)
+        self._write()
+
+    def _write(self) -> None:
         if self._path is None:
             return
         kept = {name: entry for name, entry in self.models.items() if entry.at}
         new = self._path.with_suffix(".new")
         with suppress(OSError):
+            if not kept:
+                self._path.unlink(missing_ok=True)
+                return
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             new.write_bytes(_LEARNED.dump_json(kept, indent=1))
             new.replace(self._path)
 
-    def forget(self) -> None:
-        """Nothing is known of any model, and the file is gone."""
-        self.models.clear()
-        if self._path is not None:
-            with suppress(OSError):
-                self._path.unlink(missing_ok=True)
+    @staticmethod
+    def name_of(target: Target) -> str:
+        """What a model goes by in ``models``."""
+        return f"{target.endpoint.origin} {target.model}"
+
+    def forget(self, target: Target | None = None) -> None:
+        """Nothing is known of this model, or of any; the file says so too."""
+        if target is None:
+            self.models.clear()
+        else:
+            self.models.pop(self.name_of(target), None)
+        self._write()
 
 
 _LEARNED: Final = TypeAdapter(dict[str, Learned])

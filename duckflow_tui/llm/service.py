@@ -307,6 +307,7 @@ class LLMService:
                 body = exchange.body(learned)
                 try:
                     completion = await self._answered(exchange, body)
+                    learned.whole = learned.streams and not completion.streamed
                     if exchange.plain and learned.tools:
                         learned.tools = False
                         self._learned.keep("tools", exchange.target, self._clock.now())

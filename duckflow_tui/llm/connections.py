@@ -1,0 +1,375 @@
+"""What the user chose on the screen: endpoints, a model for each role, favourites; and the keys.
+
+``connections.json`` in the program's data folder holds all of it but the keys. It counts below the
+user's own settings and flags. A key is in the system's keyring, where the ``keyring`` library is
+installed and works; else in ``keys.json`` beside it (0600); or only the name of its variable is
+kept. Every method may wait for the disk or the keyring, so that a screen calls them in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
+
+from pydantic import BaseModel, Field
+
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef
+from duckflow_tui.state.usage import Role
+
+FILE_NAME: Final = "connections.json"
+KEYS_NAME: Final = "keys.json"
+SERVICE: Final = "duckflow-tui"  # under which the keyring files the keys
+RECENT: Final = 12  # models used last that are remembered
+MAX_FILE: Final = 256 * 1024  # bytes of either file that are read
+KEYRING_S: Final = 3.0  # seconds that a keyring has to give a key
+UNLOCK_S: Final = 60.0  # seconds that it has to take one: it may ask the user for a password
+
+KeyPlace = Literal["none", "variable", "keyring", "file"]
+
+_T = TypeVar("_T")
+
+
+class ModelLine(BaseModel, frozen=True, extra="ignore"):
+    """A model as a server lists it."""
+
+    id: str
+    context: int = 0  # tokens of its window; 0: the server does not say
+    price_in: float | None = None  # US dollars for a million tokens; None: it does not say
+    price_out: float | None = None
+
+
+class ModelConnection(BaseModel, frozen=True, extra="ignore"):
+    """An endpoint that the user chose."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    base_url: str
+    key_place: KeyPlace = "none"
+    variable: str = ""  # the environment variable with the key, where ``key_place`` is that
+
+    @property
+    def key_name(self) -> str:
+        """What the key is called where a variable is named; empty without one."""
+        if self.key_place == "none":
+            return ""
+        return self.variable or "DUCKFLOW_KEY_" + re.sub(r"[^A-Z0-9]+", "_", self.name.upper())
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """As the settings hold it; raises ValidationError for an address that is none."""
+        return Endpoint(name=self.name, base_url=self.base_url, api_key_env=self.key_name)
+
+
+class _Kept(BaseModel, extra="ignore"):
+    """The file."""
+
+    connections: dict[str, ModelConnection] = {}
+    roles: dict[Role, str] = {}
+    favourites: list[str] = []
+    recent: list[str] = []
+    models: dict[str, ModelLine] = {}
+
+
+class Connections:
+    """Reads the file when it is made, and again before each change, which is written at once.
+
+    A file that cannot be read counts as empty; ``problem`` then says why, and a change replaces it.
+    Changes raise OSError when the disk fails.
+    """
+
+    def __init__(self, folder: Path, keys: KeyStore | None = None) -> None:
+        """``folder`` is the program's data folder."""
+        self.path = folder / FILE_NAME
+        self.keys = keys or KeyStore(folder)
+        self.problem = ""
+        self._kept = self._read()
+
+    @property
+    def all(self) -> tuple[ModelConnection, ...]:
+        """Every connection, in the order in which they were added."""
+        return tuple(self._kept.connections.values())
+
+    @property
+    def roles(self) -> Mapping[Role, ModelRef]:
+        """The model that was chosen for each role."""
+        return {role: ModelRef.parse(text) for role, text in self._kept.roles.items()}
+
+    @property
+    def favourites(self) -> tuple[ModelRef, ...]:
+        """In the order in which they were marked."""
+        return tuple(ModelRef.parse(text) for text in self._kept.favourites)
+
+    @property
+    def recent(self) -> tuple[ModelRef, ...]:
+        """The models that were used, the last one first."""
+        return tuple(ModelRef.parse(text) for text in self._kept.recent)
+
+    def of(self, name: str) -> ModelConnection | None:
+        """The connection of that name."""
+        return self._kept.connections.get(name)
+
+    def line_of(self, ref: ModelRef) -> ModelLine | None:
+        """What its server said of a model when it was chosen."""
+        return self._kept.models.get(str(ref))
+
+    def free_name(self, wanted: str) -> str:
+        """A name for a new connection: the wanted one, or that with a number."""
+        base = re.sub(r"[^A-Za-z0-9_.-]+", "-", wanted).strip("-._")[:32] or "server"
+        taken, name, number = self._kept.connections, base, 1
+        while name in taken:
+            number += 1
+            name = f"{base}-{number}"
+        return name
+
+    def add(self, connection: ModelConnection, secret: str = "") -> ModelConnection:
+        """Keep a connection, in the place of an older one of its name, and its key where there is
+        one. Returns it with the place where the key is in truth.
+        """
+        if secret:
+            place = self.keys.put(connection, secret)
+            connection = connection.model_copy(update={"key_place": place, "variable": ""})
+
+        def change(kept: _Kept) -> None:
+            kept.connections[connection.name] = connection
+
+        self._change(change)
+        return connection
+
+    def forget(self, name: str) -> None:
+        """Drop a connection, its key, and what was chosen on it."""
+        connection = self.of(name)
+        if connection is None:
+            return
+        self.keys.drop(connection)
+
+        def change(kept: _Kept) -> None:
+            kept.connections.pop(name, None)
+            begin = f"{name}/"
+            kept.roles = {r: text for r, text in kept.roles.items() if not text.startswith(begin)}
+            kept.favourites = [text for text in kept.favourites if not text.startswith(begin)]
+            kept.recent = [text for text in kept.recent if not text.startswith(begin)]
+            kept.models = {t: line for t, line in kept.models.items() if not t.startswith(begin)}
+
+        self._change(change)
+
+    def choose(self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None) -> None:
+        """From now on this model does this role; it is the last used one too."""
+
+        def change(kept: _Kept) -> None:
+            text = str(ref)
+            kept.roles[role] = text
+            kept.recent = [text, *(other for other in kept.recent if other != text)][:RECENT]
+            if line is not None:
+                kept.models[text] = line
+
+        self._change(change)
+
+    def clear(self, role: Role) -> None:
+        """No model of its own for this role: ``main`` does it."""
+
+        def change(kept: _Kept) -> None:
+            kept.roles.pop(role, None)
+
+        self._change(change)
+
+    def favour(self, ref: ModelRef, favourite: bool = True) -> None:
+        """Mark a model as a favourite, or take the mark away."""
+
+        def change(kept: _Kept) -> None:
+            kept.favourites = [text for text in kept.favourites if text != str(ref)]
+            if favourite:
+                kept.favourites.append(str(ref))
+
+        self._change(change)
+
+    def stored_keys(self, names: Collection[str]) -> dict[str, str]:
+        """The keys kept here of the connections so named, by the ``key_name`` of each: what
+        an environment is completed with. One that cannot be read is missing.
+        """
+        found: dict[str, str] = {}
+        for connection in self.all:
+            if connection.name in names and connection.key_place in ("keyring", "file"):
+                secret = self.keys.get(connection)
+                if secret:
+                    found[connection.key_name] = secret
+        return found
+
+    def _read(self) -> _Kept:
+        self.problem = ""
+        try:
+            data = _read_file(self.path)
+            return _Kept.model_validate_json(data) if data else _Kept()
+        except (OSError, ValueError) as error:
+            self.problem = str(error)
+            return _Kept()
+
+    def _change(self, change: Callable[[_Kept], None]) -> None:
+        kept = self._read()
+        change(kept)
+        write_private(self.path, kept.model_dump_json(indent=1).encode())
+        self._kept = kept
+        self.problem = ""
+
+
+class KeyringLike(Protocol):
+    """What is used of the ``keyring`` library."""
+
+    def get_keyring(self) -> object: ...
+
+    def get_password(self, service_name: str, username: str) -> str | None: ...
+
+    def set_password(self, service_name: str, username: str, password: str) -> None: ...
+
+    def delete_password(self, service_name: str, username: str) -> None: ...
+
+
+@dataclass(slots=True)
+class KeyStore:
+    """Keys by the origin that they belong to: for another address there is none (R11)."""
+
+    folder: Path
+    library: KeyringLike | None = None  # handed in by tests; else imported when it is needed
+    seconds: tuple[float, float] = (KEYRING_S, UNLOCK_S)
+    why_not: str = field(default="", init=False)  # the keyring is not used, in its own words
+    _looked: bool = field(default=False, init=False)
+
+    def place(self) -> Literal["keyring", "file"]:
+        """Where the next key would be kept. Looks for a keyring at the first call."""
+        if not self._looked:
+            self._looked = True
+            try:
+                self.library = self.library or _keyring()
+                backend = _within(self.seconds[0], self.library.get_keyring)
+                module = type(backend).__module__
+                if float(cast("Any", backend).priority) <= 0 or "plaintext" in module:
+                    raise RuntimeError(f"{module} is no safe place")
+            except Exception as error:  # noqa: BLE001 - back ends raise whatever they like
+                self.library, self.why_not = None, str(error) or type(error).__name__
+        return "file" if self.library is None else "keyring"
+
+    def put(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
+        """Keep a key; returns where. A keyring that refuses it, or that does not answer in time,
+        is not used. Raises OSError when the disk fails.
+        """
+        user = _user_of(connection)
+        if self.place() == "keyring":
+            library = cast("KeyringLike", self.library)
+            try:
+                _within(self.seconds[1], lambda: library.set_password(SERVICE, user, secret))
+            except Exception as error:  # noqa: BLE001
+                self.library, self.why_not = None, str(error) or type(error).__name__
+            else:
+                self._write(user, "")
+                return "keyring"
+        self._write(user, secret)
+        return "file"
+
+    def get(self, connection: ModelConnection) -> str:
+        """The key of a connection; empty where there is none, or none can be read."""
+        user = _user_of(connection)
+        if connection.key_place == "file":
+            return self._file().get(user, "")
+        if connection.key_place == "keyring" and self.place() == "keyring":
+            library = cast("KeyringLike", self.library)
+            try:
+                found = _within(self.seconds[0], lambda: library.get_password(SERVICE, user))
+            except Exception as error:  # noqa: BLE001
+                self.why_not = str(error) or type(error).__name__
+                return ""
+            return found or ""
+        return ""
+
+    def drop(self, connection: ModelConnection) -> None:
+        """Take a key out of the place that it is kept in."""
+        user = _user_of(connection)
+        if connection.key_place == "file":
+            self._write(user, "")
+        elif connection.key_place == "keyring" and self.place() == "keyring":
+            library = cast("KeyringLike", self.library)
+            with contextlib.suppress(Exception):  # it is not there, or the keyring is closed
+                _within(self.seconds[0], lambda: library.delete_password(SERVICE, user))
+
+    def _file(self) -> dict[str, str]:
+        try:
+            held: object = json.loads(_read_file(self.folder / KEYS_NAME) or b"{}")
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(held, dict):
+            return {}
+        entries = cast("dict[str, object]", held)
+        return {user: key for user, key in entries.items() if isinstance(key, str)}
+
+    def _write(self, user: str, secret: str) -> None:
+        held = self._file()
+        if held.get(user, "") == secret:
+            return
+        held[user] = secret
+        held = {name: key for name, key in held.items() if key}
+        write_private(self.folder / KEYS_NAME, json.dumps(held, indent=1).encode())
+
+
+def _user_of(connection: ModelConnection) -> str:
+    return f"{connection.endpoint.origin} {connection.name}"
+
+
+def _keyring() -> KeyringLike:
+    import importlib
+
+    return cast("KeyringLike", importlib.import_module("keyring"))
+
+
+def _within(seconds: float, call: Callable[[], _T]) -> _T:
+    """The result of a call that may hang, such as one to a keyring that is locked: it is left to
+    itself after so many seconds. Raises TimeoutError, or what the call raised.
+    """
+    results: list[_T] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised below
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="keyring", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if raised:
+        raise raised[0]
+    if not results:
+        raise TimeoutError(f"the keyring does not answer within {seconds:.0f} s")
+    return results[0]
+
+
+def _read_file(path: Path) -> bytes:
+    """The bytes of a file, none where there is no file; raises OSError and ValueError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except FileNotFoundError:
+        return b""
+    if len(data) > MAX_FILE:
+        raise ValueError(f"{path} is over {MAX_FILE // 1024} KB")
+    return data
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file whole, for this user only: either as before or as given. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,182 @@
+"""What a model at an endpoint can do, found out by two small requests.
+
+They go the very way of a session's requests, so that what a model refuses is learnt by the same
+ladder and kept in the same place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, NamedTuple, cast
+
+import jiter
+from pydantic import BaseModel, Field
+
+from duckflow_tui.llm.connections import ModelConnection, ModelLine
+from duckflow_tui.llm.discovery import (
+    MAX_HERE,
+    first_count,
+    get_bounded,
+    inner_of,
+    read_faults,
+)
+from duckflow_tui.llm.endpoints import Endpoint, Roles, is_loopback, is_private, may_carry_key
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.exchange import LearnedModels, Patience, ReplyObserver, Target
+from duckflow_tui.state.base import JsonObject, SystemClock, random_id
+from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.prompt import ChatMessage, Prompt
+from duckflow_tui.state.usage import LlmCall
+
+PROBE_OUTPUT: Final = 512  # tokens: a model that thinks uses some before it answers
+PROBED: Final[Mapping[str, object]] = {"max_output": PROBE_OUTPUT, "idle_s": 60.0}
+_COUNTED_TO: Final = 40  # numbers, of one or two tokens each: enough to tell the speed
+_ENOUGH: Final = 16  # tokens, for their speed to mean something
+_LOOK_UP: Final = OperationSpec(
+    name="probe.look_up",
+    summary="Looks a word up in the dictionary.",
+    parameters={
+        "type": "object",
+        "properties": {"word": {"type": "string"}},
+        "required": ["word"],
+        "additionalProperties": False,
+    },
+    effect=Effect.READ,
+)
+_TALK: Final = Prompt(
+    system="You answer with one call of probe.look_up and nothing else.",
+    formats={
+        "tools": "Call the function probe__look_up.",
+        "json": 'Answer with one JSON object: {"reply": "", "actions": '
+        '[{"operation": "probe.look_up", "args": {"word": …}}]}',
+    },
+    history=(UserMessage(message_id="probe", text='Look up the word "duck".', at=0.0),),
+    operations=(_LOOK_UP,),
+)
+
+
+class _Counted(BaseModel):
+    numbers: list[int] = Field(min_length=1)
+
+
+class ProbeReport(NamedTuple):
+    """What was seen of a model; None, or 0, where nothing was."""
+
+    host: str
+    model: str
+    streams: bool | None = None  # the answer comes piece by piece
+    native_calls: bool | None = None  # it made one; None: it takes functions, but made no call
+    json_schema: bool | None = None  # it kept to one
+    context: int = 0  # tokens, as the server says
+    tokens_per_s: float | None = None
+    first_token_s: float | None = None
+    error: LlmError | None = None  # what ended the probe early
+
+    @property
+    def answers(self) -> bool:
+        """Whether any answer came at all."""
+        return self.first_token_s is not None
+
+
+async def probe(
+    connection: ModelConnection,
+    model: str,
+    key: str = "",
+    learned: LearnedModels | None = None,
+    line: ModelLine | None = None,
+) -> ProbeReport:
+    """Ask a model two small things, at most ``PROBE_OUTPUT`` tokens each, in the very way of a
+    session. What it refuses is put down in ``learned``, in the place of what was known of it.
+    ``line`` is what the server's list says of the model. Never raises for what a server does.
+    """
+    endpoint = connection.endpoint.model_copy(update=PROBED)
+    learned = learned or LearnedModels()
+    target = Target(endpoint, model)
+    learned.forget(target)
+    report = ProbeReport(endpoint.host, model, context=line.context if line is not None else 0)
+    try:
+        report = await _asked(target, key, learned, report)
+    except LlmError as error:
+        report = report._replace(error=error)
+    else:
+        if not report.context and (is_loopback(endpoint.hostname) or is_private(endpoint.hostname)):
+            report = report._replace(context=await _running_context(endpoint, key, model))
+    return report
+
+
+async def _asked(
+    target: Target, key: str, learned: LearnedModels, report: ProbeReport
+) -> ProbeReport:
+    from duckflow_tui.llm.service import LLMService
+
+    endpoint, model = target
+    service = LLMService(
+        {endpoint.name: endpoint},
+        Roles(main=f"{endpoint.name}/{model}"),
+        random_id,
+        SystemClock(),
+        {endpoint.api_key_env: key} if key else {},
+        patience=Patience(retries=1, total_s=15.0),
+        learned=learned,
+    )
+    known = learned.models[learned.name_of(target)]
+    try:
+        reply = await service.decide(_TALK, llm_id="probe_1", observer=ReplyObserver())
+        called = reply.protocol == "tools" and bool(reply.calls) and not reply.from_text
+        report = report._replace(
+            native_calls=True if called else None if known.tools else False,
+            streams=known.streams and not known.whole,
+            first_token_s=reply.call.first_token_s,
+            tokens_per_s=_speed(reply.call),
+        )
+        wanted = f'Answer with {{"numbers": [1, 2, 3, …]}}, all numbers from 1 to {_COUNTED_TO}.'
+        messages = [ChatMessage("user", wanted)]
+        answer = await service.ask("digest", "main", messages, _Counted, llm_id="probe_2")
+        return report._replace(
+            json_schema=known.json == "json_schema" and answer.value is not None,
+            tokens_per_s=_speed(answer.call) or report.tokens_per_s,
+        )
+    finally:
+        await service.aclose()
+
+
+def _speed(call: LlmCall) -> float | None:
+    """Tokens a second behind the first one; None where too few came to tell."""
+    took = call.duration_s - (call.first_token_s or 0.0)
+    return call.tokens_out / took if call.tokens_out >= _ENOUGH and took > 0.01 else None
+
+
+async def _running_context(endpoint: Endpoint, key: str, model: str) -> int:
+    """The window that a server of one's own runs a model with, where the program tells; else 0."""
+
+    async def told(path: str) -> object:
+        from duckflow_tui.llm.transport import HttpRefusal
+
+        try:
+            async with asyncio.timeout(1.5):
+                sent = key if key and may_carry_key(endpoint) else None
+                _, body = await get_bounded(endpoint, sent, f"{endpoint.origin}{path}", MAX_HERE)
+                return jiter.from_json(body)
+        except (HttpRefusal, *read_faults()):
+            return None
+
+    llama, ollama, studio = await asyncio.gather(
+        told("/props"), told("/api/ps"), told("/api/v0/models")
+    )
+    sizes: list[object] = []
+    if isinstance(llama, dict):
+        sizes.append(
+            inner_of(cast("JsonObject", llama), "default_generation_settings").get("n_ctx")
+        )
+    for answer, place, size in (
+        (ollama, "models", "context_length"),
+        (studio, "data", "loaded_context_length"),
+    ):
+        listed: object = cast("JsonObject", answer).get(place) if isinstance(answer, dict) else None
+        for entry in cast("list[object]", listed) if isinstance(listed, list) else []:
+            fields = cast("JsonObject", entry) if isinstance(entry, dict) else {}
+            if model in (fields.get("id"), fields.get("name"), fields.get("model")):
+                sizes.append(fields.get(size))
+    return first_count(sizes)
