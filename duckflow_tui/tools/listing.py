@@ -6,11 +6,12 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final, NamedTuple
 
 from pathspec import GitIgnoreSpec
 from pydantic import Field
+from re2 import error as Re2Error  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Place, WorkspaceError
@@ -24,10 +25,13 @@ from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolConte
 MAX_LISTED: Final = 1_000
 MAX_FOUND: Final = 500
 MAX_WALKED: Final = 200_000  # names looked at for one answer
+MAX_PATTERN: Final = 1_000  # characters of a glob, and of a line of an ignore file
 MAX_PICKED: Final = 100_000
 _NAMED: Final = 20  # names of a directory in the overview
 _TOPS: Final = 30  # directories in it
 _PART: Final = 1_000  # names handed over at once
+#: Lines that RE2 takes together: 8 MB of its memory hold 1,000 with two wildcards each.
+_LINES_AT_ONCE: Final = 500
 _RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before it does without
 
 
@@ -39,7 +43,7 @@ class ListDir(Arguments):
 class FindFiles(Arguments):
     glob: str = Field(
         min_length=1,
-        max_length=1_000,
+        max_length=MAX_PATTERN,
         description="Such as *.py or src/**/*.ts; without / at any depth.",
     )
     path: str = "."
@@ -194,7 +198,7 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
             entry.path
             for entry in found.entries
             if entry.kind is not FileKind.DIR
-            and matches.match_file(entry.path.removeprefix(place.prefix))
+            and matches.include(entry.path.removeprefix(place.prefix))
         ]
         count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
         glob = json.dumps(args.glob, ensure_ascii=False)
@@ -209,11 +213,32 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
     return Work(run)
 
 
-def name_filter(glob: str) -> GitIgnoreSpec:
+class Patterns:
+    """Lines of an ignore file. Whatever they are, one name takes a time that grows with its length
+    and no faster: RE2 matches without going back. Raises ValueError for a line that is no pattern.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        starts = range(0, len(lines), _LINES_AT_ONCE)
+        parts = [lines[start : start + _LINES_AT_ONCE] for start in starts]
+        try:
+            made = [GitIgnoreSpec.from_lines(part, backend="re2") for part in parts]
+        except Re2Error as error:  # pyright: ignore[reportUnknownVariableType]
+            raise ValueError("too large") from error
+        self._parts = made[::-1]  # the last line that fits decides
+
+    def include(self, path: str) -> bool | None:
+        """Whether the path is meant, with ``/`` behind a directory; None where no line fits."""
+        text = path.encode("utf-8", "replace").decode()  # a name may be no text
+        found = (part.check_file(text).include for part in self._parts)
+        return next((said for said in found if said is not None), None)
+
+
+def name_filter(glob: str) -> Patterns:
     """The pattern as an ignore file reads it, ``!`` and ``#`` being letters; raises ToolFault."""
     line = f"\\{glob}" if glob[0] in "!#" else glob
     try:
-        return GitIgnoreSpec.from_lines([line])
+        return Patterns([line])
     except ValueError as error:
         raise ToolFault(f"glob: {brief(str(error))}", Outcome.INVALID) from error
 
@@ -290,6 +315,7 @@ FIND_FILES: Final = Operation(
     content=frozenset({"glob"}),
 )
 
+MAX_RULES: Final = 5_000  # R18, lines of one ignore file
 MAX_RULES_BYTES: Final = 256 * 1024  # R18, of one ignore file
 
 #: Folders that hold what tools made or fetched; left out also where no ignore file says so.
@@ -320,7 +346,7 @@ class IgnoreRules:
         self._read = read
         # Folder → the rules that speak about what lies in it, the nearest first, each with the
         # number of characters of a path that lie before its own folder's names.
-        self._chains: dict[str, tuple[tuple[int, GitIgnoreSpec], ...]] = {}
+        self._chains: dict[str, tuple[tuple[int, Patterns], ...]] = {}
 
     def ignores(self, path: str, *, is_dir: bool) -> bool:
         """Whether a path is left out; ``path`` is relative to the root, with ``/``. The folders
@@ -334,12 +360,12 @@ class IgnoreRules:
             return False
         asked = f"{path}/" if is_dir else path
         for start, rules in chain:
-            said = rules.check_file(asked[start:]).include
+            said = rules.include(asked[start:])
             if said is not None:
                 return said
         return False
 
-    def _chain(self, folder: str) -> tuple[tuple[int, GitIgnoreSpec], ...]:
+    def _chain(self, folder: str) -> tuple[tuple[int, Patterns], ...]:
         found = self._chains.get(folder)
         if found is None:
             above = self._chain(folder.rpartition("/")[0]) if folder else ()
@@ -349,21 +375,22 @@ class IgnoreRules:
             self._chains[folder] = found
         return found
 
-    def _load(self, path: str) -> GitIgnoreSpec | None:
+    def _load(self, path: str) -> Patterns | None:
         data = self._read(path)
         if not data or len(data) > MAX_RULES_BYTES:
             return None
-        lines = data.decode("utf-8", "replace").splitlines()
+        text = data.decode("utf-8", "replace")
+        lines = [line for line in text.splitlines()[:MAX_RULES] if len(line) <= MAX_PATTERN]
         try:
-            return GitIgnoreSpec.from_lines(lines)
+            return Patterns(lines)
         except ValueError:
-            return GitIgnoreSpec.from_lines([line for line in lines if _readable(line)])
+            return Patterns([line for line in lines if _readable(line)])
 
 
 def _readable(line: str) -> bool:
     """Whether a line is a pattern; git too passes over those that are not."""
     try:
-        GitIgnoreSpec.from_lines([line])
+        Patterns([line])
     except ValueError:
         return False
     return True

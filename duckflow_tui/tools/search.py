@@ -162,7 +162,7 @@ async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str, bool], N
             for entry in walked.entries
             if entry.kind is FileKind.FILE
             and entry.zone in (Zone.INSIDE, search.place.zone)
-            and (names is None or names.match_file(entry.path.removeprefix(search.place.prefix)))
+            and (names is None or names.include(entry.path.removeprefix(search.place.prefix)))
         ]
     else:
         paths = [search.place.resolved]

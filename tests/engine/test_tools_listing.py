@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,50 @@ async def test_finding_by_name(bench: Bench, glob: str, path: str, found: set[st
     message = await bench.call(FIND, glob=glob, path=path)
     assert set(message.result.text.split("\n")[1:]) == found
     assert message.result.summary == str(len(found))
+
+
+HOSTILE = ("a*" * 30 + "b", "**/a/" * 30 + "b", "[!b]*" * 30 + "b", "a" * 40_000)
+
+
+@pytest.mark.parametrize("asked", ["rules", "glob"])
+def test_no_pattern_takes_longer_than_a_name_is_worth(tmp_path: Path, asked: str) -> None:
+    """Covers R18: in a process of its own, since a matcher that goes back would never end."""
+    for name in ("a" * 60, "a/" * 60):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "x.py").write_text("")
+    (tmp_path / "a" / "b\udcff.log").write_text("")  # a name that is no text
+    rules = HOSTILE if asked == "rules" else ()
+    (tmp_path / ".gitignore").write_text("\n".join([*rules, "*.log"]))
+    code = f"""
+import asyncio
+from support.bench import Bench
+from pathlib import Path
+async def main():
+    for glob in {HOSTILE[:-1] if asked == "glob" else ()!r}:
+        print((await bench.call("file_ops.find_files", glob=glob)).result.summary)
+        found = await bench.call("file_ops.search_text", pattern="x", glob=glob)
+        assert found.result.outcome == "ok", found.result
+    print((await bench.call("file_ops.find_files", glob="*.py")).result.summary)
+    print((await bench.call("file_ops.find_files", glob="*.log")).result.summary)
+bench = Bench(Path({str(tmp_path)!r}))
+asyncio.run(main())
+"""
+    tests = Path(__file__).parents[1]
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tests, capture_output=True, timeout=DEADLINE, check=False
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    assert ran.stdout.split()[-2:] == [b"2", b"0"]
+
+
+async def test_more_rules_than_are_matched_at_once_decide_in_their_order(root: Path) -> None:
+    rules = ["*.txt", *(f"none{n}/*x*" for n in range(1_200)), "!in.txt", "[broken", "b.py"]
+    (root / ".gitignore").write_text("\n".join(rules))
+    (root / "in.txt").write_text("")
+    (root / "out.txt").write_text("")
+    files = await _files(Bench(root))
+    assert "in.txt" in files
+    assert not {"out.txt", "src/b.py"} & set(files)
 
 
 async def test_listing_a_file_or_nothing_is_an_error(bench: Bench) -> None:
