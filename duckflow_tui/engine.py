@@ -13,7 +13,8 @@ from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
 from duckflow_tui.goals.pace import PaceActions
 from duckflow_tui.goals.requirements import LedgerActions
-from duckflow_tui.plans.desk import PlanActions, PlanDesk
+from duckflow_tui.plans.actions import PlanActions
+from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.session.rewind import RecordedPast, RewindActions
@@ -87,7 +88,7 @@ class Engine:
         self.change_queued, self.take_back = inbox.change_queued, inbox.take_back
         self.answer_gate = self.answer_card = parts.desk.answer
         self.proposed_text = router.proposed_text
-        self.plan = PlanActions(parts.store, desk, lambda: self._inbox.again(plan_first=True))
+        self.plan = PlanActions(parts, desk.approvals, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerActions(parts.store)
         self.title = TitleActions(parts.store)
         self.working = WorkingActions(parts.store)

@@ -426,8 +426,7 @@ class _Words:
 
 
 def _step_name(state: AgentState, event: StepChanged) -> str:
-    plan = next(p for p in state.plans if p.plan_id == event.plan_id)
-    step = plan.step(event.step_id)
+    step = state.plan(event.plan_id).step(event.step_id)
     return step.name if step else event.step_id
 
 

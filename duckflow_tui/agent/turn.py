@@ -16,7 +16,7 @@ from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.goals.requirements import RequestInHand, belongs
 from duckflow_tui.goals.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.plans.desk import PlanDesk, PlanRest
+from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.plans.propose import end_plan, end_steps, is_halted
 from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
@@ -68,7 +68,7 @@ class Turn(Thread):
         self._answer_wanted = False  # a done without a word was sent back once
         self._ending = TurnEnding(parts, self.turn_id, resumed)
         self._consultation = Consultation(parts, self._paced, self._ending.log)
-        self._rest = PlanRest(parts, desk, wanted=plan_first or resumed is not None)
+        self._rest_wanted = plan_first or resumed is not None  # by the user's own key
 
     async def run(self) -> None:
         """The whole turn. A cancelled turn ends as stopped, and the cancellation goes on."""
@@ -112,7 +112,7 @@ class Turn(Thread):
             await self.steering.safe_point()
         if self._resumed is None:
             if self._plan_first:
-                await self._rest.run()
+                await self._desk.run_rest(wanted=self._rest_wanted)
             return None
         state = self.store.state
         if (rest := rest_of(state)) is not None:
@@ -120,7 +120,7 @@ class Turn(Thread):
             return rest
         await self.steering.safe_point()  # a paused turn waits for the user's key
         if state.interrupted is not None and state.interrupted.work is not None:
-            await self._rest.run()
+            await self._desk.run_rest(wanted=self._rest_wanted)
         if (escalated := escalated_before(state)) is not None:
             self._judged(await self._reviewer.ask_again(*escalated))
         return None
@@ -131,11 +131,11 @@ class Turn(Thread):
         await super().before()
         self._tell_outside_changes()
         if self.steering.turn_end is not None:
-            self._rest.put_aside()
+            self._desk.put_aside = self.store.state.active_plan_id or ""
             raise TurnEnd(*self.steering.turn_end)
         consulted = await self._consultation.if_due()
         if consulted is not None and consulted.end != "goes_on":
-            self._rest.put_aside()
+            self._desk.put_aside = self.store.state.active_plan_id or ""
             raise TurnEnd(*consulted.outcome, laid_down=True)
         if consulted is not None:
             self.idle = 0
@@ -192,7 +192,7 @@ class Turn(Thread):
         if decision.actions and decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
             return False  # done with actions: their results are sent once more
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
-        if wants_end and await self._rest.run():
+        if wants_end and await self._desk.run_rest(wanted=self._rest_wanted):
             self.idle = 0
             return False  # its reports are sent, and answered, before the turn ends
         match decision.next_step:

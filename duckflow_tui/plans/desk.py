@@ -1,4 +1,4 @@
-"""Carries out what the model asks of plans and work, and what the user does to a plan by key."""
+"""Carries out what the model asks of plans and work, and the rest of a plan that it leaves."""
 
 from __future__ import annotations
 
@@ -39,12 +39,8 @@ from duckflow_tui.state.plan import (
     ready_steps,
 )
 from duckflow_tui.state.plan_events import (
-    PlanActivated,
-    PlanClosed,
     PlanProposed,
     PlanRevised,
-    PlanStatusChanged,
-    StepBreakSet,
     StepChanged,
     StepTasksSet,
 )
@@ -53,7 +49,6 @@ from duckflow_tui.tools.operation import Output, ToolFault
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.steering import TurnControl
-    from duckflow_tui.state.store import Store
     from duckflow_tui.tools.plan_operations import ListedTask, StepEdit
 
 T = TypeVar("T")
@@ -86,7 +81,7 @@ class PlanDesk:
         self._task_loop = task_loop
         self._control = control
         self._go_on = go_on
-        self._approvals = PlanApprovals(parts)
+        self.approvals = PlanApprovals(parts)
         self.put_aside = ""  # the plan that is not gone on with in this turn
 
     # --- what the model calls -------------------------------------------------------------------
@@ -98,12 +93,12 @@ class PlanDesk:
             raise ToolFault("A plan is being worked on; propose changes of it instead.")
         shown = self._shown_before()
         if shown is not None:  # the app ended while the user looked at it
-            return await self._approvals.approval(shown.plan_id)
+            return await self.approvals.approval(shown.plan_id)
         plan = await made_plan(self._parts, goal)
         await self._parts.store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
-        return await self._approvals.approval(plan.plan_id)
+        return await self.approvals.approval(plan.plan_id)
 
     async def revise(
         self, plan_id: str, changes: list[StepEdit], end: Literal["", "close", "delete"] = ""
@@ -113,22 +108,22 @@ class PlanDesk:
         if bool(end) == bool(changes):
             raise ToolFault("Either change steps or end the plan.", Outcome.INVALID)
         if end:
-            return await self._approvals.end(plan, end)
+            return await self.approvals.end(plan, end)
         if plan == self._shown_before():  # with these changes
-            return await self._approvals.approval(plan.plan_id)
+            return await self.approvals.approval(plan.plan_id)
         edits = self._edits(plan, changes)
         try:
             result = edited(plan, edits)
         except PlanProblem as problem:
             raise ToolFault(str(problem), Outcome.INVALID) from problem
         if plan.approved:
-            changed = await self._approvals.change(plan, edits, result)
+            changed = await self.approvals.change(plan, edits, result)
             self._go_on()
             return changed
         await self._parts.store.commit(PlanRevised(plan=result, by="model"))
-        if self._approvals.show_again(plan.plan_id):
+        if self.approvals.show_again(plan.plan_id):
             return Output("The draft was changed; the user sees it and has to approve it.")
-        return await self._approvals.approval(plan.plan_id, since=plan)
+        return await self.approvals.approval(plan.plan_id, since=plan)
 
     async def update_step(self, step_id: str, status: str, note: str) -> Output:
         """Move a step that no work holds; it begins only when the plan lets it (S2-16)."""
@@ -274,7 +269,7 @@ class PlanDesk:
         self._task_loop.stop(by_model=True)
         return Output("The work was stopped. What it had done stays.")
 
-    # --- what the turn and the user do ----------------------------------------------------------
+    # --- what the turn does ---------------------------------------------------------------------
 
     async def work_on(self, plan: Plan, only: str = "") -> PlanResult:
         """Run an approved plan in TaskLoop. Raises WorkFault when it was stopped or broke."""
@@ -321,29 +316,24 @@ class PlanDesk:
             return None
         return plan if self.put_aside != plan.plan_id else None
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
-        """The user's own change of the plan in hand; what is in the way, or nothing."""
-        plan = self._parts.store.state.active_plan
-        if plan is None:
-            return Told(key="plan.problem.no_plan")
-        named = [
-            edit
-            if edit.op != "add" or edit.step_id
-            else edit.model_copy(update={"step_id": self._parts.ids("step")})
-            for edit in edits
-        ]
+    async def run_rest(self, *, wanted: bool) -> bool:
+        """Run what the user approved and nobody has run yet; True when something was. ``wanted``:
+        the user's own key asked for it.
+
+        The approval is the user's order: a model that forgets it does not undo it.
+        """
+        parts, plan = self._parts, self.ready_plan()
+        if plan is None or (not wanted and is_halted(parts.store.state, plan)):
+            return False
         try:
-            await self._parts.store.commit(PlanRevised(plan=edited(plan, named), by="user"))
-        except PlanProblem as problem:
-            return problem.told
-        except StateError:
-            return Told(key="plan.problem.not_now")
-        for step in plan.steps:
-            if any(edit.op == "drop" and edit.step_id == step.step_id for edit in named):
-                self._parts.notices.say("plan.step_dropped", step=step.name)
-        self._approvals.show_again(plan.plan_id)
-        end_idle_plan(self._parts.store, plan.plan_id)
-        return None
+            result = await self.work_on(plan)
+        except WorkFault as fault:
+            told = fault.told
+            parts.notices.warn(told.key, for_model=fault.text, **told.params)
+            return False
+        after = parts.store.state.plan(plan.plan_id)
+        parts.notices.say("work.reported", for_model=run_words(after, result))
+        return True
 
     async def _run_list(self, task_list: list[ListedTask]) -> Output:
         control = self._control()
@@ -455,132 +445,3 @@ def run_words(plan: Plan, result: PlanResult) -> str:
     if result.wish:
         lines.append(f"The user wants instead: {result.wish}")
     return "\n".join(lines)
-
-
-class PlanRest:
-    """Belongs to one turn. ``wanted``: the user's own key asked for it."""
-
-    def __init__(self, parts: TurnParts, desk: PlanDesk, *, wanted: bool) -> None:
-        self._parts = parts
-        self._desk = desk
-        self._wanted = wanted
-
-    async def run(self) -> bool:
-        """Run what the user approved and nobody has run yet; True when something was.
-
-        The approval is the user's order: a model that forgets it does not undo it.
-        """
-        state = self._parts.store.state
-        plan = self._desk.ready_plan()
-        if plan is None or (not self._wanted and is_halted(state, plan)):
-            return False
-        try:
-            result = await self._desk.work_on(plan)
-        except WorkFault as fault:
-            told = fault.told
-            self._parts.notices.warn(told.key, for_model=fault.text, **told.params)
-            return False
-        after = next(p for p in state.plans if p.plan_id == plan.plan_id)
-        self._parts.notices.say("work.reported", for_model=run_words(after, result))
-        return True
-
-    def put_aside(self) -> None:
-        """The user ended the turn: the plan waits for their word."""
-        plan = self._parts.store.state.active_plan
-        if plan is not None:
-            self._desk.put_aside = plan.plan_id
-
-
-_OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus.BLOCKED)
-
-
-class PlanActions:
-    """Each method returns what is in the way, or nothing."""
-
-    def __init__(self, store: Store, desk: PlanDesk, go_on: Callable[[], bool]) -> None:
-        self._store = store
-        self.edit = desk.edit  # add, change, drop or move steps of the plan in hand
-        self._go_on = go_on
-
-    def set_break(self, step_id: str, on: bool) -> Told | None:
-        """Be asked, or no longer be asked, before a step begins."""
-        plan = self._store.state.active_plan
-        if plan is None:
-            return Told(key="plan.problem.no_plan")
-        return self._tried(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
-
-    def retry(self, step_id: str) -> Told | None:
-        """Have a step done again that ended without being done, and go on with the plan."""
-        plan = self._plan_of(step_id, _OVER)
-        if plan is None:
-            return Told(key="plan.problem.not_over")
-        return self._move(plan, step_id, WorkStatus.PENDING) or self.run()
-
-    def skip(self, step_id: str) -> Told | None:
-        """Waive a step; what depends on it may begin."""
-        plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
-        if plan is None:
-            return Told(key="plan.problem.not_open")
-        problem = self._move(plan, step_id, WorkStatus.SKIPPED)
-        if not problem:
-            end_idle_plan(self._store, plan.plan_id)
-        return problem
-
-    def run(self) -> Told | None:
-        """Go on with the approved plan; what was stopped in the middle is begun again.
-
-        While a turn runs there is nothing to do: it takes the rest of the plan up itself.
-        """
-        plan = self._store.state.active_plan
-        if plan is None:
-            return Told(key="plan.problem.no_plan")
-        for step in plan.steps:
-            if step.status is WorkStatus.CANCELLED:
-                self._move(plan, step.step_id, WorkStatus.PENDING)
-        plan = self._store.state.active_plan
-        assert plan is not None
-        if plan.approved != plan.fingerprint:
-            return Told(key="plan.problem.not_approved")
-        if not ready_steps(plan) and self._store.state.work is None:
-            return Told(key="plan.problem.none_ready")
-        if plan.status in (PlanStatus.FAILED, PlanStatus.COMPLETED):
-            event = PlanStatusChanged(plan_id=plan.plan_id, status=PlanStatus.IN_PROGRESS)
-            self._store.dispatch(event)
-        if self._store.state.turn is not None or self._go_on():
-            return None
-        return Told(key="plan.problem.not_asked")
-
-    def close(self, plan_id: str, *, delete: bool = False) -> Told | None:
-        """Put a plan away; ``delete``: it is listed no more (S2-26)."""
-        return self._put(PlanClosed(plan_id=plan_id, deleted=delete))
-
-    def activate(self, plan_id: str) -> Told | None:
-        """Take another plan in hand, or one that was closed; it goes on with the next turn."""
-        return self._put(PlanActivated(plan_id=plan_id))
-
-    def _put(self, event: PlanClosed | PlanActivated) -> Told | None:
-        try:
-            self._store.dispatch(event)
-        except StateError:
-            return Told(key="plan.problem.at_work")
-        return None
-
-    def _plan_of(self, step_id: str, among: tuple[WorkStatus, ...]) -> Plan | None:
-        """The plan in hand, where it has this step and the step's status is one of these."""
-        plan = self._store.state.active_plan
-        step = plan.step(step_id) if plan else None
-        return plan if step is not None and step.status in among else None
-
-    def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> Told | None:
-        return self._tried(
-            StepChanged(
-                plan_id=plan.plan_id, step_id=step_id, status=status, at=self._store.clock.now()
-            )
-        )
-
-    def _tried(self, event: StepBreakSet | StepChanged) -> Told | None:
-        try:
-            self._store.dispatch(event)
-        except StateError:
-            return Told(key="plan.problem.not_now")
-        return None

@@ -132,13 +132,10 @@ class PlanApprovals:
         headless = self._parts.store.state.session.headless
         return "The approval mode, as nobody was asked," if headless else "The user"
 
-    def _plan(self, plan_id: str) -> Plan:
-        return next(p for p in self._parts.store.state.plans if p.plan_id == plan_id)
-
     async def approval(self, plan_id: str, since: Plan | None = None) -> Output:
         """Ask until the user answered for the plan as it is (S2-22, C35)."""
         while True:
-            plan = self._plan(plan_id)
+            plan = self._parts.store.state.plan(plan_id)
             options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
             card = self._parts.card(
                 CardKind.PLAN, options, plan.fingerprint, plan_id=plan_id, before=since
@@ -166,7 +163,7 @@ class PlanApprovals:
             except StateError:  # changed between the key and now: the answer was for what it said
                 since = plan
                 continue
-            approved = self._plan(plan_id)
+            approved = self._parts.store.state.plan(plan_id)
             if approved.run is not None:
                 self._put_others_aside(plan_id)
             return _approved(approved, answer, self._who())
@@ -223,7 +220,7 @@ class PlanApprovals:
                 )
                 raise
             _check_accepted(answer, "the change")
-            now = self._plan(plan.plan_id)
+            now = self._parts.store.state.plan(plan.plan_id)
             try:
                 result = edited(now, edits)
             except PlanProblem as problem:
@@ -375,7 +372,7 @@ def end_idle_plan(store: Store, plan_id: str) -> None:
     """
     if store.state.work is not None and store.state.work.plan_id == plan_id:
         return
-    plan = next(p for p in store.state.plans if p.plan_id == plan_id)
+    plan = store.state.plan(plan_id)
     if plan.status is PlanStatus.FAILED and ended_status(plan) is PlanStatus.COMPLETED:
         store.dispatch(PlanStatusChanged(plan_id=plan_id, status=PlanStatus.COMPLETED))
     end_plan(store, plan_id)
@@ -383,7 +380,7 @@ def end_idle_plan(store: Store, plan_id: str) -> None:
 
 def end_plan(store: Store, plan_id: str) -> None:
     """Mark a plan as completed or failed once nothing of it can go on."""
-    plan = next(p for p in store.state.plans if p.plan_id == plan_id)
+    plan = store.state.plan(plan_id)
     status = ended_status(plan)
     if status is not None and plan.status is not status and plan.status.may_run:
         store.dispatch(PlanStatusChanged(plan_id=plan_id, status=status))

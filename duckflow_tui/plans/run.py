@@ -85,7 +85,7 @@ class PlanRun:
 
     @property
     def _plan(self) -> Plan:
-        return next(p for p in self._store.state.plans if p.plan_id == self._plan_id)
+        return self._store.state.plan(self._plan_id)
 
     async def run(self) -> PlanResult:
         """Raises CancelledError after the step in hand was marked as stopped."""

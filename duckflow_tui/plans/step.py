@@ -108,7 +108,7 @@ class StepRun(Thread):
 
     @property
     def _plan(self) -> Plan:
-        return next(p for p in self.store.state.plans if p.plan_id == self._plan_id)
+        return self.store.state.plan(self._plan_id)
 
     @property
     def _step(self) -> Step:

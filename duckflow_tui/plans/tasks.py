@@ -104,7 +104,7 @@ async def list_tasks(
     """
     state = parts.store.state
     specs = parts.router.registry.specs()
-    plan = next(p for p in state.plans if p.plan_id == plan_id)
+    plan = state.plan(plan_id)
     step = plan.step(step_id)
     assert step is not None  # whoever asks has found it
 

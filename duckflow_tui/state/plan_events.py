@@ -40,6 +40,13 @@ class PlanState:
         """The plan being worked on."""
         return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
 
+    def plan(self, plan_id: str) -> Plan:
+        """The plan of that id; raises StateError when there is none."""
+        for plan in self.plans:
+            if plan.plan_id == plan_id:
+                return plan
+        raise StateError(f"there is no plan {plan_id}")
+
     @property
     def listed_plans(self) -> tuple[Plan, ...]:
         """All that were not deleted. A deleted one stays behind what was said of its steps."""
@@ -73,7 +80,7 @@ class PlanRevised(Event, kind="plan_revised"):
     accepted: bool = False
 
     def apply(self, state: AgentState) -> None:
-        old = _plan(state, self.plan.plan_id)
+        old = state.plan(self.plan.plan_id)
         if self.plan.version != old.version + 1:
             raise StateError(f"plan {old.plan_id} is at version {old.version}")
         _check(self.plan)
@@ -102,7 +109,7 @@ class PlanAnswered(Event, kind="plan_answered"):
     reason: str = ""
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
+        plan = state.plan(self.plan_id)
         if plan.fingerprint != self.fingerprint:
             raise StateError("the answer is for something other than what the plan says now")
         update: dict[str, object] = {"rejection": self.reason, "approved": "", "run": None}
@@ -127,7 +134,7 @@ class PlanStatusChanged(Event, kind="plan_status"):
     status: PlanStatus
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
+        plan = state.plan(self.plan_id)
         if self.status in (PlanStatus.APPROVED, PlanStatus.REJECTED, PlanStatus.DRAFT):
             raise StateError(f"only the user makes a plan {self.status.value}")
         if self.status is PlanStatus.IN_PROGRESS and plan.approved != plan.fingerprint:
@@ -144,7 +151,7 @@ class PlanClosed(Event, kind="plan_closed"):
     deleted: bool = False
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
+        plan = state.plan(self.plan_id)
         _at_rest(state, plan)
         if any(card.plan_id == plan.plan_id for card in state.cards):
             raise StateError(f"a card about plan {plan.plan_id} waits for the user")
@@ -164,7 +171,7 @@ class PlanActivated(Event, kind="plan_activated"):
     plan_id: str
 
     def apply(self, state: AgentState) -> None:
-        plan = _plan(state, self.plan_id)
+        plan = state.plan(self.plan_id)
         if plan.status is PlanStatus.DELETED:
             raise StateError(f"plan {plan.plan_id} is deleted")
         for other in state.plans:
@@ -327,15 +334,8 @@ class WorkFinished(Event, kind="work_finished"):
         state.work = None
 
 
-def _plan(state: AgentState, plan_id: str) -> Plan:
-    found = next((p for p in state.plans if p.plan_id == plan_id), None)
-    if found is None:
-        raise StateError(f"there is no plan {plan_id}")
-    return found
-
-
 def _step(state: AgentState, plan_id: str, step_id: str) -> tuple[Plan, Step]:
-    plan = _plan(state, plan_id)
+    plan = state.plan(plan_id)
     found = plan.step(step_id)
     if found is None:
         raise StateError(f"plan {plan_id} has no step {step_id}")

@@ -40,7 +40,7 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, prefixed, rows_o
 from duckflow_tui.ui.screens.step_form import StepForm
 
 if TYPE_CHECKING:
-    from duckflow_tui.plans.desk import PlanActions
+    from duckflow_tui.plans.actions import PlanActions
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 COUNT: Final = 1.0  # seconds between two times where nothing spins

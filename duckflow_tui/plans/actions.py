@@ -1,0 +1,144 @@
+"""What the user does to a plan by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from duckflow_tui.plans.propose import PlanApprovals, end_idle_plan
+from duckflow_tui.state.base import Event, StateError, Told
+from duckflow_tui.state.plan import (
+    Plan,
+    PlanEdit,
+    PlanProblem,
+    PlanStatus,
+    WorkStatus,
+    edited,
+    ready_steps,
+)
+from duckflow_tui.state.plan_events import (
+    PlanActivated,
+    PlanClosed,
+    PlanRevised,
+    PlanStatusChanged,
+    StepBreakSet,
+    StepChanged,
+)
+
+if TYPE_CHECKING:
+    from duckflow_tui.agent.parts import TurnParts
+
+_OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus.BLOCKED)
+
+
+class PlanActions:
+    """Each method returns what is in the way, or nothing."""
+
+    def __init__(
+        self, parts: TurnParts, approvals: PlanApprovals, go_on: Callable[[], bool]
+    ) -> None:
+        """``go_on`` takes the plan up again; False where that is not possible now."""
+        self._parts = parts
+        self._store = parts.store
+        self._approvals = approvals
+        self._go_on = go_on
+
+    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
+        """The user's own change of the plan in hand; what is in the way, or nothing."""
+        plan = self._store.state.active_plan
+        if plan is None:
+            return Told(key="plan.problem.no_plan")
+        named = [
+            edit
+            if edit.op != "add" or edit.step_id
+            else edit.model_copy(update={"step_id": self._parts.ids("step")})
+            for edit in edits
+        ]
+        try:
+            await self._store.commit(PlanRevised(plan=edited(plan, named), by="user"))
+        except PlanProblem as problem:
+            return problem.told
+        except StateError:
+            return Told(key="plan.problem.not_now")
+        for step in plan.steps:
+            if any(edit.op == "drop" and edit.step_id == step.step_id for edit in named):
+                self._parts.notices.say("plan.step_dropped", step=step.name)
+        self._approvals.show_again(plan.plan_id)
+        end_idle_plan(self._store, plan.plan_id)
+        return None
+
+    def set_break(self, step_id: str, on: bool) -> Told | None:
+        """Be asked, or no longer be asked, before a step begins."""
+        plan = self._store.state.active_plan
+        if plan is None:
+            return Told(key="plan.problem.no_plan")
+        return self._tried(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
+
+    def retry(self, step_id: str) -> Told | None:
+        """Have a step done again that ended without being done, and go on with the plan."""
+        plan = self._plan_of(step_id, _OVER)
+        if plan is None:
+            return Told(key="plan.problem.not_over")
+        return self._move(plan, step_id, WorkStatus.PENDING) or self.run()
+
+    def skip(self, step_id: str) -> Told | None:
+        """Waive a step; what depends on it may begin."""
+        plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
+        if plan is None:
+            return Told(key="plan.problem.not_open")
+        problem = self._move(plan, step_id, WorkStatus.SKIPPED)
+        if not problem:
+            end_idle_plan(self._store, plan.plan_id)
+        return problem
+
+    def run(self) -> Told | None:
+        """Go on with the approved plan; what was stopped in the middle is begun again.
+
+        While a turn runs there is nothing to do: it takes the rest of the plan up itself.
+        """
+        plan = self._store.state.active_plan
+        if plan is None:
+            return Told(key="plan.problem.no_plan")
+        for step in plan.steps:
+            if step.status is WorkStatus.CANCELLED:
+                self._move(plan, step.step_id, WorkStatus.PENDING)
+        plan = self._store.state.active_plan
+        assert plan is not None
+        if plan.approved != plan.fingerprint:
+            return Told(key="plan.problem.not_approved")
+        if not ready_steps(plan) and self._store.state.work is None:
+            return Told(key="plan.problem.none_ready")
+        if plan.status in (PlanStatus.FAILED, PlanStatus.COMPLETED):
+            event = PlanStatusChanged(plan_id=plan.plan_id, status=PlanStatus.IN_PROGRESS)
+            self._store.dispatch(event)
+        if self._store.state.turn is not None or self._go_on():
+            return None
+        return Told(key="plan.problem.not_asked")
+
+    def close(self, plan_id: str, *, delete: bool = False) -> Told | None:
+        """Put a plan away; ``delete``: it is listed no more (S2-26)."""
+        return self._tried(PlanClosed(plan_id=plan_id, deleted=delete), "at_work")
+
+    def activate(self, plan_id: str) -> Told | None:
+        """Take another plan in hand, or one that was closed; it goes on with the next turn."""
+        return self._tried(PlanActivated(plan_id=plan_id), "at_work")
+
+    def _plan_of(self, step_id: str, among: tuple[WorkStatus, ...]) -> Plan | None:
+        """The plan in hand, where it has this step and the step's status is one of these."""
+        plan = self._store.state.active_plan
+        step = plan.step(step_id) if plan else None
+        return plan if step is not None and step.status in among else None
+
+    def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> Told | None:
+        return self._tried(
+            StepChanged(
+                plan_id=plan.plan_id, step_id=step_id, status=status, at=self._store.clock.now()
+            )
+        )
+
+    def _tried(self, event: Event, problem: str = "not_now") -> Told | None:
+        try:
+            self._store.dispatch(event)
+        except StateError:
+            return Told(key=f"plan.problem.{problem}")
+        return None
