@@ -156,7 +156,7 @@ class Asker:
             problems, part = self._usable(reply)
             await self._record(reply, part)
             tries = self._owed + self.repaired
-            if tries == UNUSABLE and reply.complete and not reply.truncated:
+            if tries == UNUSABLE and reply.call.outcome != "incomplete":
                 models = self._parts.models.service
                 if reply.protocol == "tools" and models.step_down(role):
                     self._owed = self.repaired = 0  # JSON is asked for three times
