@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from duckflow_tui.agent.budget import CallBudget, TurnEnd
-from duckflow_tui.agent.compaction import Compactor
+from duckflow_tui.agent.compaction import Compactor, code_in_hand
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
@@ -123,6 +123,8 @@ class Asker:
         self._aside = bool(answers)
         # Who asks for the conversation itself makes room in it.
         self._compactor = None if step_id or answers else Compactor(parts)
+        if not answers:
+            parts.models.prompts.in_hand.pop(step_id, None)
         self.repaired = 0  # replies to the newest question that had to be asked for again
         self._owed = 0  # replies in a row before it that were carried out in part only
         self.in_calls = False  # whether the newest reply came as native calls
@@ -222,7 +224,12 @@ class Asker:
                 aside=self._aside,
                 size=lambda: prompt_tokens(prompt()),
             )
-            request = prompt().model_copy(update={"checks_asked": self._checks_asked})
+            request = prompt()
+            if request.tight:
+                files = await code_in_hand(self._parts, self._step_id, request)
+                models.prompts.in_hand[self._step_id] = files
+                request = prompt()
+            request = request.model_copy(update={"checks_asked": self._checks_asked})
             try:
                 reply = await self._send(request, role)
             except LlmError as error:

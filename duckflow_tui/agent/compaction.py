@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.goals.attempts import digest_of
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting import lines
+from duckflow_tui.prompting.background import READ_FILE, FileRead
 from duckflow_tui.prompting.budget import ASSUMED_CONTEXT
+from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.prompting.window import KEPT
+from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.state.base import ELLIPSIS, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.memory import Compaction, CompactionUndone, ContextCompacted, Kept
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import Outcome, Zone
+from duckflow_tui.tools.diffs import NotText, decode
 from duckflow_tui.tools.operation import ToolFault
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.requests import SentPart
     from duckflow_tui.prompting.window import Overflow
+    from duckflow_tui.state.prompt import Prompt
     from duckflow_tui.state.usage import CompactedBy
 
 BY_HAND: Final = 0.1  # share of the room that the user's own compaction leaves
@@ -162,6 +169,48 @@ class Compactor:
                 f"{gate.operation} {one_line(gate.intent, _HINT)}".strip() for gate in state.gates
             ),
         )
+
+
+MOST_CODE: Final = 256 * 1024  # bytes of a file that is sent again as it is now
+
+_FILES: Final = 20  # of a turn or step
+
+
+async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[FileRead, ...]:
+    """The files that the turn, or the step, has changed, the newest first, then those it has read
+    that the words of the request or of the step name: each as it is now. Those whose text stands
+    in the request ``sent`` are left out, and so are files that need a key to be read.
+    """
+    state, workspace = parts.store.state, parts.router.workspace
+    memory, since = state.memory, state.turn.started_at if state.turn else 0.0
+    found = step_of(state, step_id) if step_id else None
+    words = [*memory.plan_brief, *memory.context_refs, memory.goal]
+    words += [m.text for m in state.messages if isinstance(m, UserMessage) and m.at >= since]
+    words += [lines.step(found[1])] if found else []
+    if state.objective is not None:
+        words.append(state.objective.original_query)
+    about, changed, read = "\n".join(words), dict[str, None](), dict[str, None]()
+    for message in reversed(state.messages):
+        if not isinstance(message, OperationMessage) or message.step_id != step_id:
+            continue
+        if message.at < since:
+            break
+        for change in message.result.changes:
+            changed.setdefault(posixpath.normpath(change.target or change.path))
+        path = posixpath.normpath(str(message.args.get("path", "")))
+        if message.operation == READ_FILE and posixpath.basename(path) in about:
+            read.setdefault(path)
+    travels = [m.result.text for m in sent.history if isinstance(m, OperationMessage)]
+    files: list[FileRead] = []
+    for path in [*(changed | read)][:_FILES]:
+        with suppress(WorkspaceError, OSError, NotText):
+            place = workspace.locate(path)
+            if place.zone is not Zone.INSIDE or place.is_dir or not 0 < place.size <= MOST_CODE:
+                continue
+            text = decode(await workspace.read_bytes(place)).text
+            if not any(text.strip() in shown for shown in travels):
+                files.append(FileRead(path, "", text))
+    return tuple(files)
 
 
 def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.background import HANDLE, READ_FILE, SHARE, background, files_read
+from duckflow_tui.prompting.background import (
+    HANDLE,
+    READ_FILE,
+    SHARE,
+    FileRead,
+    background,
+    data,
+    files_read,
+    files_text,
+)
 from duckflow_tui.prompting.budget import (
     ASSUMED_CONTEXT,
     Budgets,
@@ -42,7 +51,7 @@ from duckflow_tui.prompting.lines import (
 )
 from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
-from duckflow_tui.prompting.window import KEPT, Overflow, View, parts_of
+from duckflow_tui.prompting.window import KEPT, Overflow, View, message_tokens, parts_of
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -125,8 +134,12 @@ class PromptCompiler:
             self._left_out,
             self._opening,
             self._front,
+            self._left_line,
         )
         self.overview: tuple[str, ...] = ()  # of the project, for the first request of a session
+        #: By thread, the files that the work is about, as they are now, where the history no longer
+        #: has them: sent behind it.
+        self.in_hand: dict[str, tuple[FileRead, ...]] = {}
         self._stable: list[_Stable] = []  # last used first
         self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
 
@@ -159,7 +172,14 @@ class PromptCompiler:
         offered = usable(operations, state, bool(thread), aside, self._memory().noted)
         stable, factor, room = self._room(state, offered, project_instructions, window)
         whole = self._whole(state, window)
-        view = self._threads.view(state, thread, aside, room, whole, answers)
+        code = None if aside or not self.in_hand.get(thread) else self._code(thread, room)
+        spare = 0 if code is None else message_tokens(code, self._counter.count)
+        view = self._threads.view(state, thread, aside, room - spare, whole, answers)
+        if code is not None:
+            sizes = (*view.sizes, spare)
+            view = replace(
+                view, history=(*view.history, code), sizes=sizes, tokens=view.tokens + spare
+            )
         layers = self._layers(state, stable.operations, view, pattern, thread, aside, answers)
         session, *rest = fitted = fit(layers, self._counter.count, factor)
         uses = [
@@ -193,6 +213,7 @@ class PromptCompiler:
                 factor,
             ),
             sizes=tuple(math.ceil(size * factor) for size in view.sizes),
+            tight=view.tight and not aside,
         )
 
     @property
@@ -224,9 +245,12 @@ class PromptCompiler:
         """
         offered = usable(operations, state, False, False, self._memory().noted)
         _, factor, room = self._room(state, offered)
+        spare = 0
+        if self.in_hand.get(""):
+            spare = message_tokens(self._code("", room), self._counter.count)
         cut = self._threads.cut(
             state,
-            room,
+            room - spare,
             self._whole(state),
             full=0.0 if always else full_share(state),
             keep=keep,
@@ -343,6 +367,10 @@ class PromptCompiler:
             }
         )
 
+    def _left_line(self, about: str) -> str:
+        """What stands for a result that was left out to save room."""
+        return self.texts.left_line.render({"about": about})
+
     def _opening(self, state: AgentState, step_id: str) -> str:
         """What a step's own conversation begins with: the same as long as the step runs."""
         plan, step = step_of_thread(state, step_id)
@@ -368,6 +396,16 @@ class PromptCompiler:
             key="context.digest",
             for_model=self.texts.compacted.render({"digest": digest}),
             at=compaction.at,
+        )
+
+    def _code(self, thread: str, room: int) -> NoticeMessage:
+        """The files in hand as a message; as many of them as a quarter of the room holds."""
+        text = files_text(self.in_hand[thread], room // SHARE, self._counter.count)
+        return NoticeMessage(
+            message_id=f"code_{thread}",
+            key="context.code",
+            for_model=self.texts.in_hand.render({"files": data("files", text)}),
+            at=0.0,
         )
 
     def _layers(
@@ -398,6 +436,7 @@ class PromptCompiler:
         if thread:
             step = step_of_thread(state, thread)
             travels = {m.call_id for m in view.history if isinstance(m, OperationMessage)}
+            travels -= view.left_out
             told = operations, view.digests, travels, self._nothing
             values, cut = step_values(state, *step, *told)
             rules, lessons = execution_values(state)

@@ -158,7 +158,9 @@ class PromptTexts:
     format_json: Annotated[Template, _File(_LIMITS, must="operations")]
     format_tools: Annotated[Template, _File(_LIMITS)]
     left_out: Annotated[Template, _File("characters handle op_read")]
+    left_line: Annotated[Template, _File(must="about")]
     compacted: Annotated[Template, _File(must="digest")]
+    in_hand: Annotated[Template, _File(must="files")]
     nothing: Annotated[Template, _File()]
     ask_plan: Annotated[
         Template,

@@ -156,6 +156,7 @@ class Threads:
     left_out: Callable[[int, str], str]
     opening: Callable[[AgentState, str], str]  # words that a step's history begins with
     front: Front  # what travels for what was compacted
+    left_line: Callable[[str], str]  # words for a result that was left out
     _kept: dict[tuple[str, bool], _Thread] = field(default_factory=dict[tuple[str, bool], _Thread])
 
     @property
@@ -219,7 +220,8 @@ class Threads:
         kept = self._kept.get((thread, aside))
         if kept is None:
             log = ThreadLog(thread, aside=aside, opening=self._opening(state, thread))
-            kept = _Thread(log, HistoryWindow(self.counter, self.left_out, self.front))
+            window = HistoryWindow(self.counter, self.left_out, self.front, self.left_line)
+            kept = _Thread(log, window)
             self._kept[thread, aside] = kept
         return kept
 

@@ -1,10 +1,12 @@
 """Which messages travel: all while they fit, else the newest, the older ones as digests (C23).
 
-The start of what travels is moved only when a turn begins, far enough to leave the turn room
-to grow; within a turn it stays, so that each request begins as the one before it did. It moves
-in mid-turn in four cases: the endpoint refused the request as too long, the turn has outgrown
-the whole window, where a request would be refused, or cut from the front without a word, the
-user wanted to start over, or compacted the conversation or took that back.
+Where it grows tight, the results that were read longest ago are left out first, each but for a
+line, many at once: what stays begins with the same words for many requests after. Only where that
+does not make room enough is the start of what travels moved, when a turn begins, far enough to
+leave the turn room to grow; within a turn it stays, so that each request begins as the one before
+it did. It moves in mid-turn in four cases: the endpoint refused the request as too long, the turn
+has outgrown the whole window, where a request would be refused, or cut from the front without a
+word, the user wanted to start over, or compacted the conversation or took that back.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from itertools import pairwise
 from typing import Final
 
 from duckflow_tui.prompting.budget import Fitted, Layer, ScriptCounter
-from duckflow_tui.prompting.lines import both_ends, exchange_digest, loop_digest
+from duckflow_tui.prompting.lines import both_ends, call, exchange_digest, loop_digest
 from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
@@ -33,11 +35,17 @@ FULL: Final = 0.7  # share of the room above which a new turn moves the start
 
 KEPT: Final = 0.4  # share of the room that is kept then; the rest is for the turn to grow into
 
+#: Share of the room that has to be reached by leaving results out alone; halfway between the two
+#: above, so that what is freed lasts for several requests.
+LIGHT: Final = 0.55
+
 RESULT_SHARE: Final = 4  # one result takes at most this part (1/4) of the room
 
 MOST_DIGESTS: Final = 8  # five of the base layer and three of the main one (S4-11, S4-16)
 
-SMALLEST_RESULT: Final = 200  # tokens; results are not cut below it
+SMALLEST_RESULT: Final = 200  # tokens; results are not cut below it, and shorter ones stay
+
+_LEFT: Final = 60  # about the tokens of the line that stays of a result
 
 _PER_MESSAGE: Final = 6  # tokens of role and separators
 
@@ -53,6 +61,8 @@ class View:
     tokens: int  # before the model's factor
     room: int  # tokens it could take, before the factor
     sizes: tuple[int, ...] = ()  # of them what each item of the history takes
+    left_out: frozenset[str] = frozenset()  # calls of whose results only a line is in the history
+    tight: bool = False  # something since the request in hand does not travel, or only as a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +83,20 @@ Front = Callable[[Compaction], Message]
 
 class HistoryWindow:
     """Follows one append-only conversation. ``left_out(n, id)`` words a cut of n characters of
-    the result of a call; ``front`` makes what travels for what was compacted.
+    the result of a call, ``left_line`` what stands for a result of which nothing travels;
+    ``front`` makes what travels for what was compacted.
     """
 
     def __init__(
-        self, counter: ScriptCounter, left_out: Callable[[int, str], str], front: Front
+        self,
+        counter: ScriptCounter,
+        left_out: Callable[[int, str], str],
+        front: Front,
+        left_line: Callable[[str], str] = "[{}]".format,
     ) -> None:
         self._counter = counter
         self._left_out = left_out
+        self._left_line = left_line
         self._new_front = front
         self._front: tuple[Message, ...] = ()  # the digest, while there is one
         self._front_size = 0
@@ -94,6 +110,7 @@ class HistoryWindow:
         self._open: dict[bool, set[str]] = {False: set(), True: set()}  # calls, by aside
         self._start = 0
         self._fresh = 0  # place where the user wanted to start over
+        self._lines = 0  # place before which results are left out but for a line
         self._cap = 0  # tokens of one result
         self._whole = 0  # and of a message of the user
         self._turn = ""
@@ -126,21 +143,33 @@ class HistoryWindow:
         if begins and current > self._thoughts_from:
             self._forget_thoughts(current)
         self._request = self._place(request) if request else current
-        if self._total(current) > room:
+        fits = self._total(current) <= room
+        full = full if begins else 1.0
+        if (fits and self._size(self._start) <= full * room) or self._lighten(room, current):
+            pass
+        elif not fits:
             self._make_room(room, current)
-        elif begins and self._size(self._start) > full * room:
+        else:
             self._start = max(self._start, self._boundary(self._up_to(current), KEPT * room))
         history = [*self._front]
         sizes = [self._front_size] if self._front else []
         for place in (*self._pinned(current), *range(self._start, len(self._shown))):
             history.append(self._shown[place])
             sizes.append(self._size(place, place + 1))
+        left_out: frozenset[str] = frozenset()
+        if self._lines > self._start:
+            pairs = [*zip(self._source, self._shown, strict=True)][self._start : self._lines]
+            left_out = frozenset(
+                a.call_id for a, b in pairs if isinstance(a, OperationMessage) and a is not b
+            )
         return View(
             history=tuple(history),
             digests=self._digests(current),
             tokens=self._total(current),
             room=room,
             sizes=tuple(sizes),
+            left_out=left_out,
+            tight=max(self._start, self._lines) > self._request,
         )
 
     def cut(
@@ -166,6 +195,8 @@ class HistoryWindow:
         current = self._place(turn_message)
         total = self._total(current)
         if total <= room and not ((begins or inside) and self._size(self._start) > full * room):
+            return None
+        if not inside and self._lighten(room, current):
             return None
         start = max(self._start, self._boundary(self._up_to(current), keep * room))
         if self._size(start) > (keep if inside else FULL) * room:
@@ -230,7 +261,7 @@ class HistoryWindow:
                 places.clear()
             self._source.clear()
             self._open = {False: set(), True: set()}
-            self._start = self._fresh = self._thoughts_from = known = 0
+            self._start = self._fresh = self._lines = self._thoughts_from = known = 0
             self._compaction = ""
             self._show_again()
         for place, message in enumerate(messages[known:], start=known):
@@ -269,7 +300,11 @@ class HistoryWindow:
             message = message.model_copy(update={"thought": None})
         size = message_tokens(message, self._counter.count)
         most = self._cap if isinstance(message, OperationMessage) else self._whole
-        if size > most and isinstance(message, OperationMessage | UserMessage):
+        if len(self._shown) < self._lines and isinstance(message, OperationMessage):
+            if size > SMALLEST_RESULT:
+                message = left_line(message, self._left_line)
+                size = message_tokens(message, self._counter.count)
+        elif size > most and isinstance(message, OperationMessage | UserMessage):
             message = shortened(message, most / size, self._left_out)
             size = message_tokens(message, self._counter.count)
         self._shown.append(message)
@@ -326,6 +361,24 @@ class HistoryWindow:
         while self._total(current) > room and self._cap > SMALLEST_RESULT:
             self._cap = max(self._cap // 2, SMALLEST_RESULT)
             self._show_again()
+
+    def _lighten(self, room: int, current: int) -> bool:
+        """Leave out the results that were read longest ago, each but for a line, down to ``KEPT``
+        of the room; those of the newest replies stay. False, and nothing is done, where that does
+        not come down to ``LIGHT`` of it.
+        """
+        for newest in self._decisions[-2:]:
+            left, place = self._total(current), max(self._start, self._lines)
+            while left > KEPT * room and place < newest:
+                if isinstance(self._source[place], OperationMessage):
+                    size = self._size(place, place + 1)
+                    left -= size - _LEFT if size > SMALLEST_RESULT else 0
+                place += 1
+            if left <= LIGHT * room:
+                self._lines = place
+                self._show_again()
+                return True
+        return False
 
     def _digests(self, current: int) -> tuple[str, ...]:
         if not self._start:
@@ -389,6 +442,17 @@ def shortened(
     result = message.result.model_copy(
         update={"text": text, "truncated_chars": message.result.truncated_chars + cut}
     )
+    return message.model_copy(update={"result": result})
+
+
+def left_line(message: OperationMessage, left_out: Callable[[str], str]) -> OperationMessage:
+    """The message with a line in place of its result: what was called, its figures, how to have it
+    again.
+    """
+    result, text = message.result, message.result.text
+    about = f"{call(message.operation, message.args)}, {result.summary}".rstrip(", ")
+    cut = result.truncated_chars + len(text)
+    result = result.model_copy(update={"text": left_out(about), "truncated_chars": cut})
     return message.model_copy(update={"result": result})
 
 

@@ -47,4 +47,5 @@ class Prompt(Frozen):
     uses: tuple[LayerUse, ...] = Field(default=())
     parts: PromptParts = PromptParts()
     sizes: tuple[int, ...] = ()  # tokens of each item of ``history``
+    tight: bool = False  # what was read for the request in hand does not all travel
     checks_asked: bool = False  # the model was asked for its checks; missing ones are "not stated"

@@ -149,7 +149,10 @@ async def test_a_turn_that_outgrows_the_window_is_compacted_at_a_decision(tmp_pa
     (tmp_path / "work").mkdir()
     for n in range(7):
         (tmp_path / "work" / f"f{n}.txt").write_text(f"file {n}\n" + "a line of words\n" * 400)
-    reads = [read(n) for n in range(7)]
+    reads = [
+        decision(f"Read {n}. {LONG}", action("file_ops.read_file", path=f"f{n}.txt"))
+        for n in range(7)
+    ]  # more is said than read
     replies = Script(replies={"main": (*reads, answer(0, "All read.")), "digest": (DIGEST,)})
     async with session(tmp_path, replies, window=18_000) as s:
         assert (await s.turn("read them all")).outcome == "partial"
@@ -160,6 +163,61 @@ async def test_a_turn_that_outgrows_the_window_is_compacted_at_a_decision(tmp_pa
         assert all("read them all" in request.text for request in requests)
         assert all(estimated_tokens(whole(request)) < 18_000 for request in requests)
         assert "The parser of lists was mended" in requests[-1].text
+
+
+SOURCE = "".join(f"def part_{n}(value: int) -> int:\n    return value + {n}\n" for n in range(20))
+
+
+def edit(number: int) -> Reply:
+    old, new = f"value + {number}\n", f"value * {number}\n"
+    edits = [{"old": old, "new": new}]
+    return decision(f"Edit {number}.", action("file_ops.edit_file", path="a.py", edits=edits))
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+async def test_results_read_longest_ago_leave_before_anything_is_digested(
+    tmp_path: Path, protocol: Any
+) -> None:
+    """32 decisions in 16,000 tokens: the file that is edited stands in every request as it is then,
+    one digest is made in place of three, nothing exceeds the window, and the begin of a request
+    is seldom another than that of the one before. Covers C23.
+    """
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text(SOURCE)
+    for n in range(24):
+        (tmp_path / "work" / f"f{n}.txt").write_text(f"file {n}\n" + "some words, a line\n" * 160)
+    look = decision("Look.", action("file_ops.read_file", path="a.py"))
+    replies, sources, now = [look], ["", SOURCE], SOURCE
+    for n in range(24):
+        replies.append(read(n))
+        sources.append(now)
+        if n % 4 == 3:
+            replies.append(edit(n % 20))
+            now = now.replace(f"value + {n % 20}\n", f"value * {n % 20}\n")
+            sources.append(now)
+    replies.append(done("All is done."))
+    asked = Script(replies={"main": tuple(replies), "digest": (DIGEST,)})
+    async with session(
+        tmp_path, asked, protocol=protocol, window=16_000, mode="trusted",
+        environ={"DUCKFLOW_PACEMAKER__MIN": "40"},
+    ) as s:  # fmt: skip
+        end = await s.turn("look at a.py and at the files, and make the parts multiply")
+        requests = s.server.of("main")
+        assert (end.outcome, len(requests)) == ("done", len(replies))
+        assert (tmp_path / "work" / "a.py").read_text() == now
+        assert len(s.state.compactions) == 1
+        moved = 0
+        for number, (request, source) in enumerate(zip(requests, sources, strict=False)):
+            assert estimated_tokens(whole(request)) < 16_000
+            assert "look at a.py" in request.text
+            shortened = "left out by the app to save room" in whole(request)
+            shortened = shortened or "The parser of lists was mended" in request.text
+            if number:
+                assert (source if shortened else SOURCE) in request.text
+                old = before_tail(requests[number - 1])
+                old = [m for m in old if "files in hand" not in m["content"]]
+                moved += before_tail(request)[: len(old)] != old
+        assert 3 <= moved <= 4
 
 
 async def test_nothing_is_compacted_while_there_is_room(tmp_path: Path) -> None:
