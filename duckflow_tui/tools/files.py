@@ -13,11 +13,19 @@ from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.changes import PlannedChange, plan_change
-from duckflow_tui.tools.diffs import NotText, TextFile, compare, decode, size_words
+from duckflow_tui.tools.diffs import (
+    MAX_COMPARED,
+    NotText,
+    TextFile,
+    compare,
+    decode,
+    size_words,
+)
 from duckflow_tui.tools.edits import Edit, EditRefused, Near, apply_edits
 from duckflow_tui.tools.operation import Arguments, Edits, Operation, ToolContext, ToolFault
 
 MAX_EDITS: Final = 50
+_MAX_LINES: Final = MAX_COMPARED // 2
 _IN_A_THREAD: Final = 50_000  # characters; the nearest match in more may take a while
 
 
@@ -57,6 +65,8 @@ async def rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChang
     a text file that is there stay. Raises ToolFault.
     """
     before = await workspace.read_bytes(place) if place.exists else None
+    if before is not None and before.count(b"\n") > _MAX_LINES:
+        raise _not_shown(place, before)
     shape = TextFile("")
     with contextlib.suppress(NotText):
         shape = decode(before or b"")
@@ -78,6 +88,8 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
             "then edit it."
         )
     before = await context.workspace.read_bytes(place)
+    if before.count(b"\n") > _MAX_LINES:
+        raise _not_shown(place, before)
     try:
         shape = decode(before)
     except NotText as error:
@@ -168,9 +180,21 @@ def _small(place: Place) -> Place:
 
 def _encoded(shape: TextFile, text: str, place: Place) -> bytes:
     try:
-        return shape.encode(text)
+        content = shape.encode(text)
     except NotText as error:
         raise ToolFault(f"{place.said}: {error}; nothing was changed.") from error
+    if content.count(b"\n") > _MAX_LINES:
+        raise _not_shown(place, content)
+    return content
+
+
+def _not_shown(place: Place, content: bytes) -> ToolFault:
+    """Why a file is not changed that holds, or would hold, more lines than can be compared."""
+    lines = content.count(b"\n")
+    return ToolFault(
+        f"{place.said}: {lines:,} lines; a change of a file of more than {_MAX_LINES:,} lines "
+        "cannot be shown to the user, so it is not made."
+    )
 
 
 def _refusal(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:

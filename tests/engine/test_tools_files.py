@@ -13,6 +13,7 @@ from support.bench import Bench, done
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.tools.diffs import MAX_COMPARED
 
 WRITE = "file_ops.write_file"
 EDIT = "file_ops.edit_file"
@@ -168,6 +169,44 @@ async def test_deleting_shows_what_goes_and_says_that_it_can_come_back(
     await bench.answer(gate, GateChoice.ONCE)
     assert (await done(task)).result.outcome is Outcome.OK
     assert not (root / "f.txt").exists()
+
+
+async def test_a_change_that_could_not_be_shown_is_not_proposed(root: Path) -> None:
+    """Covers R18: a line of a diff costs hundreds of bytes, and there may be millions."""
+    bench = Bench(root)
+    long = "x\n" * (MAX_COMPARED // 2 + 1)
+    (root / "long.txt").write_text(long)
+    (root / "short.txt").write_text("x\n")
+    edit = {"old": "x\nx\nx", "new": "y"}
+    for operation, args in (
+        (WRITE, {"path": "long.txt", "content": "y"}),
+        (EDIT, {"path": "long.txt", "edits": [edit]}),
+        (WRITE, {"path": "short.txt", "content": long}),
+        (WRITE, {"path": "new.txt", "content": long}),
+        (EDIT, {"path": "short.txt", "edits": [{"old": "x", "new": long}]}),
+    ):
+        message = await bench.call(operation, **args)
+        assert message.result.outcome is Outcome.ERROR
+        assert "50,001 lines" in message.result.text or "50,002 lines" in message.result.text
+    assert (root / "short.txt").read_text() == "x\n"
+    assert not (root / "new.txt").exists()
+
+
+async def test_a_file_of_more_lines_than_are_shown_is_deleted_by_its_count(root: Path) -> None:
+    """Covers R18."""
+    bench = Bench(root, mode=ApprovalMode.TRUSTED)
+    lines = MAX_COMPARED + 1
+    (root / "long.log").write_text("x\n" * lines)
+    task = bench.begin(DELETE, path="long.log")
+    gate = await bench.gate()
+    preview = gate.previews[0]
+    assert (preview.removed, preview.hunks) == (lines, ())
+    assert preview.note == "100,001 lines, too many to show"
+    assert gate.impact.reversible
+    await bench.answer(gate, GateChoice.ONCE)
+    change = (await done(task)).result.changes[0]
+    assert change.removed == lines
+    assert not (root / "long.log").exists()
 
 
 @pytest.mark.parametrize("operation", [WRITE, EDIT, DELETE])
