@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.requirements import change_objective
+from duckflow_tui.goals.requirements import change_objective, comparable
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.prompting.questions import (
@@ -103,11 +103,11 @@ class Attempts:
         log.reverse()
         done = execution(log)
         lessons: list[str] = []
-        known = list(map(_comparable, objective.learned_constraints))
+        known = list(map(comparable, objective.learned_constraints))
         for words in missing.constraints:
-            if _comparable(words) not in known and not _NO_LOOKING.search(words):
+            if comparable(words) not in known and not _NO_LOOKING.search(words):
                 lessons.append(words)
-                known.append(_comparable(words))
+                known.append(comparable(words))
         return AttemptResult(
             attempt_number=objective.iteration_count + 1,
             strategy=self.plan.strategy or what_was_done(log),
@@ -180,7 +180,7 @@ class Attempts:
         def read(reply: ContinuationReply) -> ExecutionPlan:
             if not reply.strategy.strip():
                 raise ValueError("strategy is empty; say in one sentence which way is taken now")
-            if _comparable(reply.strategy) in map(_comparable, context.failed_approaches):
+            if comparable(reply.strategy) in map(comparable, context.failed_approaches):
                 raise ValueError("this strategy was tried and did not get there; take another")
             steps = [
                 one_line(f"{step.name}: {step.description}", _SENTENCE) for step in reply.steps
@@ -457,8 +457,3 @@ def _shown(item: RequirementItem) -> str:
         code = "" if fact.exit_code is None else f" exit {fact.exit_code}"
         told.append(one_line(f"{fact.source}{code}: {fact.text}", 2 * _LINE).rstrip(": "))
     return "; ".join(told) or "nothing shows it"
-
-
-def _comparable(text: str) -> str:
-    """A strategy without what makes no difference between two."""
-    return " ".join(text.split()).rstrip(" .。").casefold()

@@ -334,13 +334,13 @@ def new_items(
     known: dict[str, list[Check]] = {}
     dropped: set[str] = set()
     for item in objective.extracted_requirements:
-        words = _comparable(item.requirement)
+        words = comparable(item.requirement)
         known.setdefault(words, []).append(item.check)
         if not item.counts:
             dropped.add(words)
     found: list[RequirementClaim] = []
     for claim in claims:
-        words = _comparable(claim.requirement)
+        words = comparable(claim.requirement)
         checks = known.setdefault(words, [])
         if words in dropped or claim.check in checks or (checks and claim.check == Check()):
             continue
@@ -368,9 +368,9 @@ def new_requirement(objective: TaskObjective, text: str) -> RequirementItem:
 
 def named_requirement(objective: TaskObjective, text: str) -> RequirementItem | None:
     """The requirement that these words name, by its id or by itself."""
-    wanted = _comparable(text)
+    wanted = comparable(text)
     for item in objective.extracted_requirements:
-        if item.counts and wanted in (item.requirement_id, _comparable(item.requirement)):
+        if item.counts and wanted in (item.requirement_id, comparable(item.requirement)):
             return item
     return None
 
@@ -384,9 +384,9 @@ def next_id(objective: TaskObjective, more: Sequence[RequirementItem] = ()) -> s
     return f"r{number}"
 
 
-def _comparable(text: str) -> str:
-    """Words without what makes no difference between two requirements."""
-    return " ".join(text.split()).casefold()
+def comparable(text: str) -> str:
+    """Words without what makes no difference between two requirements, or two strategies."""
+    return " ".join(text.split()).rstrip(" .。").casefold()
 
 
 class LedgerActions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -27,7 +27,8 @@ from duckflow_tui.prompting.questions import (
     shown_by,
 )
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
-from duckflow_tui.state.base import one_line
+from duckflow_tui.safety.paths import WorkspaceError
+from duckflow_tui.state.base import ELLIPSIS, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import (
@@ -44,16 +45,19 @@ from duckflow_tui.state.goal import (
     SituationReport,
     TaskObjective,
 )
-from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.operations import Outcome, Zone
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
-from duckflow_tui.tools.changes import net_change
+from duckflow_tui.tools.changes import difference
+from duckflow_tui.tools.results import files_before
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.goals.pace import PaceKeeper
+    from duckflow_tui.safety.workspace import Workspace
     from duckflow_tui.state.decision import TurnDecision
+    from duckflow_tui.tools.operation import Original
 
 _LINE: Final = 500  # characters of a sentence that is kept
 
@@ -68,6 +72,20 @@ _ASKS: Final = re.compile(
     r"\W*(?:why|what|how|where|when|which|who)\b.*[?？]\s*"
     r"|.*(?:なぜ|どうして|何|どこ).*(?:[?？]|か[。?？]?)\s*",
     re.IGNORECASE | re.DOTALL,
+)
+
+_LINES: Final = 600  # of what all files together have become
+
+_LARGEST: Final = 4 * 1024 * 1024  # bytes of a file whose lines are compared for that
+
+_TESTS: Final = re.compile(
+    r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_|[._](?:test|spec)\.\w+$"
+)
+
+#: A line that opens a function or a class.
+_HEADING: Final = re.compile(
+    r"\s*(?:(?:export|public|private|protected|static|abstract|async|pub|default|final)\s+)*"
+    r"(?:def|class|func|function|fn|struct|enum|trait|interface|impl|module)\s+\w"
 )
 
 ReviewEnd = Literal[
@@ -163,10 +181,9 @@ class Reviewer:
             objective = objective.model_copy(update={"extracted_requirements": items})
         evidence, said = self._since(objective)
         case = _Case(objective, log, evidence, said or reply, await self._findings(objective))
-        router, made = self._parts.router, list[FileChange]()
-        for message in evidence:
-            made += message.result.changes
-        case.changes = await net_change(made, router.workspace, router.blobs)
+        router = self._parts.router
+        before = await files_before(self._store.state, router.blobs)
+        case.changes = await _net_change(before, router.workspace)
         try:
             case.evaluation = await self._evaluated(case)
         except LlmError as error:
@@ -443,3 +460,46 @@ def _sentences(items: Sequence[str] | str) -> tuple[str, ...]:
         if item.strip():
             found.append(one_line(item, _LINE))
     return tuple(found)
+
+
+async def _net_change(before: Mapping[str, Original], workspace: Workspace) -> str:
+    """The difference between each file before its first change and now, with indentation and the
+    heading of the function around it; source before tests, at most 600 lines. What was taken
+    back is left out; of a file that cannot be compared only the name is there.
+    """
+    heads: list[str] = []
+    source: list[str] = []
+    tests: list[str] = []
+    for path, (old_path, sha, old) in before.items():
+        try:
+            place = workspace.locate(path)
+            outside = place.zone is not Zone.INSIDE or place.secret or place.leads_out
+            if outside or place.size > _LARGEST or (sha and old is None):
+                heads.append(f"- {path}")
+                continue
+            there = place.exists and not place.is_dir
+            new = await workspace.read_bytes(place) if there else None
+        except (WorkspaceError, OSError):
+            heads.append(f"- {path}")
+            continue
+        moved = f" (was {old_path})" if old_path != path else ""
+        if old == new and not moved:
+            continue
+        diff = await difference(old, new)
+        kind = "created" if old is None else "deleted" if new is None else "changed"
+        heads.append(f"- {kind} {path}{moved} +{diff.added} −{diff.removed}")
+        text = (new or b"").decode("utf-8", "replace").split("\n")
+        shown = tests if _TESTS.search(path) else source
+        for hunk in diff.hunks:
+            above = ""
+            for line in reversed(text[: hunk.new_start]):
+                if _HEADING.match(line):
+                    above = line.strip()
+                    break
+            shown.append(f"@@ {path} {hunk.new_start} {above}".rstrip())
+            for row in hunk.lines:
+                shown.append(f"{row.mark}{row.text}")
+    shown = [*source, *tests]
+    if len(shown) > _LINES:
+        shown[_LINES:] = [f"{ELLIPSIS} {len(shown) - _LINES} more lines"]
+    return "\n".join([*heads, *shown])

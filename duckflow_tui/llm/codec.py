@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
@@ -117,7 +117,7 @@ def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
         return None
     known: dict[str, JsonObject] = {DECIDE: TurnDecision.model_json_schema()["properties"]}
     for spec in (*prompt.known, *prompt.operations):
-        known[wire_name(spec.name)] = known[spec.name] = own_properties(spec)
+        known[wire_name(spec.name)] = known[spec.name] = spec.parameters.get("properties", {})
     found = read_calls(text, known)
     return found if found.calls or found.unread else None
 
@@ -301,7 +301,8 @@ def decide_function() -> JsonObject:
 
 def operation_function(spec: OperationSpec) -> JsonObject:
     """An operation as a function: its own arguments and no others."""
-    parameters = {**spec.parameters, "type": "object", "properties": own_properties(spec)}
+    parameters: JsonObject = {**spec.parameters, "type": "object"}
+    parameters.setdefault("properties", {})
     return {
         "type": "function",
         "function": {
@@ -310,9 +311,3 @@ def operation_function(spec: OperationSpec) -> JsonObject:
             "parameters": parameters,
         },
     }
-
-
-def own_properties(spec: OperationSpec) -> JsonObject:
-    """What the schema of an operation says of its arguments, by name."""
-    value: Any = spec.parameters.get("properties")
-    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -22,7 +22,6 @@ from duckflow_tui.llm.codec import (
     judgement_of,
     marked,
     operation_function,
-    own_properties,
     reading_of,
     result_text,
     said_to_model,
@@ -276,7 +275,7 @@ def _actions(
         written: JsonObject = {"operation": spec.name, "args": arguments}
         said = about[number - 1] if number <= len(about) else None
         fields = cast("JsonObject", said) if isinstance(said, dict) else {}
-        own = own_properties(spec)
+        own: JsonObject = spec.parameters.get("properties", {})
         for name in EXTRAS:  # some models write them beside the arguments
             beside = None if name in own else arguments.pop(name, None)
             written[name] = fields.get(name) or beside

@@ -1,22 +1,19 @@
-"""A change to one file before it is made: its preview, the hunks taken of it, and making it; and
-what many changes come to in the end.
-"""
+"""A change to one file before it is made: its preview, the hunks taken of it, and making it."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.safety.names import words_of
-from duckflow_tui.safety.paths import Place, WorkspaceError
+from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import ELLIPSIS, digest
+from duckflow_tui.state.base import digest
 from duckflow_tui.state.gates import FilePreview, GateAnswer, Hunk
-from duckflow_tui.state.operations import FileChange, Zone
+from duckflow_tui.state.operations import FileChange
 from duckflow_tui.tools.diffs import FileDiff, NotText, compare, decode, size_words
 
 if TYPE_CHECKING:
@@ -169,69 +166,6 @@ def sizes(change: FileChange) -> str:
             return size_words(change.before_size)
         case _:
             return f"{size_words(change.before_size)} → {size_words(change.after_size)}"
-
-
-_LINES: Final = 600  # of what all files together have become
-
-_LARGEST: Final = 4 * 1024 * 1024  # bytes of a file whose lines are compared for that
-
-_TESTS: Final = re.compile(
-    r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_|[._](?:test|spec)\.\w+$"
-)
-
-#: A line that opens a function or a class.
-_HEADING: Final = re.compile(
-    r"\s*(?:(?:export|public|private|protected|static|abstract|async|pub|default|final)\s+)*"
-    r"(?:def|class|func|function|fn|struct|enum|trait|interface|impl|module)\s+\w"
-)
-
-
-async def net_change(changes: Iterable[FileChange], workspace: Workspace, blobs: Blobs) -> str:
-    """The difference between each file before its first change and now, with indentation and the
-    heading of the function around it; source before tests, at most 600 lines. What was taken
-    back is left out; of a file that cannot be compared only the name is there.
-    """
-    first: dict[str, tuple[str, str]] = {}  # path now -> path and hash before the first change
-    for change in changes:
-        was = first.pop(change.path, (change.path, change.before))
-        first[change.target or change.path] = was
-    heads: list[str] = []
-    source: list[str] = []
-    tests: list[str] = []
-    for path, (old_path, sha) in first.items():
-        try:
-            place = workspace.locate(path)
-            outside = place.zone is not Zone.INSIDE or place.secret or place.leads_out
-            if outside or place.size > _LARGEST:
-                heads.append(f"- {path}")
-                continue
-            old = await blobs.get(sha) if sha else None
-            there = place.exists and not place.is_dir
-            new = await workspace.read_bytes(place) if there else None
-        except (WorkspaceError, OSError, KeyError):
-            heads.append(f"- {path}")
-            continue
-        moved = f" (was {old_path})" if old_path != path else ""
-        if old == new and not moved:
-            continue
-        diff = await difference(old, new)
-        kind = "created" if old is None else "deleted" if new is None else "changed"
-        heads.append(f"- {kind} {path}{moved} +{diff.added} −{diff.removed}")
-        text = (new or b"").decode("utf-8", "replace").split("\n")
-        shown = tests if _TESTS.search(path) else source
-        for hunk in diff.hunks:
-            above = ""
-            for line in reversed(text[: hunk.new_start]):
-                if _HEADING.match(line):
-                    above = line.strip()
-                    break
-            shown.append(f"@@ {path} {hunk.new_start} {above}".rstrip())
-            for row in hunk.lines:
-                shown.append(f"{row.mark}{row.text}")
-    shown = [*source, *tests]
-    if len(shown) > _LINES:
-        shown[_LINES:] = [f"{ELLIPSIS} {len(shown) - _LINES} more lines"]
-    return "\n".join([*heads, *shown])
 
 
 #: Lexers for highlighting, by extension.
