@@ -212,7 +212,7 @@ class _Turn:
         for record in engine.begun:
             follow(engine.store.state, record)
         typed = parse(options.text)
-        if typed is not None and (refused := _refusal(typed, engine.store.state)) is not None:
+        if typed is not None and (refused := _why_not_now(typed, engine.store.state)) is not None:
             self._tell(self._say.told(refused))
             return USAGE
         engine.store.watch(follow)
@@ -274,7 +274,7 @@ class _Turn:
             self.outlet.write(self._err, f"{text}\n")
 
 
-def _refusal(typed: Invocation, state: AgentState) -> Told | None:
+def _why_not_now(typed: Invocation, state: AgentState) -> Told | None:
     """Why a command does not run here."""
     if typed.command is None:
         return Told(key="headless.no_command", params={"name": typed.name})

@@ -237,7 +237,7 @@ class Inbox:
         self._state, self._stop_early = "beginning", False
         try:
             await self._store.commit(UserMessageAdded(message=message))
-        except BaseException:
+        except BaseException:  # a cancellation too: the message still waits
             self._state = self._then
             raise
         self._begin(Turn(self._parts, self._desk, message))

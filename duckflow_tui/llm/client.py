@@ -33,9 +33,9 @@ from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.transport import (
     MAX_BODY,
     PURPOSE_HEADER,
+    BadStatus,
     BodyTooLarge,
     ForeignOrigin,
-    HttpRefusal,
     Life,
     open_http,
     resolves_privately,
@@ -189,7 +189,7 @@ class ChatClient:
         """The LlmError of whatever the client library or the transport raised."""
         if isinstance(error, LlmError):
             return error
-        if isinstance(error, HttpRefusal):
+        if isinstance(error, BadStatus):
             return teller.status(error.status, error.headers, error.body, self._clock.now())
         if isinstance(error, BodyTooLarge):
             return teller.of("too_large", f"over {MAX_BODY // _MB} MB")
@@ -221,7 +221,7 @@ class _Models(BaseModel):
 
 _FAULTS: Final = (
     LlmError,
-    HttpRefusal,
+    BadStatus,
     BodyTooLarge,
     LineTooLong,
     ForeignOrigin,

@@ -164,7 +164,7 @@ async def servers_here(
 
 
 async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
-    from duckflow_tui.llm.transport import HttpRefusal
+    from duckflow_tui.llm.transport import BadStatus
 
     base_url = f"http://127.0.0.1:{port}/v1"
     endpoint = Endpoint(name="here", base_url=base_url)
@@ -177,7 +177,7 @@ async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
                 _, body = await get_bounded(endpoint, None, f"{endpoint.origin}/", 1024)
                 kind = "Ollama" if body.startswith(b"Ollama is running") else ""
             return FoundServer(base_url, kind, _lines(entries))
-    except HttpRefusal as refused:
+    except BadStatus as refused:
         asks = refused.status == 401
         return FoundServer(base_url, _kind_of(refused.headers, ()), (), asks) if asks else None
     except read_faults():
@@ -369,7 +369,7 @@ async def get_bounded(
     endpoint: Endpoint, key: str | None, url: str, most: int
 ) -> tuple[Mapping[str, str], bytes]:
     """Headers and body of one answer, which has at most ``most`` bytes; raises what
-    ``_faults`` says, or HttpRefusal.
+    ``_faults`` says, or BadStatus.
     """
     from duckflow_tui.llm.transport import BodyTooLarge, open_http
 

@@ -159,17 +159,17 @@ class FailureTeller:
     def status(self, status: int, headers: Mapping[str, str], body: bytes, now: float) -> LlmError:
         """Of an answer with a status of 300 or more; ``now`` is in seconds since the epoch."""
         if status < 400:
-            return self._refusal(status, ServerWords(f"to {headers.get('location', 'nowhere')}"))
+            return self._by_status(status, ServerWords(f"to {headers.get('location', 'nowhere')}"))
         wait_s = retry_after(headers, now) or asked_to_wait(body)
-        return self._refusal(status, server_words(body), wait_s)
+        return self._by_status(status, server_words(body), wait_s)
 
     def stream_error(self, error: object) -> LlmError:
         """Of an error object in the middle of a stream."""
         words = words_of(error)
         status = int(words.code) if words.code.isdigit() and len(words.code) == 3 else 500
-        return self._refusal(max(status, 400), words)
+        return self._by_status(max(status, 400), words)
 
-    def _refusal(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
+    def _by_status(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
         code, setting = _code_of(status, f"{words.code} {words.message}", wait_s)
         if code == "auth" and (self._withheld or not self._key_name):
             code = "key_withheld" if self._withheld else "no_key_sent"

@@ -152,14 +152,14 @@ async def _running_context(endpoint: Endpoint, key: str, model: str) -> int:
     """The window that a server of one's own runs a model with, where the program tells; else 0."""
 
     async def told(path: str) -> object:
-        from duckflow_tui.llm.transport import HttpRefusal
+        from duckflow_tui.llm.transport import BadStatus
 
         try:
             async with asyncio.timeout(1.5):
                 sent = key if key and may_carry_key(endpoint) else None
                 _, body = await get_bounded(endpoint, sent, f"{endpoint.origin}{path}", MAX_HERE)
                 return jiter.from_json(body)
-        except (HttpRefusal, *read_faults()):
+        except (BadStatus, *read_faults()):
             return None
 
     llama, ollama, studio = await asyncio.gather(

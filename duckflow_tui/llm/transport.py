@@ -44,7 +44,7 @@ class ForeignOrigin(Exception):
     """A request that was about to leave for another origin than the endpoint's."""
 
 
-class HttpRefusal(Exception):
+class BadStatus(Exception):
     """An answer with a status of 300 or more; the body is at most ``MAX_ERROR_BODY`` bytes."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
@@ -100,7 +100,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             body = await _beginning(response)
         finally:
             await answer.aclose()
-        raise HttpRefusal(response.status_code, dict(response.headers), body)
+        raise BadStatus(response.status_code, dict(response.headers), body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -142,7 +142,7 @@ class Changer:
                     self._disk.sync_directory(directory)
                 except FileExistsError as error:
                     raise ContentChanged(place, _hash_at(directory, name)) from error
-                except BaseException:
+                except BaseException:  # whatever it was, nothing half done may stay
                     self._discard(directory, name, _identity(new))
                     raise
             return made
@@ -181,7 +181,7 @@ class Changer:
                 _verify_at(new_dir, new_name, file, expect, source)
                 self._disk.sync_directory(new_dir)
                 self._disk.sync_directory(old_dir)
-            except BaseException:
+            except BaseException:  # whatever it was, nothing half done may stay
                 self._disk.rename_new(new_dir, new_name, old_dir, old_name)
                 raise
         return made
@@ -244,7 +244,7 @@ class Changer:
                     self._disk.sync_directory(directory)
             with self._parent(anchor, path) as (directory, name):
                 yield directory, name, made
-        except BaseException:
+        except BaseException:  # whatever it was, nothing half done may stay
             for below in reversed(made):
                 with contextlib.suppress(OSError), self._parent(anchor, below) as (directory, name):
                     os.rmdir(name, dir_fd=directory)
@@ -280,7 +280,7 @@ class Changer:
         try:
             _verify_at(directory, temp, file, expect, place)
             self._disk.sync_directory(directory)
-        except BaseException:
+        except BaseException:  # whatever it was, nothing half done may stay
             self._disk.exchange(directory, temp, name)
             raise
         self._discard(directory, temp, _identity(file))
@@ -298,7 +298,7 @@ class Changer:
         try:
             _verify_at(directory, temp, file, expect, place)
             yield
-        except BaseException:
+        except BaseException:  # whatever it was, nothing half done may stay
             self._disk.rename_new(directory, temp, directory, name)
             raise
         # What is left to do cannot be taken back any more; at worst a file of ours stays.

@@ -157,9 +157,9 @@ def judge(
     row = _row(access.operation, access.effect, zone, access.facts)
     if row is None:
         return _denied(zone, Risk.CRITICAL, "unknown_operation", access)
-    refusal = _refusal(access, access.effect, zone, deny, max_write)
-    if refusal:
-        return _denied(zone, found.risk, refusal, access, found.reasons, max_write)
+    denial = _denial(access, access.effect, zone, deny, max_write)
+    if denial:
+        return _denied(zone, found.risk, denial, access, found.reasons, max_write)
     kind = row.decisions[_MODES.index(mode)]
     if kind is Decision.DENY:
         return _denied(zone, found.risk, f"{mode}_mode", access, found.reasons)
@@ -227,7 +227,7 @@ def _subject(access: Access) -> str:
     return "*" if not access.places and access.operation.startswith("mcp.") else ""
 
 
-def _refusal(
+def _denial(
     access: Access, effect: Effect, zone: Zone, deny: Iterable[DenyRule], max_write: int
 ) -> str:
     """The code of what is refused whatever the mode, empty for nothing."""

@@ -357,7 +357,7 @@ def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
     try:
         os.fchmod(file, 0o600)  # the umask may have taken our own rights
         yield NewFile(disk, folder, name, file)
-    except BaseException:
+    except BaseException:  # whatever it was, no draft may stay
         with contextlib.suppress(OSError):
             disk.unlink(folder, name)
         raise

@@ -192,7 +192,7 @@ class SessionIndex:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=OFF")  # it can be made again
             self._check(db)
-        except BaseException:
+        except (sqlite3.Error, _Outdated):
             db.close()
             raise
         return db

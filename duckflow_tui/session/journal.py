@@ -334,7 +334,7 @@ class Journal:
                 pass
             self._to_disk_again(at_end=True)
             self._sync()
-        except Exception:
+        except Exception:  # the thread may not end unsaid: the session goes on in memory
             log.exception("the journal's writer failed")
             mode = "memory"
         finally:

@@ -50,7 +50,7 @@ from duckflow_tui.state.session import (
 )
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import on_the_way
-from duckflow_tui.tools.calls import refusal
+from duckflow_tui.tools.calls import rejection
 from duckflow_tui.tools.changes import told
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
@@ -130,7 +130,7 @@ def resume_journal(
         with contextlib.suppress(OSError):  # no lock to be had: the journal finds the same
             folder.lock()
         restored = restore(folder)
-    except BaseException:
+    except BaseException:  # whatever it was, the lock may not stay
         folder.close()
         raise
     session = restored.state.session
@@ -353,7 +353,7 @@ def _refused(call: RunningOperation) -> ToolFault | None:
     """The user's no, where the app ended before it was recorded as the call's result."""
     if call.gate is None or call.answer is None:
         return None
-    return refusal(call.answer, call.gate)
+    return rejection(call.answer, call.gate)
 
 
 async def _result(

@@ -58,7 +58,7 @@ class Transition(Frozen):
     at: float  # seconds since the epoch
 
 
-class Refusal(Frozen):
+class ForbiddenTransition(Frozen):
     """A move that the table or the limiter forbade (S4-51)."""
 
     old: Phase
@@ -98,7 +98,7 @@ class PhaseChanged(Event, kind="phase_changed"):
 class TransitionRefused(Event, kind="transition_refused"):
     """The phase machine did not make a move (S4-51)."""
 
-    refusal: Refusal
+    refusal: ForbiddenTransition
 
     def apply(self, state: AgentState) -> None:
         state.refusals = (*state.refusals, self.refusal)[-TRANSITION_HISTORY:]

@@ -9,9 +9,9 @@ from typing import Final, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from duckflow_tui.state.phase import (
+    ForbiddenTransition,
     Phase,
     PhaseChanged,
-    Refusal,
     Status,
     StatusChanged,
     Transition,
@@ -95,7 +95,7 @@ class PhaseMachine:
         if reason:
             self._store.dispatch(
                 TransitionRefused(
-                    refusal=Refusal(
+                    refusal=ForbiddenTransition(
                         old=state.phase, wanted=new, trigger=trigger, reason=reason, at=now
                     )
                 )

@@ -107,7 +107,7 @@ class Store:
                     nested = self._pending.popleft()
                     try:
                         self._one(nested)
-                    except Exception:
+                    except Exception:  # one that broke may not hold up the next
                         log.exception("an event from a watcher was refused: %s", nested.kind)
         finally:
             self._busy = False
@@ -129,5 +129,5 @@ class Store:
         for watcher in tuple(self._watchers):
             try:
                 watcher(self.state, record)
-            except Exception:
+            except Exception:  # it happened: the others hear of it too
                 log.exception("a watcher failed on %s", event.kind)

@@ -11,7 +11,7 @@ from duckflow_tui.state.base import Count, Event, Frozen, StateError
 from duckflow_tui.state.decision import Question
 from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.pace import Reason
-from duckflow_tui.state.phase import Refusal, Transition
+from duckflow_tui.state.phase import ForbiddenTransition, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class TurnState:
     last_turn: TurnSummary | None = None
     turns: list[TurnSummary] = field(default_factory=list[TurnSummary])  # that ended, oldest first
     transitions: tuple[Transition, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[ForbiddenTransition, ...] = ()
 
 
 class TurnStarted(Event, kind="turn_started"):

@@ -262,7 +262,7 @@ class GateKeeper:
                 self.desk.withdraw(gate.gate_id, "renewed")
 
 
-def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:
+def rejection(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     """What the model is told when the answer lets nothing run; None when it may."""
     if answer.choice is GateChoice.REJECT:
         reason = answer.reason.strip()
@@ -281,7 +281,7 @@ def refusal(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     return None
 
 
-def check_refused(call: Call, verdict: Verdict) -> None:
+def check_denied(call: Call, verdict: Verdict) -> None:
     """Raise a refusal; what the user runs is refused only where a place is protected."""
     if call.by_user and verdict.zone is not Zone.PROTECTED:
         return

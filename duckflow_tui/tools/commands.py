@@ -255,7 +255,7 @@ class CommandRunner:
                 group = await ProcessGroup.start(
                     argv, folder, environ, self._watchdog, stdout=writing, stderr=writing
                 )
-        except BaseException:
+        except BaseException:  # a cancellation too: nobody else closes it
             os.close(reading)
             raise
         finally:

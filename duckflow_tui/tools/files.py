@@ -106,7 +106,7 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
                 apply_edits, shape.text, args.edits, crlf=shape.crlf, sha=sha
             )
     except EditRefused as error:
-        raise ToolFault(_refusal(place, error, known)) from error
+        raise ToolFault(_mismatch(place, error, known)) from error
     after = _encoded(shape, edited.text, place)
     change = await plan_change("modify", place, before, after)
     notes: list[str] = []
@@ -197,7 +197,7 @@ def _not_shown(place: Place, content: bytes) -> ToolFault:
     )
 
 
-def _refusal(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
+def _mismatch(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
     words = [f"{place.said} was not changed: {error.text}."]
     if "changed_since_read" in known:
         words.append("The file has changed since you last read it: read it again.")

@@ -133,7 +133,7 @@ class ProcessGroup:
         mark = watchdog.expect()
         try:
             program = await Program.start(argv, cwd, {**environ, MARK: mark}, **streams)
-        except BaseException:
+        except BaseException:  # a cancellation too: nothing carries the mark
             watchdog.forget(mark)
             raise
         # No await from here on: a cancellation in between would leave the program behind.

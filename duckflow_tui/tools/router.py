@@ -49,12 +49,12 @@ from duckflow_tui.tools.calls import (
     Planned,
     Renewed,
     Together,
-    check_refused,
+    check_denied,
     faulty,
     halted,
     no_facts,
     part_of,
-    refusal,
+    rejection,
     taken,
 )
 from duckflow_tui.tools.changes import PlannedChange, told
@@ -252,7 +252,7 @@ class ToolRouter:
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
         )
-        check_refused(call, self._judge(access, call.step_id))  # before a preview reads anything
+        check_denied(call, self._judge(access, call.step_id))  # before a preview reads anything
         shown = call.args  # in the gate: all that will be used (R14)
         if call.edited is not None:
             shown = {"path": operation.paths(args)[0], "content": call.edited}
@@ -270,7 +270,7 @@ class ToolRouter:
         if together is not None:
             access = together.seen_whole(access)
         verdict = self._judge(access, call.step_id)
-        check_refused(call, verdict)
+        check_denied(call, verdict)
         answer: GateAnswer | None = None
         allowed = verdict.kind is Decision.ALLOW
         call.unasked = access if allowed and not call.by_user else None
@@ -285,7 +285,7 @@ class ToolRouter:
             else:
                 answer = await self._consent(together, question)
             assert call.gate is not None
-            if (no := refusal(answer, call.gate)) is not None:
+            if (no := rejection(answer, call.gate)) is not None:
                 raise no
             if answer.choice is GateChoice.EDIT:
                 raise EditedByUser(answer.edited or "", changes)

@@ -44,7 +44,7 @@ class OwnWrites:
         self._last = {**before, **files}
         try:
             yield
-        except BaseException:
+        except BaseException:  # a cancellation too: nothing of it was written
             self._last = before
             raise
 
