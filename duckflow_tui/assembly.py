@@ -20,7 +20,7 @@ from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.questions import QuestionPrompts
-from duckflow_tui.safety.command_risk import NamedRules
+from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import Fact, PolicyRules
 from duckflow_tui.safety.workspace import Workspace
@@ -69,7 +69,7 @@ def build(
         wire_name=wire_name,
         approved=choice.approved,
     )
-    named = NamedCommands(NamedRules.of(choice.allowed), workspace)
+    named = NamedCommands(AllowRules.of(choice.allowed), workspace)
     runner = CommandRunner(
         workspace,
         recording.blobs.put_file,

@@ -176,10 +176,10 @@ def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
     """The rules of this command line; one that would not say exactly what runs is refused."""
     if not flags.allow:
         return ()
-    from duckflow_tui.safety.command_risk import NamedRules, RuleRefused
+    from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused
 
     try:
-        NamedRules.of(flags.allow)
+        AllowRules.of(flags.allow)
     except RuleRefused as refused:
         why = say(f"cli.allow_why.{refused.code}")
         raise Unusable(say("cli.bad_allow", rule=visible(refused.rule), why=why)) from None

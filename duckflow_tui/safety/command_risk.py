@@ -1,17 +1,15 @@
-"""How risky a command line is, from what it would run; and whether a rule of the user names it.
+"""How risky a command line is, from what it would run.
 
 A command may always do more than its words say: a level only raises the risk that the gate shows.
-What may run without asking is decided by the policy, which asks ``NamedRules`` here.
+What may run without asking is decided by the policy and the rules of the user.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +17,6 @@ from duckflow_tui.safety.commands import (
     SHELLS,
     CommandLine,
     FoundCommand,
-    SimpleCommand,
     program_of,
     read_command,
 )
@@ -35,13 +32,13 @@ _READERS: Final = words_of(
 _PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
 
 #: Programs that run another one, which is named by their arguments.
-_WRAPPERS: Final = _PRIVILEGES | words_of(
+WRAPPERS: Final = _PRIVILEGES | words_of(
     "env nohup time timeout nice ionice stdbuf setsid command exec builtin xargs watch"
 )
 
 _LOADERS: Final = frozenset(["curl", "wget", "fetch", "http", "https", "aria2c"])
 
-_CODE: Final = {
+CODE_OPTIONS: Final = {
     **dict.fromkeys(SHELLS, ("-c",)),
     **dict.fromkeys(("perl", "ruby"), ("-e", "-E")),
     **dict.fromkeys(("node", "deno", "bun"), ("-e", "--eval", "-p", "--print")),
@@ -49,8 +46,8 @@ _CODE: Final = {
     "php": ("-r",),
 }
 
-_INTERPRETERS: Final = frozenset(_CODE) | {"eval", "source", "."}
-_EVALUATES: Final = frozenset({"eval", "source", "."})
+_INTERPRETERS: Final = frozenset(CODE_OPTIONS) | {"eval", "source", "."}
+EVALUATES: Final = frozenset({"eval", "source", "."})
 
 _DISK: Final = frozenset(
     ["fdisk", "parted", "sfdisk", "wipefs", "blkdiscard", "cryptsetup", "lvremove"]
@@ -185,7 +182,7 @@ class _Command(Assessment):
     def _unwrapped(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """The words of the command that is run in the end, as far as wrappers name it."""
         for _ in range(5):
-            if program_of(words) not in _WRAPPERS:
+            if program_of(words) not in WRAPPERS:
                 return words
             if program_of(words) in _PRIVILEGES:
                 self.note("privileges", Risk.CRITICAL)
@@ -228,7 +225,7 @@ class _Command(Assessment):
             self.note("network", Risk.MEDIUM)
         elif program in _INSTALLERS and _INSTALL_WORDS & set(plain):
             self.note("installs", Risk.MEDIUM)
-        elif program in _EVALUATES:
+        elif program in EVALUATES:
             self.note("runs_code", Risk.HIGH)
         self._code(program, args, depth)
         self._pair(program, plain, flags, long)
@@ -251,7 +248,7 @@ class _Command(Assessment):
     def _code(self, program: str, args: tuple[str, ...], depth: int) -> None:
         """Code among the arguments; a shell's is read as a line of its own."""
         name = re.sub(r"(?<=python3)\.\d+$", "", program)
-        for option in _CODE.get(name, ()):
+        for option in CODE_OPTIONS.get(name, ()):
             if option not in args:
                 continue
             self.note("runs_code", Risk.MEDIUM)
@@ -296,135 +293,3 @@ class _Command(Assessment):
         if word.startswith("~"):
             return Path("/~") / word[1:].lstrip("/")
         return Path(os.path.normpath(self._cwd / word))
-
-
-#: An operation or a glob over operations of servers; everything else is a command line.
-_OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
-
-
-#: Behind a rule: whatever words follow may follow.
-_ANY_END: Final = ":*"
-
-#: What only shows the end or the size of all that is written to it.
-_SHOWS: Final = frozenset(["tail", "wc", "cat"])
-_SHOWN: Final = re.compile(r"-[A-Za-z0-9]+|--(?:lines|bytes)=\d+|\d+")
-
-_MODULE: Final = re.compile(r"python(?:[23](?:\.\d+)?)?")
-
-
-class RuleRefused(ValueError):
-    """A rule that does not say what runs: a code of ``read_command``, ``several``, or ``any``."""
-
-    def __init__(self, rule: str, code: str) -> None:
-        super().__init__(f"{rule}: {code}")
-        self.rule = rule
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class NamedRules:
-    """Exact argument lists, beginnings of such, and globs over operations."""
-
-    argvs: frozenset[tuple[str, ...]] = frozenset()
-    operations: tuple[str, ...] = ()
-    prefixes: tuple[tuple[str, ...], ...] = ()
-
-    @classmethod
-    def of(cls, rules: Iterable[str]) -> NamedRules:
-        """The rules as typed: a plain command each, with ``:*`` behind it the words it begins
-        with, or ``mcp.<server>.<tool>``, also as a glob.
-
-        Raises RuleRefused for anything else (R05), and for a beginning after which anything at
-        all could run: that of a program that runs what its arguments say.
-        """
-        argvs: set[tuple[str, ...]] = set()
-        operations: list[str] = []
-        prefixes: list[tuple[str, ...]] = []
-        for rule in rules:
-            if _OPERATION.fullmatch(rule.strip()):
-                operations.append(rule.strip())
-                continue
-            line = read_command(rule.strip().removesuffix(_ANY_END))
-            if line.reason:
-                raise RuleRefused(rule, line.reason)
-            if len(line.parts) != 1:
-                raise RuleRefused(rule, "several")
-            argv = line.parts[0].argv
-            if not rule.strip().endswith(_ANY_END):
-                argvs.add(argv)
-            elif _runs_anything(argv):
-                raise RuleRefused(rule, "any")
-            else:
-                prefixes.append(argv)
-        return cls(frozenset(argvs), tuple(operations), tuple(prefixes))
-
-    def __bool__(self) -> bool:
-        return bool(self.argvs or self.operations or self.prefixes)
-
-    def _names(self, argv: tuple[str, ...]) -> bool:
-        """Whether these words were named; ``python -m pytest`` is ``pytest`` too."""
-        if argv in self.argvs:
-            return True
-        forms = [argv]
-        if len(argv) > 2 and argv[1] == "-m" and _MODULE.fullmatch(argv[0]):
-            forms.append(argv[2:])
-        return any(form[: len(p)] == p for form in forms for p in self.prefixes)
-
-    def names_operation(self, operation: str) -> bool:
-        """Whether an operation was named; a glob speaks about servers' tools only."""
-        return any(map(partial(fnmatchcase, operation), self.operations))
-
-    def why_not(self, line: CommandLine, inside: Callable[[str], bool]) -> str:
-        """Empty when every part of the line was named; else a code (R04, R06).
-
-        ``inside`` says whether a ``cd`` from where the line starts stays in the workspace. Codes:
-        those of ``read_command``, ``not_named``, ``cd``.
-        """
-        if line.reason:
-            return line.reason
-        if not (self.argvs or self.prefixes):
-            return "not_named"
-        moves = shown = 0
-        for number, part in enumerate(line.parts):
-            if self._names(part.argv):
-                continue
-            if only_shows(part):
-                shown += 1
-                continue
-            if part.argv[0] != "cd":
-                return "not_named"
-            following = line.parts[number + 1 : number + 2]
-            moves += 1
-            if moves > 1 or _piped(part, following) or not _moves_inside(part, inside):
-                return "cd"
-        return "" if moves + shown < len(line.parts) else "not_named"
-
-
-def only_shows(part: SimpleCommand) -> bool:
-    """Whether a command only shows the end or the size of what the one before it writes."""
-    program, *rest = part.argv
-    return part.joiner == "|" and program in _SHOWS and all(map(_SHOWN.fullmatch, rest))
-
-
-def _runs_anything(argv: tuple[str, ...]) -> bool:
-    """Whether the words that follow these may be code, or another command."""
-    program = program_of(argv)
-    if program in _WRAPPERS | _EVALUATES | SHELLS:
-        return True
-    if program not in _CODE and not _MODULE.fullmatch(program):
-        return False
-    is_script = len(argv) > 1 and not argv[1].startswith("-")
-    return not is_script and (len(argv) < 3 or argv[1] != "-m")
-
-
-def _piped(part: SimpleCommand, following: tuple[SimpleCommand, ...]) -> bool:
-    return part.joiner == "|" or any(after.joiner == "|" for after in following)
-
-
-def _moves_inside(part: SimpleCommand, inside: Callable[[str], bool]) -> bool:
-    if len(part.argv) != 2:
-        return False
-    target = part.argv[1]
-    if not target or target.startswith("-") or ".." in target.split("/"):
-        return False
-    return inside(target)

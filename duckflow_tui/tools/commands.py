@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from duckflow_tui.safety.allow_rules import only_shows
 from duckflow_tui.safety.changing import settled
-from duckflow_tui.safety.command_risk import only_shows
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import Field
 
-from duckflow_tui.safety.command_risk import NamedRules
+from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import Fact
@@ -67,7 +67,7 @@ class EndProcess(Arguments):
 class NamedCommands:
     """Knows which calls were named beforehand: by ``--allow``, or by the demo's own rule."""
 
-    def __init__(self, rules: NamedRules, workspace: Workspace) -> None:
+    def __init__(self, rules: AllowRules, workspace: Workspace) -> None:
         self._rules = rules
         self._workspace = workspace
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from support.bench import Bench
 
-from duckflow_tui.safety.command_risk import NamedRules
+from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
@@ -46,7 +46,7 @@ class ShellBench(Bench):
             environ=os.environ if environ is None else environ,
         )
         self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
-        named = NamedCommands(NamedRules.of(allowed), self.workspace)
+        named = NamedCommands(AllowRules.of(allowed), self.workspace)
         self.shell = Shell(
             self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox
         )

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckflow_tui.safety.command_risk import NamedRules, RuleRefused, assess_command
+from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused
+from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, DenyRule, Fact, judge
@@ -214,7 +215,7 @@ def test_bash_runs_exactly_what_was_read(teller: Path, tail: str) -> None:
 
 # --- rules -------------------------------------------------------------------------------------
 
-RULES = NamedRules.of(["pytest -q", "ruff check .", "mcp.shop.*", "mcp.clock.now"])
+RULES = AllowRules.of(["pytest -q", "ruff check .", "mcp.shop.*", "mcp.clock.now"])
 
 
 def why_not(text: str) -> str:
@@ -295,7 +296,7 @@ def test_one_part_that_is_not_named_is_enough_to_ask(text: str, code: str) -> No
     ],
 )
 def test_a_beginning_that_was_named_covers_whatever_words_follow(text: str, code: str) -> None:
-    rules = NamedRules.of(["pytest:*", "npm run test:*"])
+    rules = AllowRules.of(["pytest:*", "npm run test:*"])
     assert rules.why_not(read_command(text), lambda target: target == "sub") == code
 
 
@@ -310,10 +311,10 @@ def test_a_beginning_that_was_named_covers_whatever_words_follow(text: str, code
 )
 def test_a_beginning_after_which_anything_could_run_is_no_rule(rule: str, refused: bool) -> None:
     if not refused:
-        assert NamedRules.of([rule]).prefixes
+        assert AllowRules.of([rule]).prefixes
         return
     with pytest.raises(RuleRefused) as error:
-        NamedRules.of([rule])
+        AllowRules.of([rule])
     assert error.value.code == "any"
 
 
@@ -339,7 +340,7 @@ def test_no_line_is_named_that_holds_a_part_which_is_not(parts: list[str]) -> No
 )
 def test_a_rule_that_does_not_say_exactly_what_runs_is_refused(rule: str, code: str) -> None:
     with pytest.raises(RuleRefused) as refused:
-        NamedRules.of([rule])
+        AllowRules.of([rule])
     assert refused.value.code == code
 
 
@@ -361,7 +362,7 @@ def test_globs_speak_about_tools_of_servers(operation: str, named: bool) -> None
 @pytest.mark.parametrize("rule", ["shell.run", "file_ops.*", "git.commit"])
 def test_other_operations_cannot_be_named(rule: str) -> None:
     try:
-        rules = NamedRules.of([rule])
+        rules = AllowRules.of([rule])
     except RuleRefused:
         return
     assert not rules.names_operation(rule)
