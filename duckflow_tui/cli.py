@@ -91,6 +91,8 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         return _refuse(_words(language)("cli.cwd_gone")), False
     if args.resume is not None and (args.demo or args.no_session):
         return _refuse(_words(language)("resume.alone")), False
+    if args.newest and (args.resume is not None or args.demo or args.no_session):
+        return _refuse(_words(language)("cli.continue_alone")), False
     if args.prompt is not None:
         return _headless(args, places, workspace, language), False
     for wrong, key in (
@@ -120,6 +122,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     add("--dir", metavar="D", default=".", help=say("cli.help.dir"))
     add("--demo", action="store_true", help=say("cli.help.demo"))
     add("--resume", nargs="?", const="", metavar="ID", help=say("cli.help.resume"))
+    add("--continue", dest="newest", action="store_true", help=say("cli.help.continue"))
     add("--mode", choices=MODES, help=say("cli.help.mode"))
     add("--base-url", metavar="U", help=say("cli.help.base_url"))
     add("--model", metavar="N", help=say("cli.help.model"))
@@ -198,10 +201,10 @@ def _choose(
     from duckflow_tui.session.faults import open_log
 
     session_id = ""
-    if args.resume is not None:
+    if args.resume is not None or args.newest:
         from duckflow_tui.sessions_cli import session_named
 
-        session_id = session_named(args.resume, workspace, places.state, _words(language))
+        session_id = session_named(args.resume or "", workspace, places.state, _words(language))
     choice = choose(
         Flags(
             workspace=workspace,
@@ -250,7 +253,13 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
         return _refuse(str(refused))
     _say_problems(choice.problems, say)
     if choice.endpoint_missing:
-        return _refuse(say("cli.no_endpoint", path=places.settings_file))
+        from duckflow_tui.model_choice import settle
+
+        try:
+            choice, line = asyncio.run(settle(choice))
+        except Unusable as refused:
+            return _refuse(str(refused))
+        print(line, file=sys.stderr)
     options = HeadlessOptions(text=text, as_json=args.json, stream=args.stream)
     ending = Ending()
     try:

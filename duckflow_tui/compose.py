@@ -160,6 +160,7 @@ def choose(
     )
     _check_phases(loaded)
     problems = tuple(loaded.problems)
+    choice = replace(choice, problems=problems)
     if not flags.demo:
         try:
             choice = _with_models(choice, flags, settings, say, environ)
@@ -169,7 +170,7 @@ def choose(
         now.key for now in listed(settings) if before.get(now.key, now.field.default) != now.value
     )
     origins = {**loaded.origins, **dict.fromkeys(flagged, Origin())}
-    return replace(choice, problems=problems, origins=origins)
+    return replace(choice, origins=origins)
 
 
 def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
@@ -233,22 +234,62 @@ def _with_models(
     if flags.context:
         overrides["context"] = str(flags.context)
     if flags.base_url is not None:
-        if not flags.model:
-            raise Unusable(say("cli.no_model", path=path))
         fields = {"name": CLI_ENDPOINT, "base_url": flags.base_url, **overrides}
-        settings.endpoints[CLI_ENDPOINT] = _endpoint(fields, say)
-        settings.roles = Roles(main=f"{CLI_ENDPOINT}/{flags.model}")
-    elif flags.model:
+        named = _endpoint(fields, say)
+        if not flags.api_key_env and not environ.get("DUCKFLOW_API_KEY"):
+            known = (e for e in settings.endpoints.values() if e.base_url == named.base_url)
+            key = next((e.api_key_env for e in known if e.api_key_env), "")
+            named = named.model_copy(update={"api_key_env": key})
+        settings.endpoints[CLI_ENDPOINT] = named
+        model = flags.model or _model_at(named, settings)
+        settings.roles = Roles(main=f"{CLI_ENDPOINT}/{model}" if model else "")
+    elif flags.model and settings.endpoints:
         settings.roles = _roles_with(settings, flags.model, say, path)
     main = settings.roles.of("main")
     if main is None:
-        if settings.endpoints and flags.headless:
+        choice = replace(choice, endpoint_missing=True)
+        if flags.base_url is not None:
+            return _checked(choice, settings.endpoints[CLI_ENDPOINT], say, environ)
+        wrong = any(problem.key == "roles.main" for problem in choice.problems)
+        if flags.headless and settings.endpoints and (wrong or len(settings.endpoints) > 1):
             raise Unusable(say("cli.no_model", path=path))
-        return replace(choice, endpoint_missing=True)
+        return choice
     endpoint = settings.endpoints[main.endpoint]
     if flags.base_url is None and overrides:
         endpoint = _endpoint({**endpoint.model_dump(), **overrides}, say)
         settings.endpoints[main.endpoint] = endpoint
+    return _checked(choice, endpoint, say, environ)
+
+
+def _model_at(endpoint: Endpoint, settings: Settings) -> str:
+    """The model that was set or chosen for this very server; empty for none."""
+    main = settings.roles.of("main")
+    if main is None or settings.endpoints[main.endpoint].base_url != endpoint.base_url:
+        return ""
+    return main.model
+
+
+def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> SessionChoice:
+    """The choice with a model that was found; raises Unusable where nothing may be sent to it."""
+    flags = choice.flags or Flags(workspace=choice.workspace)
+    say = Catalogue(choice.language)
+    given = {"protocol": flags.protocol, "context": flags.context}
+    kept = {name: value for name, value in given.items() if value}
+    endpoint = endpoint.model_copy(update=kept)
+    settings = choice.settings.model_copy(
+        update={
+            "endpoints": {**choice.settings.endpoints, endpoint.name: endpoint},
+            "roles": choice.settings.roles.model_copy(update={"main": f"{endpoint.name}/{model}"}),
+        }
+    )
+    choice = replace(choice, settings=settings, endpoint_missing=False)
+    return _checked(choice, endpoint, say, choice.environ)
+
+
+def _checked(
+    choice: SessionChoice, endpoint: Endpoint, say: Catalogue, environ: Mapping[str, str]
+) -> SessionChoice:
+    """The choice, once it is clear that requests may go to its endpoint."""
     need = needs(endpoint, environ)
     if need == "refused":
         setting = setting_of(endpoint.name, "base_url")
@@ -363,9 +404,21 @@ class Sessions:
         self.ending = Ending()
         self._stack = AsyncExitStack()
         self._catalog: Catalog | None = None
+        self.missing = ""  # why a model that the flags named in part could not be taken
 
     async def open(self, spawn: Spawn) -> Engine | None:
-        """The session that was chosen; None while no endpoint is configured."""
+        """The session that was chosen; None while no model is configured. What the flags name of
+        one is completed here where it is clear, else ``missing`` says what is missing.
+        """
+        flags = self.choice.flags
+        named = flags is not None and (flags.base_url or flags.model)
+        if self.choice.endpoint_missing and named and not self.choice.confirm_origin:
+            from duckflow_tui.model_choice import settle
+
+            try:
+                self.choice = (await settle(self.choice)).choice
+            except Unusable as refused:
+                self.missing = str(refused)
         if self.choice.endpoint_missing:
             return None
         self.choice = await asyncio.to_thread(self.choice.with_keys)

@@ -251,6 +251,9 @@ class Origin(NamedTuple):
     line: int = 0
 
 
+CHOSEN: Final = Origin("/connect")  # on the screen
+
+
 @dataclass(slots=True)
 class Loaded:
     """Settings, what was wrong with their sources, and which source set a key, by dotted key."""
@@ -320,12 +323,13 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
         inner[keys[-1]] = _env_value(environ[name])
         _Layer(loaded, name, "", roles_from).merge(table)
     _check_roles(loaded.settings, roles_from)
-    _add_chosen(loaded.settings, Connections(places.data))
+    _add_chosen(loaded, Connections(places.data))
     return loaded
 
 
-def _add_chosen(settings: Settings, chosen: Connections) -> None:
+def _add_chosen(loaded: Loaded, chosen: Connections) -> None:
     """The connections and models that were chosen on the screen, where the settings name none."""
+    settings = loaded.settings
     free = [one for one in chosen.all if one.name not in settings.endpoints]
     settings.endpoints |= {one.name: one.endpoint for one in free}
     names = {one.name for one in free}
@@ -335,6 +339,8 @@ def _add_chosen(settings: Settings, chosen: Connections) -> None:
         if not getattr(settings.roles, role) and ref.endpoint in names
     }
     settings.roles = settings.roles.model_copy(update=given)
+    made = [*(f"endpoints.{name}.base_url" for name in names), *(f"roles.{role}" for role in given)]
+    loaded.origins |= dict.fromkeys(made, CHOSEN)
 
 
 def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:

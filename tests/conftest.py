@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import textual.css.stylesheet as sheets
 from support.pictures import ScreenText, text_of
+from support.prepared import NO_PORTS
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.parse import parse
@@ -27,8 +28,7 @@ from textual.css.types import CSSLocation
 # them anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# No test asks servers of the machine that it runs on.
-os.environ["DUCKFLOW_DISCOVERY__PORTS"] = "[]"
+os.environ |= NO_PORTS
 
 
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")

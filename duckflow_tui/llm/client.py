@@ -21,6 +21,7 @@ from openai import AsyncOpenAI, AsyncStream
 from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.discovery import nearest
 from duckflow_tui.llm.endpoints import (
     CREDENTIAL_HEADERS,
     Endpoint,
@@ -183,7 +184,9 @@ class ChatClient:
             return
         if names and error.model not in names:
             error.code = "unknown_model"
-            error.detail = escaped(", ".join(names[:_SHOWN_MODELS]), self._secrets)
+            near = nearest(error.model, names, _SHOWN_MODELS)
+            shown = list(dict.fromkeys((*near, *names)))[:_SHOWN_MODELS]
+            error.detail = escaped(", ".join(shown), self._secrets)
 
     def _broken(self, error: BaseException, teller: FailureTeller) -> LlmError:
         """The LlmError of whatever the client library or the transport raised."""

@@ -7,6 +7,7 @@ not trusted: what is read of one is bounded in bytes and in time, and no redirec
 from __future__ import annotations
 
 import asyncio
+import difflib
 import importlib
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 MAX_HERE: Final = 1024 * 1024  # bytes of a list that are read from a server nobody named
 MAX_MODELS: Final = 2000  # of one server
 MAX_ID: Final = 200  # characters of a model's name
+LIKE: Final = 0.6  # from which share of equal letters on a name was probably meant
 LIST_S: Final = 10.0  # seconds that a server which somebody named has to list its models
 
 Kind = Literal["Ollama", "LM Studio", "vLLM", "llama.cpp", ""]
@@ -135,6 +137,24 @@ def usual_model(known: KnownKey | None, models: Sequence[ModelLine]) -> str:
     if not models or any(line.id == wanted for line in models):
         return wanted
     return next((line.id for line in models if wanted and line.id.startswith(wanted)), models[0].id)
+
+
+def nearest(name: str, names: Iterable[str], count: int) -> list[str]:
+    """Those of the names that were most likely meant, the likeliest first: what a name is a part
+    of, and what is spelt much like it.
+    """
+    wanted = name.casefold()
+    bare = wanted.rpartition("/")[2]
+
+    def likeness(other: str) -> float:
+        there = other.casefold()
+        if wanted in there or there in wanted:
+            return 2.0 - len(other) / 1000
+        return difflib.SequenceMatcher(None, bare, there.rpartition("/")[2]).ratio()
+
+    near = [(likeness(other), other) for other in dict.fromkeys(names)]
+    near = [pair for pair in near if pair[0] >= LIKE]
+    return [other for _, other in sorted(near, key=lambda pair: -pair[0])[:count]]
 
 
 def tidied(address: str) -> str:

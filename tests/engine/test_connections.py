@@ -30,6 +30,8 @@ from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import LearnedModels, Target
 from duckflow_tui.llm.probe import probe
+from duckflow_tui.places import Places
+from duckflow_tui.settings import CHOSEN, load
 
 SECRET = "sk-duck-0123456789abcdef"
 
@@ -486,3 +488,27 @@ def test_a_machine_without_a_keyring_says_so(tmp_path: Path) -> None:
     keys = KeyStore(tmp_path, Nothing())
     assert keys.place() == "file"
     assert keys.why_not
+
+
+def test_what_was_chosen_counts_below_the_settings(tmp_path: Path) -> None:
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    made = Connections(places.data)
+    made.add(HERE)
+    made.add(FAR)
+    made.choose(MODEL)
+    made.choose(OTHER, "fast")
+    loaded = load(places, {})
+    assert loaded.settings.roles.main == "here/qwen3:8b"
+    assert loaded.settings.roles.fast == "far/a/b"
+    assert loaded.origins["roles.main"] == CHOSEN
+    own = {
+        "DUCKFLOW_ENDPOINTS__FAR__BASE_URL": "https://other.example/v1",
+        "DUCKFLOW_ENDPOINTS__MINE__BASE_URL": "https://mine.example/v1",
+        "DUCKFLOW_ROLES__MAIN": "mine/m",
+    }
+    loaded = load(places, own)
+    assert loaded.problems == []
+    assert loaded.settings.roles.main == "mine/m"
+    assert loaded.settings.roles.fast == ""  # it was chosen for another server of that name
+    assert loaded.settings.endpoints["far"].base_url == "https://other.example/v1"
+    assert loaded.settings.endpoints["far"].api_key_env == ""

@@ -136,6 +136,13 @@ async def test_a_wrong_name_of_a_model_is_answered_with_those_there_are() -> Non
         assert "qwen3, gemma" in words
 
 
+async def test_of_many_models_those_with_the_nearest_names_are_shown() -> None:
+    many = (*(f"model-{n}" for n in range(30)), "duck-1-large", "goose")
+    gone = failing(404, {"error": {"message": "The model `duck-1` does not exist"}})
+    async with bench(server(*gone, models=many)) as at:
+        assert "It has: duck-1-large, model-0, " in await told(at)
+
+
 async def test_another_fault_is_not_blamed_on_the_model() -> None:
     body = {"error": {"message": "messages: at least one message is required"}}
     async with bench(server(*failing(400, body), models=("qwen3",))) as at:

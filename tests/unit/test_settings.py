@@ -247,9 +247,10 @@ def test_without_an_endpoint_the_choice_says_so(places: Places, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("flags", "word"),
     [
-        ({"base_url": "http://127.0.0.1:9/v1"}, "--model"),
         ({"base_url": "nonsense", "model": "m"}, "--base-url"),
         ({"base_url": "http://example.com/v1", "model": "m"}, "example.com"),
+        ({"base_url": "http://example.com/v1"}, "example.com"),
+        ({"base_url": "http://192.168.0.9/v1", "headless": True}, "192.168.0.9"),
         ({"base_url": "http://192.168.0.9/v1", "model": "m", "headless": True}, "192.168.0.9"),
     ],
 )

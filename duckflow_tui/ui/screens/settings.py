@@ -13,7 +13,7 @@ from rich.segment import Segment
 from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
-from duckflow_tui.settings import Loaded, Origin, Setting, choices_of, limits_of, listed
+from duckflow_tui.settings import CHOSEN, Loaded, Origin, Setting, choices_of, limits_of, listed
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
@@ -101,6 +101,8 @@ class SettingsBoard(Board[None]):
             return self.words("settings.from.default")
         if not origin.name:
             return self.words("settings.from.flag")
+        if origin == CHOSEN:
+            return self.words("settings.from.chosen", command=origin.name)
         if origin.line:
             return self.words("settings.from.file", path=origin.name, line=origin.line)
         return self.words("settings.from.variable", name=origin.name)

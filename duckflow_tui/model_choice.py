@@ -1,0 +1,205 @@
+"""Which model answers where neither the command line nor the settings say it whole.
+
+Only what is clear is taken: the one model of the server that was named, or the one source that has
+the model that was named, or the one source there is. Everything else is said, with the models that
+there are. Requests are made here, so nothing of it runs before the first paint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from duckflow_tui.compose import Flags, SessionChoice, Unusable, with_model
+from duckflow_tui.llm.connections import ModelLine
+from duckflow_tui.llm.discovery import (
+    FoundServer,
+    KnownKey,
+    keys_here,
+    models_of,
+    nearest,
+    reach,
+    servers_here,
+    usual_model,
+)
+from duckflow_tui.llm.endpoints import Endpoint, key_name, needs, resolve_key
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.places import ConfirmedOrigins
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.base import one_line
+from duckflow_tui.words.catalogue import Catalogue
+
+SHOWN: Final = 6  # models of one source that are named
+LIST_S: Final = 8.0  # seconds that each provider has to list its models
+
+
+class Settled(NamedTuple):
+    """A choice with a model, and the line that says which one was taken."""
+
+    choice: SessionChoice
+    line: str
+
+
+class ModelSource(NamedTuple):
+    """A server of this machine, or a key of the environment."""
+
+    endpoint: Endpoint
+    label: str  # as the user is told of it
+    known: KnownKey | None
+    models: tuple[ModelLine, ...]
+    fault: LlmError | None = None  # why its models are not known
+
+
+async def settle(choice: SessionChoice) -> Settled:
+    """The choice with the model that is clear; raises Unusable with what is missing and what there
+    is.
+    """
+    choice = await asyncio.to_thread(choice.with_keys)
+    return await _Search(choice).settled()
+
+
+class _Search:
+    def __init__(self, choice: SessionChoice) -> None:
+        self._choice = choice
+        self._flags = choice.flags or Flags(workspace=choice.workspace)
+        self._say = Catalogue(choice.language)
+        self._path = str(choice.places.settings_file)
+
+    async def settled(self) -> Settled:
+        endpoints = self._choice.settings.endpoints
+        if self._flags.base_url is not None:
+            return await self._at(endpoints["cli"])
+        if len(endpoints) == 1:
+            return await self._at(next(iter(endpoints.values())))
+        if endpoints:
+            raise Unusable(self._say("cli.no_model", path=self._path))
+        sources = await self._sources()
+        if self._flags.model:
+            return self._with(sources, self._flags.model)
+        return self._only(sources)
+
+    async def _at(self, endpoint: Endpoint) -> Settled:
+        """The only model of the server that was named."""
+        if self._waits(endpoint):
+            raise Unusable(self._say("cli.not_confirmed", origin=endpoint.origin))
+        environ = self._choice.environ
+        key, variable = resolve_key(endpoint, environ) or "", key_name(endpoint, environ)
+        try:
+            found = await reach(endpoint.base_url, key, variable, LIST_S)
+        except LlmError as error:
+            raise Unusable(self._words(error)) from None
+        endpoint = endpoint.model_copy(update={"base_url": found.base_url})
+        if len(found.models) == 1:
+            return self._taken(endpoint, found.models[0].id, endpoint.host)
+        raise Unusable(self._which(endpoint.host, found.models))
+
+    async def _sources(self) -> list[ModelSource]:
+        environ, named = self._choice.environ, self._flags.api_key_env
+        keys = [key for key in keys_here(environ) if named in (None, key.variable)]
+        if named is not None and not keys:
+            raise Unusable(self._say("cli.unknown_key", name=visible_line(named)))
+        ports = self._choice.settings.discovery.ports if named is None else ()
+        servers, of_keys = await asyncio.gather(
+            servers_here(ports), asyncio.gather(*(self._of_key(key) for key in keys))
+        )
+        return [*map(self._of_server, servers), *of_keys]
+
+    def _of_server(self, server: FoundServer) -> ModelSource:
+        endpoint = Endpoint(name="here", base_url=server.base_url)
+        label = endpoint.host
+        if server.kind:
+            label = self._say("cli.found.server", kind=server.kind, host=endpoint.host)
+        fault = LlmError("no_key_sent", host=endpoint.host, setting="--api-key-env")
+        return ModelSource(
+            endpoint, label, None, server.models, fault if server.wants_key else None
+        )
+
+    async def _of_key(self, known: KnownKey) -> ModelSource:
+        endpoint = known.connection.endpoint
+        label = self._say("cli.found.key", host=endpoint.host, variable=known.variable)
+        if self._waits(endpoint):
+            return ModelSource(endpoint, label, known, (), LlmError("not_found"))
+        key = resolve_key(endpoint, self._choice.environ) or ""
+        try:
+            models = await models_of(known.base_url, key, known.variable, LIST_S)
+        except LlmError as error:
+            return ModelSource(endpoint, label, known, (), error)
+        return ModelSource(endpoint, label, known, models)
+
+    def _waits(self, endpoint: Endpoint) -> bool:
+        """Whether the user has to confirm first that requests go there (R11)."""
+        confirmed = ConfirmedOrigins(self._choice.places.data).has(endpoint.origin)
+        return needs(endpoint, self._choice.environ) == "confirmation" and not confirmed
+
+    def _with(self, sources: Sequence[ModelSource], model: str) -> Settled:
+        """The only source that has the model."""
+        having = [source for source in sources if any(line.id == model for line in source.models)]
+        if not having and len(sources) == 1 and _unlisted(sources[0]):
+            having = [sources[0]]
+        if len(having) == 1:
+            return self._taken(having[0].endpoint, model, having[0].label)
+        if having:
+            labels = ", ".join(source.label for source in having)
+            raise Unusable(self._say("cli.several_have", model=visible_line(model), labels=labels))
+        if not sources:
+            raise Unusable(self._say("cli.nowhere", model=visible_line(model)))
+        names = [line.id for source in sources for line in source.models]
+        near = ", ".join(_shown(name) for name in nearest(model, names, SHOWN))
+        sentence = self._say("cli.nobody_has", model=visible_line(model), near=near or "–")
+        raise Unusable("\n".join([sentence, *self._listed(sources)]))
+
+    def _only(self, sources: Sequence[ModelSource]) -> Settled:
+        """The only source there is, where it has one model, or a usual one."""
+        if not sources:
+            raise Unusable(self._say("cli.no_endpoint", path=self._path))
+        if len(sources) > 1:
+            raise Unusable("\n".join([self._say("cli.several"), *self._listed(sources)]))
+        (source,) = sources
+        if self._waits(source.endpoint):
+            raise Unusable(self._say("cli.not_confirmed", origin=source.endpoint.origin))
+        if source.fault is not None and not _unlisted(source):
+            raise Unusable(self._words(source.fault))
+        model = usual_model(source.known, source.models) if source.known is not None else ""
+        if not model and len(source.models) == 1:
+            model = source.models[0].id
+        if not model:
+            raise Unusable(self._which(source.label, source.models))
+        return self._taken(source.endpoint, model, source.label)
+
+    def _taken(self, endpoint: Endpoint, model: str, label: str) -> Settled:
+        line = self._say("cli.taken", model=_shown(model), label=label)
+        return Settled(with_model(self._choice, endpoint, model), line)
+
+    def _which(self, label: str, models: Sequence[ModelLine]) -> str:
+        names = ", ".join(_shown(line.id) for line in models[:SHOWN])
+        if not models:
+            return self._say("cli.no_models", label=label)
+        more = len(models) - SHOWN
+        names += self._say("cli.and_more", count=more) if more > 0 else ""
+        return self._say("cli.which_model", label=label, names=names)
+
+    def _listed(self, sources: Sequence[ModelSource]) -> list[str]:
+        """A line for each source: its models, or why they are not known."""
+        lines: list[str] = []
+        for source in sources:
+            if source.fault is not None:
+                names = self._words(source.fault)
+            else:
+                names = ", ".join(_shown(line.id) for line in source.models[:SHOWN])
+                more = len(source.models) - SHOWN
+                names += self._say("cli.and_more", count=more) if more > 0 else ""
+            lines.append(f"  {source.label}: {names}")
+        return lines
+
+    def _words(self, error: LlmError) -> str:
+        return visible_line(self._say(f"llm.error.{error.code}", **error.params))
+
+
+def _unlisted(source: ModelSource) -> bool:
+    """Whether the server has no list of its models at all, which it need not have."""
+    return source.fault is not None and source.fault.code in ("not_found", "not_json", "html")
+
+
+def _shown(name: str) -> str:
+    return visible_line(one_line(name, 80))
