@@ -8,20 +8,27 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from support.mcp_servers import served
+from support.session import action, decision, done, script, session
 
+from duckflow_tui.demo.replies import Reply
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig
 
-#: The program of mcp-server-sqlite. It needs the SDK's first version, so that it lives in an
-#: environment of its own, which .ci/run makes.
+#: The program of mcp-server-sqlite, in an environment of its own, which .ci/run makes.
 SQLITE = os.environ.get("DUCKFLOW_TEST_MCP_SERVER_SQLITE", "")
+WHY = (
+    "mcp-server-sqlite runs only on the mcp SDK below 2, the other servers and this environment "
+    "have 2: DUCKFLOW_TEST_MCP_SERVER_SQLITE names its program in an environment of its own"
+)
 
 
 async def test_the_time_of_mcp_server_time(tmp_path: Path) -> None:
@@ -69,28 +76,59 @@ async def test_a_history_of_mcp_server_git(tmp_path: Path) -> None:
         assert "new.txt" in status.result.text
 
 
-@pytest.mark.skipif(not SQLITE, reason="DUCKFLOW_TEST_MCP_SERVER_SQLITE names no mcp-server-sqlite")
-async def test_a_database_of_mcp_server_sqlite(tmp_path: Path) -> None:
-    """Covers S3-19, S3-25."""
+@pytest.mark.skipif(not SQLITE, reason=WHY)
+async def test_a_question_to_a_database_of_mcp_server_sqlite(tmp_path: Path) -> None:
+    """Covers S3-19, S3-25, S3-39: the whole way of the notes, with a model that begins with the
+    query, as models do, and guesses a column. Nothing is set but the server's program.
+    """
     path = tmp_path / "shop.sqlite"
-    database = sqlite3.connect(path)
-    database.execute("CREATE TABLE products (name TEXT, price NUMERIC)")
-    database.execute("INSERT INTO products VALUES ('duck', 4.5)")
-    database.commit()
-    database.close()
-    config = McpServerConfig(
-        name="db",
-        command=SQLITE,
-        args=("--db-path", str(path)),
-        schema_tool="describe_table",
-        query_tool="read_query",
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "CREATE TABLE products (name TEXT, price NUMERIC);"
+            'CREATE TABLE "order items" (product TEXT, amount INTEGER);'
+            "INSERT INTO products VALUES ('duck', 4.5), ('pond', 90);"
+            "INSERT INTO \"order items\" VALUES ('duck', 30), ('pond', 1);"
+        )
+
+    def db(tool: str, **args: Any) -> Reply:
+        return decision("", action(f"mcp.db.{tool}", **args), task_profile="RESEARCH")
+
+    wrong = 'SELECT p.name, p.cost * i.amount AS total FROM products p, "order items" i'
+    right = wrong.replace("cost", "price") + " WHERE i.product = p.name ORDER BY total DESC"
+    said = "The duck brought most: 135.0."
+    replies = script(
+        db("read_query", query=wrong),
+        db("list_tables"),
+        db("describe_table", table_name="products"),
+        db("read_query", query=wrong),
+        db("describe_table", table_name='"order items"'),
+        db("read_query", query=wrong),
+        db("read_query", query=right),
+        done(said),
     )
-    async with served(tmp_path, config) as s:
-        query = "SELECT name FROM products"
-        early = await s.bench.call("mcp.db.read_query", query=query)
-        assert early.result.outcome is Outcome.INVALID
-        assert "products" in (await s.run("mcp.db.list_tables")).result.text
-        schema = await s.run("mcp.db.describe_table", table_name="products")
+    environ = {
+        "DUCKFLOW_MCP__SERVERS__DB__COMMAND": SQLITE,
+        "DUCKFLOW_MCP__SERVERS__DB__ARGS": json.dumps(["--db-path", str(path)]),
+    }
+    async with session(tmp_path, replies, environ=environ) as s:
+        await s.engine.send("Which product brought most?")
+        for _ in range(5):  # this server says of no tool that it only reads
+            await s.answer(GateChoice.ONCE)
+        end = await s.ended()
+        early, tables, schema, half, second, guessed, rows = s.results()
+        assert early.result.outcome is half.result.outcome is Outcome.INVALID
+        assert "schema of order items, products was not read" in early.result.text
+        assert "Call mcp.db.describe_table first" in early.result.text
+        assert "products" in tables.result.text
         assert "price" in schema.result.text
-        rows = await s.run("mcp.db.read_query", query=query)
-        assert "duck" in rows.result.text
+        assert "schema of order items was not read" in half.result.text
+        assert "amount" in second.result.text
+        assert guessed.result.outcome is Outcome.ERROR
+        assert "no such column: p.cost" in guessed.result.text
+        assert rows.result.outcome is Outcome.OK
+        assert "135" in rows.result.text
+        # What went wrong, and what was found, is before the model when it answers.
+        told = s.server.of("main")[-1].text
+        assert "no such column: p.cost" in told
+        assert "135" in told
+        assert (end.outcome, end.reply) == ("done", said)

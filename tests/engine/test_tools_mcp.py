@@ -440,3 +440,21 @@ async def test_common_servers_are_known_by_their_tools_and_the_rule_holds_for_ea
         assert "schema of items was not read" in early.result.text
         await s.run("mcp.hostile.describe_table", table_name="public.items")
         assert (await s.run(query, query=sql)).result.outcome is Outcome.OK
+        early = await s.bench.call(query, query="SELECT o.id FROM orders o, buyers b")
+        assert "schema of buyers was not read" in early.result.text
+        # What a WITH names is known to its own query alone.
+        named = "WITH buyers AS (SELECT * FROM orders) SELECT * FROM buyers, items"
+        assert (await s.run(query, query=named)).result.outcome is Outcome.OK
+        early = await s.bench.call(query, query="SELECT * FROM buyers")
+        assert early.result.outcome is Outcome.INVALID
+
+
+async def test_a_query_that_failed_is_an_error_where_the_server_says_it_only_in_words(
+    tmp_path: Path,
+) -> None:
+    """Covers S3-39: it was a success, by which work counted as shown."""
+    async with served(tmp_path, hostile()) as s:
+        await s.run("mcp.hostile.describe_table", table_name="orders")
+        failed = await s.run("mcp.hostile.read_query", query="SELECT nope FROM orders")
+        assert failed.result.outcome is Outcome.ERROR
+        assert "no such column: nope" in failed.result.text

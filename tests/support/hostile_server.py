@@ -118,6 +118,8 @@ class Hostile:
             case "echo":
                 result["content"][0]["text"] = json.dumps({"said": args["text"]})
                 result["structuredContent"] = {"said": args["text"]}
+            case "read_query" if "nope" in args["query"]:
+                result["content"][0]["text"] = "Database error: no such column: nope"
             case "huge":
                 result["content"][0]["text"] = "x" * args["size"]
             case "fail":

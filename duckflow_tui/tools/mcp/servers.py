@@ -13,6 +13,7 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
 from duckflow_tui.tools.mcp.databases import (
+    FAILED,
     QUERY_TOOLS,
     SCHEMA_TOOLS,
     made_by,
@@ -197,14 +198,10 @@ class McpServers:
         S3-19, S3-33): for the two tools that the settings name, and for those of the common
         servers. A schema that was read without a table's name is that of all.
         """
-        config, tools = server.config, {found.tool.name for found in server.tools.offered}
-        asked = offered.tool.name
-        if config.schema_tool:
-            schema_tool, queries = config.schema_tool, asked == config.query_tool
-        else:
-            schema_tool = next((name for name in SCHEMA_TOOLS if name in tools), "")
-            queries = bool(schema_tool) and asked in QUERY_TOOLS
-        if not queries:
+        config, asked = server.config, offered.tool.name
+        schema_tool = _schema_tool(server)
+        known_query = (config.query_tool,) if config.schema_tool else QUERY_TOOLS
+        if not schema_tool or asked not in known_query:
             return
         schema = operation_name(server.name, schema_tool)
         known, all_known, read = set[str](), False, False
@@ -244,6 +241,14 @@ class McpServers:
             text = f"The server {server.name} did not do it: {words}."
             raise ToolFault(text, transient=failed.passing) from failed
         text = server.without_secrets(await asyncio.to_thread(result_text, result))
-        if result.is_error:
+        if result.is_error or (_schema_tool(server) and text.startswith(FAILED)):
             raise ToolFault(f"The server {server.name} answered with an error: {text}")
         return Output(text)
+
+
+def _schema_tool(server: Server) -> str:
+    """The tool that tells what a table consists of: by the settings, else by a name that the common
+    servers give it; empty where the server is none for a database.
+    """
+    tools = {found.tool.name for found in server.tools.offered}
+    return server.config.schema_tool or next((name for name in SCHEMA_TOOLS if name in tools), "")
