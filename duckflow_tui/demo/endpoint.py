@@ -81,6 +81,8 @@ class Request:
 
 #: Writes the reply to a request for which no queue holds one; None leaves it to the fallback.
 Author = Callable[[Request], Reply | None]
+#: Answers a request in place of the script, whatever its path; None leaves it to the script.
+Guard = Author
 
 
 @dataclass(slots=True)
@@ -95,9 +97,20 @@ class ScriptedEndpoint:
     ``requests`` holds every request, oldest first. Serves one event loop.
     """
 
-    def __init__(self, script: Script, *, port: int = 0, author: Author | None = None) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        port: int = 0,
+        author: Author | None = None,
+        guard: Guard | None = None,
+        base: str = "/v1",
+    ) -> None:
+        """``base`` is what the path of every call begins with."""
         self._script = script
         self._author = author
+        self._guard = guard
+        self._base = base
         self._port = port
         self._queues = {purpose: list(replies) for purpose, replies in script.replies.items()}
         self._holds: dict[str, _Hold] = {}
@@ -145,7 +158,7 @@ class ScriptedEndpoint:
     @property
     def base_url(self) -> str:
         """The address for an endpoint's settings."""
-        return f"{self.origin}/v1"
+        return f"{self.origin}{self._base}"
 
     def add(self, purpose: str, *replies: Reply) -> None:
         """Append replies to the queue of a purpose."""
@@ -212,8 +225,10 @@ class ScriptedEndpoint:
         async with self._arrived:
             self._arrived.notify_all()
         answer = Answer(writer)
-        path = request.path.partition("?")[0].removeprefix("/v1")
-        if (
+        path = request.path.partition("?")[0].removeprefix(self._base)
+        if self._guard is not None and (reply := self._guard(request)) is not None:
+            await self._say(request, reply, answer)
+        elif (
             self._script.key
             and request.headers.get("authorization") != f"Bearer {self._script.key}"
         ):
@@ -236,6 +251,9 @@ class ScriptedEndpoint:
         if reply is None:
             await answer.error(400, f"the script has nothing left to say ({request.purpose})")
             return
+        await self._say(request, reply, answer)
+
+    async def _say(self, request: Request, reply: Reply, answer: Answer) -> None:
         if reply.first_delay_s:
             await asyncio.sleep(reply.first_delay_s)
         fault = reply.fault or Fault()

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import openai
@@ -76,7 +76,8 @@ class ChatClient:
         self._clock = clock
         self._patience = patience
         self._sdk = AsyncOpenAI(
-            base_url=endpoint.base_url,
+            base_url=endpoint.base_url.partition("?")[0],
+            default_query=dict(parse_qsl(urlsplit(endpoint.base_url).query)),
             api_key="in the transport",  # which alone knows the key and the origin it belongs to
             max_retries=0,
             http_client=http,
@@ -163,7 +164,8 @@ class ChatClient:
         """
         answer = await self.listing(seconds)
         try:
-            return tuple(entry.id for entry in _Models.model_validate(answer).data)
+            found = _Models.model_validate(answer).data
+            return tuple(entry.id.removeprefix("models/") for entry in found)  # Gemini's has it
         except ValidationError:
             raise self.no_list(answer) from None
 
@@ -292,13 +294,14 @@ class _Answer:
         self._completion.ended = True
 
     def _take_all(self, events: list[bytes]) -> bool:
+        before = self._completion.pieces
         for event in events:
             if event.startswith(_DONE):
                 self._completion.ended = True
                 return True
             if event.strip():
                 self._take(event)
-        if events and self._completion.first_token_at is not None:
+        if self._completion.pieces > before:
             self._life.token()
         return False
 

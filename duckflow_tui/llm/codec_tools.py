@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -287,8 +288,12 @@ def _actions(
 
 
 def _object(where: str, call: NativeCall, reading: Reading) -> JsonObject | None:
+    text = call.argument_text.strip() or "{}"
+    if text.startswith('"'):  # written as JSON inside JSON
+        with suppress(ValueError):
+            text = str(json.loads(text))
     try:
-        return parse_object(call.argument_text.strip() or "{}")
+        return parse_object(text)
     except NotStrict as error:
         reading.problems.append(f"{where}: the arguments are {error}")
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,6 +46,22 @@ class NativeCall:
         """The arguments, a JSON text once the stream has ended; lone surrogates stay."""
         return paired("".join(self.arguments))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its arguments are an object to the end, so that nothing more belongs to it."""
+        try:
+            return isinstance(json.loads(self.argument_text), dict)
+        except (ValueError, RecursionError):
+            return False
+
+
+#: What servers of their own mind call the two ends that are known by other names.
+_FINISHES: Final = {
+    "model_length": "length", "max_tokens": "length", "max_output_tokens": "length",
+    "safety": "content_filter", "sensitive": "content_filter", "prohibited_content":
+    "content_filter",
+}  # fmt: skip
+
 
 class Completion:
     """Grows with ``add``. The server brought it to an end where ``finish`` or ``ended`` says so."""
@@ -71,6 +88,8 @@ class Completion:
         self.usage: WireUsage | None = None
         self.first_token_at: float | None = None  # monotonic
         self.saw_choice = False
+        self.pieces = 0  # of reasoning, text or calls
+        self.failed = False  # it is what the server could not read as a call
 
     @property
     def text(self) -> str:
@@ -114,9 +133,11 @@ class Completion:
 
     def add(self, chunk: WireChunk) -> None:
         """Take the next chunk; other choices than the first are left out."""
-        if chunk.usage:
+        first = chunk.choices[0].usage if chunk.choices else None
+        inside = chunk.usage or first or chunk.x_groq or {}
+        if counts := inside.get("usage", inside):
             with suppress(ValidationError):  # counted by our own estimate then
-                self.usage = WireUsage.model_validate(chunk.usage)
+                self.usage = WireUsage.model_validate(counts)
         for choice in chunk.choices or ():
             if choice.index:
                 continue
@@ -125,7 +146,7 @@ class Completion:
             if message is not None:
                 self._add_message(message)
             if choice.finish_reason:
-                self.finish = choice.finish_reason
+                self.finish = _FINISHES.get(choice.finish_reason.lower(), choice.finish_reason)
                 self.close()
 
     def close(self) -> None:
@@ -140,14 +161,24 @@ class Completion:
         self._reasoning_shown.feed("", final=True)
         self._end_reasoning()
 
+    def take_failed(self, generation: str) -> None:
+        """Text that the server would not take for a call stands for the reply; it is not shown."""
+        self._content_parts = [generation]
+        self.first_token_at = self.first_token_at or self._clock.monotonic()
+        self.finish, self.failed = "stop", True
+
     def _add_message(self, message: WireMessage) -> None:
         reasoning = message.reasoning_content or message.reasoning
-        content, calls = message.content, message.tool_calls or ()
+        content, calls = message.content, message.tool_calls or []
+        if message.function_call is not None:
+            calls = [*calls, WireCall(function=message.function_call)]
         if isinstance(content, list):
             content = "".join(part.text or "" for part in content)
         text = (content or "") + (message.refusal or "")  # which is the text that it is
-        if (reasoning or text or calls) and self.first_token_at is None:
-            self.first_token_at = self._clock.monotonic()
+        if reasoning or text or calls:
+            self.pieces += 1
+            if self.first_token_at is None:
+                self.first_token_at = self._clock.monotonic()
         if reasoning:
             self._reasoning_name = "reasoning_content" if message.reasoning_content else "reasoning"
             self._reasoning(reasoning)
@@ -172,22 +203,27 @@ class Completion:
             last[name] = last[name] + value if grows else last.get(name) if value is None else value
 
     def _add_call(self, piece: WireCall) -> None:
-        """Add a piece to its call; some servers leave the index out or always send 0."""
+        """Add a piece to its call; some servers leave the index out or always send 0, and some
+        send the name or the id with each piece, or with none.
+        """
         function = piece.function
-        name = (function and function.name) or ""
+        name = ((function and function.name) or "").partition("<|")[0]
+        name = wire_text(name.removeprefix("functions."))
         if piece.index is None:
-            call = self.calls[-1] if self.calls and not name else None
+            call = self.calls[-1] if self.calls else None
         else:
             call = self._by_index.get(piece.index)
-        if call and name and call.name and piece.id and call.wire_id != piece.id:
-            call = None
+        if call and name and call.name:
+            is_known = piece.id == call.wire_id if piece.id else name == call.name
+            if not is_known or (not piece.id and call.is_whole):
+                call = None
         if call is None:
             call = NativeCall()
             self.calls.append(call)
             if piece.index is not None:
                 self._by_index[piece.index] = call
         call.wire_id = call.wire_id or wire_text(piece.id or "")
-        call.name = call.name or wire_text(name)
+        call.name = call.name or name
         call.extra |= piece.extra_content or {}
         arguments = function.arguments if function else None
         if isinstance(arguments, dict):

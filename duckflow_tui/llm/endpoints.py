@@ -33,6 +33,7 @@ CREDENTIAL_HEADERS: Final = frozenset(
 
 #: What is behind the base of an address that a call goes to.
 _CALLS: Final = ("/chat/completions", "/completions", "/models")
+_QUERY: Final = re.compile(r"(?:api-version=[\w.-]{1,40})?", re.A)  # as Azure wants it
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 #: A name that is a key in truth: long, with small letters and digits.
 _KEY: Final = re.compile(r"(?=.{20})(?=.*[a-z])(?=.*[0-9]).*")
@@ -62,7 +63,8 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
 
     name: str = Field(min_length=1)
     base_url: str
-    """Up to and with the version, such as ``https://api.openai.com/v1``."""
+    """Up to and with the version, such as ``https://api.openai.com/v1``. One of a deployment at
+    Azure ends in ``?api-version=…``, and its key goes in the header ``api-key``."""
     api_key_env: str = ""
     """Environment variable that holds the key; the key itself is never a setting."""
     protocol: Protocol = "auto"
@@ -84,7 +86,8 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     price_out: float | None = Field(default=None, ge=0.0)
     """US dollars for a million tokens of reply."""
     first_token_s: float = Field(default=600.0, gt=0.0)
-    """Longest silence before the first token, in seconds; local models load slowly."""
+    """Longest silence before the first token, in seconds; local models load slowly. With signs of
+    life alone a call lives three times as long."""
     idle_s: float = Field(default=120.0, gt=0.0)
     """Longest silence inside a reply, in seconds."""
     allow_http_key: bool = False
@@ -111,8 +114,10 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
             raise PydanticCustomError(
                 "address_login", "must hold no user name or password; use api_key_env"
             )
-        if parts.query or parts.fragment or port == 0:
-            raise PydanticCustomError("address_query", "must hold no query and no fragment")
+        if not _QUERY.fullmatch(parts.query) or parts.fragment or port == 0:
+            raise PydanticCustomError(
+                "address_query", "must hold no query but api-version, and no fragment"
+            )
         if not url.isascii() or any(char <= " " for char in url):
             raise PydanticCustomError("address_ascii", "must be plain ASCII without spaces")
         return url
@@ -121,9 +126,10 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     @classmethod
     def _base(cls, value: str) -> str:
         """People paste the address of a call; the part that is the same for all calls is meant."""
+        value, mark, query = value.partition("?")
         for call in _CALLS:
-            value = value.removesuffix(call).rstrip("/")
-        return value
+            value = value.rstrip("/").removesuffix(call)
+        return value.rstrip("/") + mark + query
 
     @field_validator("api_key_env")
     @classmethod

@@ -29,6 +29,8 @@ ErrorCode = Literal[
     "unknown_model",  # the server has others; ``detail`` names some
     "no_version",  # the address lacks its version; ``detail`` is it with one
     "loading",  # the model is not in memory yet
+    "unloaded",  # the server has no model in memory, and loads none by itself
+    "wait_asked",  # it takes requests again after ``seconds``, which are too many to wait here
     "responses_only",  # the model speaks another protocol of the same server
     "connect", "tls", "rate_limited", "quota", "server_error", "auth", "forbidden", "not_found",
     "bad_request", "context_overflow", "redirect", "html", "not_json", "too_large", "stalled",
@@ -46,8 +48,9 @@ class LlmError(Exception):
     ``detail`` holds at most 300 characters of what the server sent, escaped, keys masked;
     ``setting`` is the dotted name of the setting to look at, empty when none would help;
     ``retry_after`` is the time in seconds that the server asked for, when it did; ``message`` and
-    ``param`` are the server's own words, masked, to learn from; ``call`` is the account of the
-    call, None when nothing was sent.
+    ``param`` are the server's own words, masked, to learn from, and ``reason`` is its code;
+    ``generation`` is what its model wrote where it takes that for no call; ``call`` is the account
+    of the call, None when nothing was sent.
     """
 
     code: ErrorCode
@@ -63,6 +66,8 @@ class LlmError(Exception):
     seconds: float | None = None
     message: str = ""
     param: str = ""
+    reason: str = ""
+    generation: str = ""
     key_name: str = ""  # the variable that holds the key, or would
     call: LlmCall | None = None
 
@@ -111,7 +116,7 @@ _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
 _OVERFLOW: Final = re.compile(
     r"context[_ ](?:length|window|size)|maximum context|prompt is too long|input is too long"
     r"|too many (?:input )?tokens|reduce the length|exceeds? the (?:available )?context|n_ctx"
-    r"|token limit exceeded|input length .{0,40}exceed",
+    r"|token limit exceeded|input length .{0,40}exceed|request too large|reduce your message size",
     re.I,
 )
 
@@ -119,6 +124,9 @@ _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|bill
 _LOADING: Final = re.compile(
     r"loading (?:the )?model|model (?:is )?(?:currently |still )*loading", re.I
 )
+_UNLOADED: Final = re.compile(r"no models? (?:is |are )?loaded", re.I)
+_WRONG_KEY: Final = re.compile(r"API_KEY_INVALID|api key not valid|invalid_api_key", re.I)
+_FILTERED: Final = re.compile(r"\bcontent_filter\b|content management policy", re.I)
 _RESPONSES: Final = re.compile(
     r"v1/responses|not a chat model|only (?:be )?(?:used|supported) (?:with|in) the responses", re.I
 )
@@ -166,8 +174,12 @@ class FailureTeller:
     def stream_error(self, error: object) -> LlmError:
         """Of an error object in the middle of a stream."""
         words = words_of(error)
-        status = int(words.code) if words.code.isdigit() and len(words.code) == 3 else 500
-        return self._by_status(max(status, 400), words)
+        stated = [words.code]
+        if isinstance(error, dict):
+            fields = cast("dict[str, Any]", error)
+            stated += [str(fields.get("status_code")), str(fields.get("status"))]
+        status = next((int(code) for code in stated if re.fullmatch(r"[45]\d\d", code)), 500)
+        return self._by_status(status, words, asked_to_wait(words.message.encode()))
 
     def _by_status(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
         code, setting = _code_of(status, f"{words.code} {words.message}", wait_s)
@@ -175,9 +187,11 @@ class FailureTeller:
             code = "key_withheld" if self._withheld else "no_key_sent"
             setting = "allow_http_key" if self._withheld else setting
         retryable = status in _RETRIED and code in ("rate_limited", "server_error", "loading")
-        error = self.of(code, words.message, setting=setting, retryable=retryable)
+        said = words.message.strip() or f"HTTP {status}"
+        error = self.of(code, said, setting=setting, retryable=retryable)
         error.key_name = self._key_name
         error.status, error.retry_after, error.param = status, wait_s, words.param
+        error.reason, error.generation = words.code, words.generation
         return error
 
 
@@ -187,6 +201,7 @@ class ServerWords(NamedTuple):
     message: str
     code: str = ""
     param: str = ""
+    generation: str = ""
 
 
 def server_words(body: bytes) -> ServerWords:
@@ -195,13 +210,14 @@ def server_words(body: bytes) -> ServerWords:
     try:
         data: object = jiter.from_json(body)
     except ValueError:
-        return ServerWords(text)
+        title = _TITLE.search(text)
+        return ServerWords(title[1] if title else text)
     if isinstance(data, list) and data:
         data = cast("list[object]", data)[0]
     if not isinstance(data, dict):
         return ServerWords(text)
     fields = cast("dict[str, Any]", data)
-    found = words_of(fields.get("error", fields))
+    found = words_of(fields.get("error") or fields)
     return found if found.message else ServerWords(text, found.code, found.param)
 
 
@@ -210,13 +226,37 @@ def words_of(error: object) -> ServerWords:
     if not isinstance(error, dict):
         return ServerWords("" if error is None else str(error))
     fields = cast("dict[str, Any]", error)
-    message = next((fields[name] for name in ("message", "detail", "msg") if fields.get(name)), "")
+    message = _plain(fields)
     inner = fields.get("metadata")  # a router passes on what the provider behind it said
     if isinstance(inner, dict) and (raw := cast("dict[str, Any]", inner).get("raw")):
         message = f"{message}: {raw}"
     code = fields.get("code") or fields.get("type") or ""
+    if any(_WRONG_KEY.search(str(one)) for one in (fields.get("details"), message)):
+        code = _INVALID_KEY
     param = fields.get("param")
-    return ServerWords(str(message), str(code), param if isinstance(param, str) else "")
+    written = fields.get("failed_generation")
+    return ServerWords(
+        message, str(code), param if isinstance(param, str) else "",
+        written if isinstance(written, str) else "",
+    )  # fmt: skip
+
+
+_TITLE: Final = re.compile(r"<title>\s*([^<]{1,200}?)\s*</title>", re.I)
+_INVALID_KEY: Final = "invalid_api_key"
+
+
+def _plain(said: object) -> str:
+    """The message of an error, however deep it lies; of a list each, with the field it names."""
+    if isinstance(said, dict):
+        fields = cast("dict[str, Any]", said)
+        inner = (fields[name] for name in ("message", "detail", "msg", "error") if fields.get(name))
+        words = _plain(next(inner, ""))
+        where = fields.get("loc")
+        named = ".".join(map(str, cast("list[object]", where))) if isinstance(where, list) else ""
+        return f"{named}: {words}" if named else words
+    if isinstance(said, list):
+        return "; ".join(_plain(one) for one in cast("list[object]", said)[:5])
+    return str(said)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -235,17 +275,22 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return max(date.timestamp() - now, 0.0)
 
 
-_WAIT: Final = re.compile(
-    rb'"retryDelay":\s*"(\d{1,5}(?:\.\d{1,9})?)s"'
-    rb"|(?:retry|try again) in (\d{1,5}(?:\.\d{1,9})?)\s?(?:s\b|seconds)",
-    re.I,
+_TIME: Final = (
+    rb"((?:\d{1,6}(?:\.\d{1,20})?\s?(?:ms|milliseconds?|hours?|minutes?|seconds?|[hms])\s?)+)"
 )
+_WAIT: Final = re.compile(
+    rb'"retryDelay":\s*"' + _TIME + rb'"|(?:retry|try again) (?:in|after) ' + _TIME, re.I
+)
+_PART: Final = re.compile(rb"([\d.]+)\s?(ms|mil|h|m|s)", re.I)
+_UNITS: Final = {b"ms": 0.001, b"mil": 0.001, b"h": 3600.0, b"m": 60.0, b"s": 1.0}
 
 
 def asked_to_wait(body: bytes) -> float | None:
     """Seconds that the words of an error ask to wait, where no header says it."""
-    found = _WAIT.search(body)
-    return float(found[1] or found[2]) if found else None
+    if (found := _WAIT.search(body)) is None:
+        return None
+    parts = _PART.findall(found[1] or found[2])
+    return round(sum(float(count) * _UNITS[unit.lower()] for count, unit in parts), 3)
 
 
 def _code_of(status: int, words: str, wait_s: float | None) -> tuple[ErrorCode, str]:
@@ -259,8 +304,14 @@ def _code_of(status: int, words: str, wait_s: float | None) -> tuple[ErrorCode, 
         return "quota", ""
     if status >= 500 and _LOADING.search(words):
         return "loading", ""
-    if status in (400, 404) and _RESPONSES.search(words):
+    if status in (400, 404) and _RESPONSES.search(words) and "reasoning_effort" not in words:
         return "responses_only", ""
+    if status == 404 and _UNLOADED.search(words):
+        return "unloaded", ""
+    if status == 400 and _INVALID_KEY in words:
+        return "auth", "api_key_env"
+    if status == 400 and _FILTERED.search(words):
+        return "filtered", ""
     known: dict[int, tuple[ErrorCode, str]] = {
         401: ("auth", "api_key_env"),
         402: ("quota", ""),
@@ -277,7 +328,7 @@ def _code_of(status: int, words: str, wait_s: float | None) -> tuple[ErrorCode, 
 
 _UNKNOWN: Final = re.compile(
     r"\bmodel\b.{0,80}?\b(?:not found|not exist|not available|unknown|invalid|not valid)"
-    r"|(?:unknown|invalid|no such|find the) (?:requested )?model\b|model_not_found",
+    r"|(?:unknown|invalid|no such|find the|not a valid) (?:requested )?model\b|model_not_found",
     re.I | re.S,
 )
 

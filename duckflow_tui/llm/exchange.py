@@ -19,7 +19,7 @@ from duckflow_tui.llm.codec_json import JsonRung
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import Endpoint, Protocol
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.state.base import Clock, JsonObject, canonical_json
+from duckflow_tui.state.base import Clock, JsonObject, canonical_json, digest
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]
@@ -141,21 +141,26 @@ class Exchange:
             "reasoning_effort": endpoint.reasoning_effort,
             learned.limit_name: endpoint.max_output,
         }
+        if self.rung == "tools" and "no_effort" in learned.rules:
+            body["reasoning_effort"] = "none"
         for name in [*body]:
             if body[name] is None or name in learned.dropped:
                 del body[name]
-        messages = (
-            request.messages if learned.roles == "any" else learned.arranged(request.messages)
-        )
-        body |= {"model": self.target.model, "messages": messages, "stream": learned.streams}
+        is_plain = learned.roles == "any" and not learned.rules
+        messages = request.messages if is_plain else learned.arranged(request.messages)
+        body |= {
+            "model": self.target.model,
+            "messages": messages,
+            "stream": "no_stream" not in learned.rules,
+        }
         if request.tools:
             body["tools"] = request.tools
         if request.response_format is not None:
             body["response_format"] = request.response_format
         return body
 
-    def error(self, code: Literal["filtered", "empty"]) -> LlmError:
-        """Of an answer that says nothing."""
+    def error(self, code: Literal["filtered", "empty", "server_error"]) -> LlmError:
+        """Of an answer that says nothing, or broke off by its own word."""
         endpoint, model = self.target
         return LlmError(code, endpoint=endpoint.name, model=model, host=endpoint.host)
 
@@ -239,7 +244,7 @@ _NO_TOOLS: Final = re.compile(
 #: The chat template of the model takes only user and assistant, in turn.
 _ROLES: Final = re.compile(
     r"roles? must alternate|alternat\w* .{0,40}\broles?\b|only user.{0,20}assistant.{0,20}roles?"
-    r"|system message must be (?:at the beginning|first)",
+    r"|system message must be (?:at the beginning|first)|unexpected role '?user'? after role",
     re.I,
 )
 _NO_SYSTEM: Final = re.compile(
@@ -252,7 +257,27 @@ _NO_STREAM: Final = re.compile(
     re.I,
 )
 #: The server could not read what the model wrote as a call; asked again, it may write it well.
-_MISWRITTEN: Final = re.compile(r"tool_use_failed|failed to call a function", re.I)
+_MISWRITTEN: Final = re.compile(
+    r"tool_use_failed|failed to call a function|json_validate_failed|failed to (?:validate|generate"
+    r") json", re.I
+)  # fmt: skip
+#: Native calls are taken only without thinking (OpenAI from gpt-5.4 on).
+_NO_EFFORT: Final = re.compile(r"function tools with reasoning_effort are not supported", re.I)
+_SHORT_IDS: Final = re.compile(r"tool call id .{0,200}length of 9", re.I | re.S)
+_SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+#: In the words of servers. The last two: a message with calls wants the thoughts that led to
+#: them, and these are of another model, or gone.
+_RULES: Final[dict[Rule, re.Pattern[str]]] = {
+    "no_effort": _NO_EFFORT,
+    "short_ids": _SHORT_IDS,
+    "reasoning_content": re.compile(
+        r"reasoning_content.{0,80}?(?:must be passed back|is missing)", re.I | re.S
+    ),
+    "thought_signature": re.compile(r"missing a `?thought_signature", re.I),
+}
+_SEEN: Final = "(results seen)"  # between results and what the user said after them
+_NOT_KEPT: Final = "(not kept)"  # some refuse an empty text
+_UNSIGNED: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 _FORMAT: Final = re.compile(
     r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided", re.I
 )
@@ -279,6 +304,7 @@ _STEPS: Final[dict[Rung, JsonRung]] = {
 }
 
 
+Rule = Literal["no_stream", "no_effort", "short_ids", "reasoning_content", "thought_signature"]
 Lesson = Literal["tools", "format", "roles", "parameter", "thoughts", ""]
 
 
@@ -292,10 +318,10 @@ class Learned:
     limit_name: str = "max_tokens"
     thoughts: bool = True  # its own reasoning is sent back with its messages
     roles: Literal["any", "in_turn", "no_system"] = "any"  # that its chat template takes
-    streams: bool = True
     whole: bool = field(
         default=False, init=False
     )  # its last answer came in one piece, though a stream was asked for
+    rules: set[Rule] = field(default_factory=set["Rule"])  # that are of one maker alone
     at: float = 0.0  # seconds since the epoch, of the first refusal
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
@@ -308,13 +334,20 @@ class Learned:
         """What the refusal taught, so that asking again makes sense; empty for nothing."""
         if error.code not in ("bad_request", "not_found", "server_error"):
             return ""
+        if error.status in _NAMED:
+            wanted: set[Rule] = {
+                rule for rule, words in _RULES.items() if words.search(error.message)
+            }
+            if not wanted <= self.rules:
+                self.rules |= wanted
+                return "parameter"
         if error.status in (*_NAMED, 500) and self.roles != "no_system":
             in_turn, no_system = (p.search(error.message) for p in (_ROLES, _NO_SYSTEM))
             if in_turn or no_system:
                 self.roles = "no_system" if no_system or self.roles == "in_turn" else "in_turn"
                 return "roles"
-        if error.status in _NAMED and self.streams and _NO_STREAM.search(error.message):
-            self.streams = False
+        if error.status in _NAMED and body["stream"] and _NO_STREAM.search(error.message):
+            self.rules.add("no_stream")
             self.dropped.add("stream_options")
             return "parameter"
         if error.status in _NAMED and (name := self._parameter(error, body)):
@@ -329,19 +362,40 @@ class Learned:
         return self._step_down(error, rung, protocol)
 
     def arranged(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """The messages as the chat template takes them: neighbours of the user as one, the system
-        message as the user's first words where there may be none.
+        """The messages as this model takes them: neighbours of the user as one, nothing of the user
+        right behind results, the system message as the user's first words where there may be none;
+        ids and thoughts of calls as they are wanted.
         """
         made: list[JsonObject] = []
         for message in messages:
-            if self.roles == "no_system" and message["role"] == "system":
-                message = {**message, "role": "user"}
-            before = made[-1] if made else {}
-            if message["role"] == before.get("role") == "user":
-                made[-1] = {**before, "content": f"{before['content']}\n\n{message['content']}"}
-            else:
-                made.append(message)
+            role = message["role"]
+            if self.roles == "no_system" and role == "system":
+                role, message = "user", {**message, "role": "user"}
+            before = made[-1] if made else {"role": ""}
+            if role == "user" and self.roles != "any" and before["role"] in ("user", "tool"):
+                # The last message tells how the work stands, and may stand in the last result.
+                if before["role"] == "user" or message is messages[-1]:
+                    text = f"{before['content']}\n\n{message['content']}"
+                    made[-1] = {**before, "content": text}
+                    continue
+                made.append({"role": "assistant", "content": _SEEN})
+            made.append(self._with_calls(message))
         return made
+
+    def _with_calls(self, message: JsonObject) -> JsonObject:
+        """The message with the ids that are wanted, and what stands in for its thoughts."""
+        calls: list[JsonObject] = message.get("tool_calls") or []
+        if "short_ids" in self.rules and "tool_call_id" in message:
+            message = {**message, "tool_call_id": _short_id(message["tool_call_id"])}
+        if "short_ids" in self.rules and calls:
+            calls = [{**call, "id": _short_id(call["id"])} for call in calls]
+        if "thought_signature" in self.rules and calls and "extra_content" not in calls[0]:
+            calls = [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]
+        if calls:
+            message = {**message, "tool_calls": calls}
+        if "reasoning_content" in self.rules and calls and not message.get("reasoning_content"):
+            message = {**message, "reasoning_content": _NOT_KEPT}
+        return message
 
     def _parameter(self, error: LlmError, body: JsonObject) -> str:
         """The parameter of this request that the message names."""
@@ -368,6 +422,10 @@ class Learned:
             return ""
         self.json = _STEPS[rung]
         return "format"
+
+
+def _short_id(given: str) -> str:
+    return given if _SHORT_ID.fullmatch(given) else digest(given)[:9]
 
 
 class LearnedModels:
@@ -442,4 +500,5 @@ def is_lasting(error: LlmError, rung: Rung) -> bool:
 
 def is_miswritten(error: LlmError) -> bool:
     """Whether the server refused its own model's call; the next answer may be another one."""
-    return error.status in _NAMED and _MISWRITTEN.search(error.message) is not None
+    words = f"{error.reason} {error.message}"
+    return error.status in _NAMED and _MISWRITTEN.search(words) is not None

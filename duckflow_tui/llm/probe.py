@@ -127,7 +127,7 @@ async def _asked(
         called = reply.protocol == "tools" and bool(reply.calls) and not reply.from_text
         report = report._replace(
             native_calls=True if called else None if known.tools else False,
-            streams=known.streams and not known.whole,
+            streams="no_stream" not in known.rules and not known.whole,
             first_token_s=reply.call.first_token_s,
             tokens_per_s=_speed(reply.call),
         )

@@ -10,6 +10,7 @@ import asyncio
 import importlib
 import logging
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,13 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm import codec_json, codec_tools
-from duckflow_tui.llm.codec import CUT_BY_CONNECTION, CUT_BY_SERVER, Decoded, WireRequest
+from duckflow_tui.llm.codec import (
+    CUT_BY_CONNECTION,
+    CUT_BY_SERVER,
+    NOT_READ,
+    Decoded,
+    WireRequest,
+)
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import (
     Endpoint,
@@ -56,6 +63,11 @@ _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
 CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
 TEXT_CALLS: Final = 2  # replies in a row with calls as text, after which JSON is asked for
 EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
+#: Ends of a reply that are a fault of the server: it could not go on, or dropped the model's call.
+_BROKEN: Final = re.compile(
+    r"error\b|insufficient_system_resource|abort|network_error|function_call_filter"
+    r"|malformed_function_call", re.I
+)  # fmt: skip
 KEPT_SENT: Final = 20  # newest requests that are remembered
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model, or logged
 
@@ -204,6 +216,8 @@ class LLMService:
         decoded = exchange.decoder.decode(completion, prompt, self._ids, llm_id)
         if broken is not None:
             decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
+        elif completion.failed and not decoded.from_text and not decoded.problems:
+            decoded = Decoded(None, "", decoded.raw, (NOT_READ,))
         if decoded.warnings:
             log.info("a reply of %s: %r", target.model, decoded.warnings[:_MAX_PROBLEMS])
         if decoded.from_text:
@@ -307,7 +321,7 @@ class LLMService:
                 body = exchange.body(learned)
                 try:
                     completion = await self._answered(exchange, body)
-                    learned.whole = learned.streams and not completion.streamed
+                    learned.whole = bool(body["stream"]) and not completion.streamed
                     if exchange.plain and learned.tools:
                         learned.tools = False
                         self._learned.keep("tools", exchange.target, self._clock.now())
@@ -315,13 +329,13 @@ class LLMService:
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
-                    if _fails_at_calls(error, exchange):
-                        exchange.plain = True
-                        continue
                     lesson = learned.learn(error, body, exchange.rung, endpoint.protocol)
-                    if not lesson:
+                    if lesson:
+                        self._learned.keep(lesson, exchange.target, self._clock.now())
+                    elif _fails_at_calls(error, exchange):
+                        exchange.plain = True
+                    else:
                         raise
-                    self._learned.keep(lesson, exchange.target, self._clock.now())
         except LlmError as error:
             if names_model_or_address(error):
                 await (await self._client(endpoint)).explain(error, EXPLAIN_S)
@@ -363,6 +377,8 @@ class LLMService:
                     delay = patience.draw() * most
                 if clock.monotonic() - begun + delay > total_s:
                     error.seconds = delay
+                    if error.code == "rate_limited" and error.retry_after:
+                        error.code = "wait_asked"
                     raise
                 reason = error.code
             now = clock.now()
@@ -381,13 +397,22 @@ class LLMService:
         except LlmError as error:
             if is_lasting(error, exchange.rung):
                 error.retryable = False
+            elif is_miswritten(error) and error.generation and not completion.text:
+                completion.take_failed(error.generation)
+                return completion
             elif is_miswritten(error):
                 error.retryable = True
             raise
         said = completion.calls or completion.text.strip()
+        if completion.finish == "content_filter":
+            raise exchange.error("filtered")
+        if _BROKEN.match(completion.finish):
+            exchange.shown = bool(completion.text)  # thoughts alone are no answer
+            error = exchange.error("server_error")
+            error.detail, error.status, error.retryable = completion.finish, 500, True
+            raise error
         if not said and completion.finish != "length":
-            is_filtered = completion.finish == "content_filter"
-            raise exchange.error("filtered" if is_filtered else "empty")
+            raise exchange.error("empty")
         return completion
 
     async def _client(self, endpoint: Endpoint) -> ChatClient:

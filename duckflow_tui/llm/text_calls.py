@@ -7,18 +7,21 @@ that the fence holds is calls.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.llm.strict_json import NotStrict, first_object, parse_object
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.base import JsonObject, canonical_json
 
 #: The properties of each function's arguments, by every name that it may be called by.
 Known = Mapping[str, JsonObject]
 
 MOST: Final = 400_000  # characters
+#: By which an object begins that may be a call.
+_KEYS: Final = ("name", "tool", "tool_name", "function", "operation", "type", "id", "tool_calls")
 _NAMED: Final = ("name", "tool", "tool_name", "function", "operation")
 _GIVEN: Final = ("arguments", "parameters", "args", "input")
 
@@ -26,27 +29,43 @@ _NAME: Final = r"(?:functions\.)?(?P<{0}>[\w.-]+?)(?::\d+)?"
 #: Where a fence or a call may begin, and the marks around calls.
 _NEXT: Final = re.compile(
     r"^(?P<fence>`{3,}|~{3,})[^\n`]*\n"
+    rf"|<function={_NAME.format('within')}\s*>?\s*(?=\{{)"
     rf"|<function={_NAME.format('equals')}>"
-    rf"|<(?P<prefix>(?:\w+:)?)invoke\s+name=\"{_NAME.format('invoke')}\"\s*>"
+    rf"|<(?P<prefix>(?:\w+:|｜\w+｜)?)invoke\s+name=\"{_NAME.format('invoke')}\"\s*>"
+    rf"|<tool_call>\s*{_NAME.format('keys')}\s*(?=<arg_key>|</tool_call>)"
+    rf"|<\|(?:channel|start)\|>[^<{{]{{0,40}}?to={_NAME.format('harmony')}\b[^{{]{{0,80}}?<\|message\|>\s*(?={{)"
+    rf"|^Action:\s*{_NAME.format('action')}\s*\n+Action Input:\s*(?={{)"
     rf"|\[TOOL_CALLS\]\s*{_NAME.format('mistral')}\s*(?:\[ARGS\]\s*)?(?={{)"
     r"|(?P<deepseek>)<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
     rf"{_NAME.format('sep')}(?:<｜tool▁sep｜>|\s*```json\s*|\s)*(?={{)"
     rf"|<\|tool_call_begin\|>\s*{_NAME.format('kimi')}\s*<\|tool_call_argument_begin\|>\s*(?={{)"
     r"|(?P<object>(?:<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>)\s*(?=[{\[]))"
     r"|(?P<patch>^\*\*\* Begin Patch[ \t]*\n)"
-    r"|(?P<around></?tool_call>|</?(?:\w+:)?function_calls?>|</function>|<｜tool▁calls?▁(?:begin|end)｜>"
+    rf"|^[ \t]*(?P<bare>)(?=(?:\[\s*)?\{{\s*\"(?:{'|'.join(_KEYS)})\"\s*:)"
+    r"|(?P<around></?tool_call>|</?(?:\w+:|｜\w+｜)?function_calls?>|</function>|<｜tool▁calls?▁(?:begin|end)｜>"
     r"|<\|tool_calls?_(?:section_)?(?:begin|end)\|>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|<\|python_tag\|>"
-    r"|<\|eo[mt]_id\|>|<function=|<(?:\w+:)?invoke\s)",
+    r"|^Action:[^\n]{1,200}\n+Action Input:"
+    r"|<\|eo[mt]_id\|>|<function=|<(?:\w+:|｜\w+｜)?invoke\s|<\|(?:channel|start)\|>[^<{]{0,40}?to=)",
     re.M,
 )
-_CLOSERS: Final = re.compile(r"\s*(?:```\s*)?(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>)?")
+_CLOSERS: Final = re.compile(
+    r"\s*(?:```\s*)?(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>|<\|call\|>|</function>)?"
+)
 _CLOSING: Final = re.compile(r"</|\[/|<\|eo|.*[_▁]?end")
 _MOST_FAILED: Final = 20  # calls that cannot be read, after which no more are looked for
 #: Marks, of which the end of the reply may have left the beginning.
 _MARKS: Final = (
     "<tool_call>", "<function=", "<function_calls>", "<invoke name=", "[TOOL_CALLS]",
-    "<｜tool▁call", "<|tool_call", "<|python_tag|>", "*** Begin Patch",
+    "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<|tool_calls_section_begin|>",
+    "<|tool_call_begin|>", "<|python_tag|>", "<|channel|>commentary to=", "<｜DSML｜",
+    "*** Begin Patch",
 )  # fmt: skip
+#: Fences that say of themselves that they hold a call.
+_TOOL_FENCE: Final = re.compile(r"tool|function_call", re.I)
+#: The same with a prefix, whatever that is.
+_CUT_PREFIXED: Final = re.compile(
+    r"<(?:\w{1,20}:|｜\w{0,20}｜?)(?:i\w{0,5}|invoke\s.{0,80}|f\w{0,13})?\Z"
+)
 _SHORTEST: Final = 4  # characters of a mark by which it is known
 _EDIT, _WRITE, _DELETE = "file_ops.edit_file", "file_ops.write_file", "file_ops.delete_file"
 _FILE: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+?)[ \t]*$", re.M)
@@ -78,9 +97,35 @@ def read_calls(text: str, known: Known) -> TextCalls:
     rest = "".join(reader.rest).strip()
     if any(rest.endswith(mark[:n]) for mark in _MARKS for n in range(_SHORTEST, len(mark) + 1)):
         reader.unread = True
-    if not reader.calls and not reader.unread and (calls := _of_json(text.strip(), known)):
+    if _CUT_PREFIXED.search(rest):
+        reader.unread = True
+    whole = text.strip()
+    if not reader.calls and (calls := _of_json(whole, known)):
         return TextCalls(calls, "")
+    if not reader.calls and (_is_cut_object(rest) or _is_python(whole, known)):
+        reader.unread = True
     return TextCalls(tuple(reader.calls), rest, reader.unread)
+
+
+_PYTHON: Final = re.compile(r"\[?\s*(?:functions\.)?([\w.-]+)\((.*\)\s*\]?)?", re.S)
+_OBJECT: Final = re.compile(r'^[ \t]*(?:\[\s*)?(?P<begin>\{)\s*(?:"|\Z)|\A\s*\[\s*\Z', re.M)
+_MOST_OBJECTS: Final = 20  # in one reply whose end is looked for
+
+
+def _is_python(text: str, known: Known) -> bool:
+    """Whether it is a call as Python has it, or the beginning of one; such is never run."""
+    found = _PYTHON.match(text)
+    if found is None or found[1] not in known:
+        return False
+    return text.startswith("[") or found.end() == len(text) or ")" not in text
+
+
+def _is_cut_object(text: str) -> bool:
+    """Whether an object, or a list of them, begins on a line of the text and comes to no end."""
+    for found in itertools.islice(_OBJECT.finditer(text), _MOST_OBJECTS):
+        if found["begin"] is None or not first_object(text, found.start("begin"))[0]:
+            return True
+    return False
 
 
 class _Reader:
@@ -102,7 +147,10 @@ class _Reader:
             if found["fence"]:
                 self._fence(found)
             elif found["around"]:
-                self._opened |= not _CLOSING.match(found["around"])
+                # An end without a beginning is what is left of a call, too.
+                self._opened |= not (_CLOSING.match(found["around"]) and self.calls)
+            elif found["bare"] is not None:
+                self._bare()
             elif self._call(found):
                 self._opened = False
             else:
@@ -114,6 +162,12 @@ class _Reader:
         """Calls where it holds nothing else; else it is passed over whole."""
         closing = re.compile(rf"^{found['fence']}[ \t]*$", re.M).search(self._text, self._at)
         if closing is None:
+            inside = self._text[self._at :]
+            if calls := _of_json(inside.strip("` \t\r\n"), self._known):
+                self.calls += calls
+                self._at = len(self._text)
+                return
+            self._failed += _is_cut_object(inside)
             self.rest.append(found.group())
             return
         inside = self._text[self._at : closing.start()]
@@ -124,10 +178,37 @@ class _Reader:
                 inner.read()
             whole = inner.calls and not inner.unread and not "".join(inner.rest).strip()
             calls = tuple(inner.calls) if whole else ()
+        named = _CALL_NAME.search(inside)
+        if not calls and (
+            _TOOL_FENCE.search(found.group()) or (named and _known_name(named[1], self._known))
+        ):
+            self._failed += 1
         self.calls += calls
         self._at = closing.end()
         if not calls:
             self.rest.append(self._text[found.start() : self._at])
+
+    def _bare(self) -> None:
+        """Objects on a line of their own: calls where they name functions that are known."""
+        text, start = self._text, self._at
+        while True:
+            given, end = _object_at(text, text.index("{", start))
+            calls = _of_json(canonical_json(given), self._known) if given is not None else ()
+            if not calls:
+                break
+            self.calls += calls
+            start = _past(_COMMA, text, end)
+            if start == end:
+                self._at = _past(_BEHIND, text, end)
+                return
+        named = _CALL_NAME.search(text, start, start + _HEAD)
+        if given is None and not first_object(text, text.index("{", start))[0]:
+            self._failed += 1  # it is cut
+        elif named and _known_name(named[1], self._known):
+            self._failed += 1
+        # Nothing inside it is looked at again.
+        self._at = max(end, text.index("{", start) + 1)
+        self.rest.append(text[start : self._at])
 
     def _call(self, found: re.Match[str]) -> bool:
         """Read the call that begins here; False where it cannot be read."""
@@ -135,7 +216,7 @@ class _Reader:
             return self._patch()
         if found["object"] is not None:
             return self._objects()
-        for name in ("mistral", "sep", "kimi"):
+        for name in ("mistral", "sep", "kimi", "within", "harmony", "action"):
             if found[name] is not None:
                 given, end = _object_at(self._text, self._at)
                 key = _known_name(found[name], self._known)
@@ -145,6 +226,9 @@ class _Reader:
                 self.calls.append(TextCall(key, given))
                 return True
         name = found["equals"] or found["invoke"]
+        if found["keys"]:
+            ends = "</arg_value>", "</tool_call>"
+            return self._parameters(found["keys"], "<arg_key>", "</arg_key>", *ends)
         if found["equals"]:
             return self._parameters(name, "<parameter=", ">", "</parameter>", "</function>")
         prefix = found["prefix"]
@@ -155,10 +239,10 @@ class _Reader:
         """One JSON object, or a list of them."""
         text, added = self._text, 0
         while True:
-            self._at = _past(_BETWEEN, text, self._at)
-            given, end = _object_at(text, self._at)
+            given, end = _object_at(text, _past(_BETWEEN, text, self._at))
             call = _of_object(given, self._known) if given is not None else None
             if call is None:
+                self._at = _past(_BEHIND, text, self._at)
                 return given is None and bool(added)
             self._at, added = end, added + 1
             self.calls.append(call)
@@ -176,15 +260,13 @@ class _Reader:
             if middle < 0 or last < 0:
                 return False
             field = text[start + len(begin) : middle].strip()
-            value = (
-                text[text.index(">", middle) + 1 : last]
-                if named != ">"
-                else text[middle + 1 : last]
-            )
+            after = text.index(">", middle) + 1 if named == '"' else middle + len(named)
+            value = _VALUE.sub("", text[after:last])
             given[field] = _typed(value, self._known[key].get(field) if key else None)
             self._at = last + len(end)
-        if stop >= 0:
-            self._at = stop + len(closing)
+        if stop < 0:  # more may have been meant
+            return False
+        self._at = stop + len(closing)
         if not key:
             return False
         self.calls.append(TextCall(key, given))
@@ -207,8 +289,13 @@ class _Reader:
         return bool(heads)
 
 
+_VALUE: Final = re.compile(r"^\s*<arg_value>")
 _FENCE_MARK: Final = "```"
+_HEAD: Final = 400  # characters of an object in which its name is looked for
+_CALL_NAME: Final = re.compile(rf'"(?:{"|".join(_NAMED)})"\s*:\s*"([\w.-]+)"')
 _BETWEEN: Final = re.compile(r"[\s\[,\]]*")
+_COMMA: Final = re.compile(r"\s*,\s*(?=\{)")
+_BEHIND: Final = re.compile(r"[\s,]*\]?")
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -238,6 +325,13 @@ def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
     at = _past(_BETWEEN, text, 0)
     while at < len(text):
         given, at = _object_at(text, at)
+        several: Any = given.get("tool_calls") if given is not None else None
+        if isinstance(several, list) and (
+            inner := _of_json(canonical_json(cast("list[object]", several)), known)
+        ):
+            calls += inner
+            at = _past(_BETWEEN, text, at)
+            continue
         call = _of_object(given, known) if given is not None else None
         if call is None:
             return ()
@@ -249,7 +343,7 @@ def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
 def _of_object(fields: JsonObject, known: Known) -> TextCall | None:
     inner: Any = fields.get("function")
     if isinstance(inner, dict):
-        fields = cast("JsonObject", inner)
+        fields = {**fields, **cast("JsonObject", inner)}
     name = next((fields[key] for key in _NAMED if isinstance(fields.get(key), str)), "")
     given: Any = next((fields[key] for key in _GIVEN if key in fields), None)
     key = _known_name(name, known)

@@ -122,7 +122,9 @@ async def _beginning(response: httpx2.Response) -> bytes:
 def own_headers(endpoint: Endpoint, key: str | None) -> dict[str, str]:
     """The headers of an endpoint, the key among them; credentials only where they may go."""
     headers = {"accept-encoding": "identity", "user-agent": "duckflow-tui"}
-    if key is not None:
+    if key is not None and "?" in endpoint.base_url:  # it is Azure's
+        headers["api-key"] = key
+    elif key is not None:
         headers["authorization"] = f"Bearer {key}"
     for name, value in endpoint.headers.items():
         if name.lower() not in CREDENTIAL_HEADERS or may_carry_key(endpoint):
@@ -180,15 +182,17 @@ async def open_http(
 
 
 SILENT: Final = "silent"
+_MOST_SPANS: Final = 3  # times the limit that comments and keep-alives can keep a call alive
 
 
 class Life:
     """A time limit that every byte pushes back; comments and keep-alives are bytes too.
 
     Until the first token the limit is the endpoint's ``first_token_s`` of silence, then its
-    ``idle_s``. After ``silent_s`` of silence the observer hears of it, and again when the stream
-    goes on. ``stalled`` holds the limit in seconds once it has passed; leaving the block then
-    raises TimeoutError.
+    ``idle_s``. Signs of life without a part of the answer push it back to three times as long at
+    most. After ``silent_s`` of silence the observer hears of it, and again when the stream goes on.
+    ``stalled`` holds the limit in seconds once it has passed; leaving the block then raises
+    TimeoutError.
     """
 
     def __init__(
@@ -201,20 +205,23 @@ class Life:
         self._silent_s = silent_s
         self._loop = asyncio.get_running_loop()
         self._limit = asyncio.timeout(self._span)
-        self._last = self._loop.time()
+        self._last = self._since = self._loop.time()  # of a byte, of a part of the answer
         self._shown = False
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def stalled(self) -> float | None:
-        """Seconds of silence that ended the stream; None while it was not ended by silence."""
-        return self._span if self._limit.expired() else None
+        """Seconds without an answer that ended the stream; None while it was not ended so."""
+        if not self._limit.expired():
+            return None
+        is_silent = self._last + self._span < self._since + _MOST_SPANS * self._span
+        return self._span if is_silent else _MOST_SPANS * self._span
 
     @asynccontextmanager
     async def held(self) -> AsyncGenerator[None]:
         """Holds the block to the limit; raises TimeoutError once that has passed."""
         async with self._limit:
-            self._last = self._loop.time()
+            self._last = self._since = self._loop.time()
             self._timer = self._loop.call_later(self._silent_s, self._look)
             try:
                 yield
@@ -226,7 +233,8 @@ class Life:
     def byte(self) -> None:
         """Something arrived."""
         self._last = self._loop.time()
-        self._limit.reschedule(self._last + self._span)
+        most = self._since + _MOST_SPANS * self._span
+        self._limit.reschedule(min(self._last + self._span, most))
         if self._shown:
             self._shown = False
             self._observer.waiting(None)
@@ -234,9 +242,9 @@ class Life:
 
     def token(self) -> None:
         """A part of the answer arrived: from now on the shorter limit holds."""
-        if self._span != self._idle_s:
-            self._span = self._idle_s
-            self._limit.reschedule(self._last + self._span)
+        self._since = self._last
+        self._span = self._idle_s
+        self._limit.reschedule(self._last + self._span)
 
     def _look(self) -> None:
         quiet = self._loop.time() - self._last

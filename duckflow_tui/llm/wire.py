@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
 _MOST_TOKENS: Final = 100_000_000  # of one request; the largest windows take a tenth of it
@@ -114,6 +114,15 @@ class WireMessage(_Wire):
     extra_content: dict[str, Any] | None = None
     refusal: str | None = None
     tool_calls: list[WireCall] | None = None
+    function_call: WireFunction | None = None
+    """The one call of a reply, as it was written before there were several."""
+
+
+def _object(value: object) -> object:
+    return cast("object", value) if isinstance(value, dict) else None
+
+
+_Counts = Annotated[dict[str, Any] | None, BeforeValidator(_object)]
 
 
 class WireChoice(_Wire):
@@ -123,13 +132,16 @@ class WireChoice(_Wire):
     delta: WireMessage | None = None
     message: WireMessage | None = None
     finish_reason: str | None = None
+    usage: _Counts = None  # where Moonshot states them
 
 
 class WireChunk(_Wire):
     """One event of the stream, or a whole plain completion."""
 
     choices: list[WireChoice] | None = None
-    usage: Any = None
+    usage: _Counts = None
+    x_groq: _Counts = None
+    """Where Groq states the counts, as its ``usage``."""
     error: Any = None
 
 
@@ -167,12 +179,15 @@ class WireUsage(_Wire):
     completion_tokens: _Tokens = 0
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _ReplyDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
 
     @property
     def cached(self) -> int:
         """Tokens of the prompt that came from a cache, never more than there were."""
         details = self.prompt_tokens_details
-        return min(max((details and details.cached_tokens) or 0, 0), self.prompt_tokens)
+        stated = (details and details.cached_tokens) or self.prompt_cache_hit_tokens
+        return min(max(stated or self.cached_tokens or 0, 0), self.prompt_tokens)
 
     @property
     def reasoning(self) -> int:

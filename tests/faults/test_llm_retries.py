@@ -49,9 +49,9 @@ async def test_retry_after_is_obeyed_and_shown() -> None:
 async def test_a_longer_retry_after_stops_with_the_reason() -> None:
     async with bench(script(*failing(429, headers={"Retry-After": "61"}), GOOD)) as at:
         error = await error_of(at)
-    assert (error.code, error.seconds, at.slept) == ("rate_limited", 61.0, [])
+    assert (error.code, error.seconds, at.slept) == ("wait_asked", 61.0, [])
     assert error.call is not None
-    assert (error.call.outcome, error.call.error) == ("error", "rate_limited")
+    assert (error.call.outcome, error.call.error) == ("error", "wait_asked")
 
 
 async def test_waits_add_up_to_a_minute_at_most() -> None:
@@ -59,7 +59,7 @@ async def test_waits_add_up_to_a_minute_at_most() -> None:
     async with bench(script(*again, GOOD)) as at:
         error = await error_of(at)
     assert at.slept == [25.0, 25.0]
-    assert error.code == "rate_limited"
+    assert (error.code, error.seconds) == ("wait_asked", 25.0)
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])

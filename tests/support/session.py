@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from support.zoo import Provider
+
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.endpoint import Author, ScriptedEndpoint
 from duckflow_tui.demo.replies import Reply, Script
@@ -222,22 +224,27 @@ async def session(
     resume: str = "",
     no_session: bool = False,
     author: Author | None = None,
+    provider: Provider | None = None,
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
 
     ``roles`` name other models of that endpoint, ``cli/…``; ``temperature`` is by role; ``price``
     is what a million of its tokens cost, in US dollars; ``window`` is what its models can hold, 0
     when unknown, and ``own_window`` those of the same server under the name ``own``; ``resume`` is
-    the id of a session to go on with; ``author`` writes what no queue of the script holds.
+    the id of a session to go on with; ``author`` writes what no queue of the script holds;
+    ``provider`` keeps its rules in front of it.
     """
     workspace = tmp_path / "work"
     workspace.mkdir(exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
-    async with ScriptedEndpoint(judged_good(replies), author=author) as server:
+    guard, base = (provider.answer, provider.base) if provider else (None, "/v1")
+    async with ScriptedEndpoint(
+        judged_good(replies), author=author, guard=guard, base=base
+    ) as server:
         flags = Flags(
             workspace=workspace,
-            base_url=server.base_url,
-            model="scripted",
+            base_url=server.base_url + (provider.query if provider else ""),
+            model=provider.model if provider else "scripted",
             protocol=protocol,
             mode=mode,
             headless=headless,

@@ -56,6 +56,33 @@ FORMS = {
     "<|tool_calls_section_end|>",
     "fenced": f"```json\n{BODY}\n```",
     "fenced, marked": f"```\n<tool_call>\n{BODY}\n</tool_call>\n```",
+    "llama, its function": f"<function={NAME}>{json.dumps(ARGS)}</function>",
+    "llama, its function without a sign": f"<function={NAME}{json.dumps(ARGS)}</function>",
+    "glm": f"<tool_call>{NAME}\n<arg_key>path</arg_key>\n<arg_value>a.py</arg_value>\n"
+    "<arg_key>start_line</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
+    "gpt-oss": f"<|channel|>commentary to=functions.{NAME} <|constrain|>json<|message|>"
+    f"{json.dumps(ARGS)}<|call|>",
+    "deepseek 3.2": f"<｜DSML｜function_calls>\n{INVOKE}\n</｜DSML｜function_calls>".replace(
+        "</inv", "</｜DSML｜inv"
+    )
+    .replace("<inv", "<｜DSML｜inv")
+    .replace("</par", "</｜DSML｜par")
+    .replace("<par", "<｜DSML｜par"),
+    "react": f"Action: {NAME}\nAction Input: {json.dumps(ARGS)}",
+    "a list inside": json.dumps(
+        {
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": NAME, "arguments": json.dumps(ARGS)},
+                }
+            ]
+        }
+    ),
+    "arguments outside the function": json.dumps(
+        {"type": "function", "function": {"name": NAME}, "parameters": ARGS}
+    ),
     "our own name": json.dumps({"operation": READ, "args": ARGS}),
     "a prefix": json.dumps({"name": f"functions.{NAME}", "arguments": ARGS}),
 }
@@ -68,11 +95,7 @@ def test_a_call_is_read_in_the_form_the_model_has(form: str) -> None:
     assert (found.rest, found.unread) == ("", False)
 
 
-#: Those that have to be the whole of a reply.
-ALONE = {"llama, bare", "openai, bare", "our own name", "a prefix"}
-
-
-@pytest.mark.parametrize("form", sorted(FORMS.keys() - ALONE))
+@pytest.mark.parametrize("form", FORMS)
 def test_what_stands_around_a_call_is_the_reply(form: str) -> None:
     found = read_calls(f"I look at it first.\n\n{FORMS[form]}", KNOWN)
     assert [call.arguments for call in found.calls] == [ARGS]
@@ -145,25 +168,76 @@ def test_an_answer_stays_one(text: str) -> None:
     assert read_calls(text, KNOWN) == ((), text, False)
 
 
-@given(
-    form=st.sampled_from(sorted(FORMS)),
-    share=st.floats(0.0, 1.0),
-    before=st.sampled_from(["", "I look.\n"]),
-)
-def test_no_cut_of_a_call_is_an_answer(form: str, share: float, before: str) -> None:
-    """Whatever is left of it is a call, or is known as a call that cannot be read, or holds
-    nothing of the mark yet. A bare object that is cut is no JSON, which is another matter.
+def hidden(call: str) -> int:
+    """Characters of a call by which nobody can tell it yet."""
+    for first, more in (("Action Input:", 0), ("```json\n", 0), ("```\n", 3)):
+        if first in call[:60] and not call.startswith("<"):
+            return call.find(first) + len(first) + more
+    return 3
+
+
+#: What may stand before a call.
+BEFORE = ("", "I look at it first.\n\n", "1. See a.py\n2. Change it\n\n```python\nx = 1\n```\n")
+
+
+@pytest.mark.parametrize("before", BEFORE, ids=["alone", "behind prose", "behind a fence"])
+@pytest.mark.parametrize("form", FORMS)
+def test_no_cut_of_a_call_is_an_answer(form: str, before: str) -> None:
+    """Cut at every place, a call is the whole call, or is known as one that cannot be read; only of
+    a mark that has not shown itself yet nothing can be said.
     """
     whole = FORMS[form]
-    text = before + whole[: round(share * len(whole))]
+    for end in range(len(whole) + 1):
+        found = read_calls(before + whole[:end], KNOWN)
+        if found.calls:
+            assert [call.arguments for call in found.calls] == [ARGS], whole[:end]
+        else:
+            assert found.unread or end <= hidden(whole), whole[:end]
+
+
+PROSE = st.text(st.characters(codec="utf-8", exclude_characters="<[{`*｜\\"), max_size=40)
+
+
+@given(
+    calls=st.lists(
+        st.tuples(st.sampled_from(sorted(FORMS)), st.sampled_from(["a.py", "b c.py", "d/é.py"])),
+        min_size=1, max_size=4,
+    ),
+    prose=st.lists(PROSE, min_size=5, max_size=5),
+    cut=st.integers(0, 40),
+    slip=st.sampled_from(["", "the name", "the end"]),
+)  # fmt: skip
+def test_no_shape_of_a_call_ends_as_an_answer(
+    calls: list[tuple[str, str]], prose: list[str], cut: int, slip: str
+) -> None:
+    """Several calls of any forms, prose between them, the last one cut; a name that there is not,
+    an end that is another one: all of them are read, or it is known that something was not.
+    """
+    parts = [prose[0]]
+    for (form, path), behind in zip(calls, prose[1:], strict=False):
+        text = FORMS[form].replace("a.py", path)
+        if slip == "the name":
+            text = text.replace(NAME, "file_ops__raed_file").replace(READ, "file_ops.raed_file")
+        if slip == "the end":
+            text = text.replace("</function>", "</fuction>").replace("</tool_call>", "</toolcall>")
+        parts += [text, behind]
+    whole = "\n".join(parts[:-1])
+    text = whole[: len(whole) - min(cut, len(parts[-2]) - 1)]
     found = read_calls(text, KNOWN)
-    marked = whole.lstrip("`\nx")[:5]
-    if found.calls:
-        assert all(
-            call.arguments == ARGS or ARGS.items() >= call.arguments.items() for call in found.calls
-        )
-    elif not whole.startswith(("{", "[{", "```")) and marked in text:
-        assert found.unread
+    paths = [call.arguments["path"] for call in found.calls]
+    wanted = [path for _, path in calls]
+    in_order = iter(wanted)
+    assert all(path in in_order for path in paths)
+    is_all = len(paths) == len(wanted) and not slip
+    # A name that there is not is no call in what may be data or an example.
+    marked = any(not FORMS[form].startswith(("{", "[{", "```")) for form, _ in calls[:-1])
+    assert (
+        is_all
+        or found.unread
+        or (slip == "the name" and not marked)
+        or (len(paths) >= len(wanted) - 1 and len(parts[-2]) - cut <= hidden(parts[-2]))
+        or (slip == "the end" and len(paths) == len(wanted))
+    ), (paths, text)
 
 
 def test_a_hostile_reply_costs_little_time() -> None:
@@ -171,6 +245,7 @@ def test_a_hostile_reply_costs_little_time() -> None:
     pieces = (
         "<function=decide><parameter=", "<tool_call>{", "[TOOL_CALLS]", "```\n", '{"a":',
         '<invoke name="decide">', "*** Begin Patch\n", "<｜tool▁call▁begin｜>",
+        '{"name": "decide", "args": {}},', '\n{"name":', '\n{"name": "decide"}', "<|channel|> to=",
     )  # fmt: skip
     for piece in pieces:
         read_calls(piece * (200_000 // len(piece)), KNOWN)
