@@ -7,6 +7,7 @@ by then.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -125,10 +126,17 @@ class SessionChoice:
         return Connections(self.places.data)
 
     def with_keys(self) -> SessionChoice:
-        """The same with its keys; waits for the disk and the keyring, so it belongs in a thread."""
+        """The same with its keys, which no log shows from now on; waits for the disk and the
+        keyring, so it belongs in a thread.
+        """
         if self.demo or self.keys is not None:
             return self
-        return replace(self, keys=self.connections.stored_keys(self.settings.endpoints))
+        from duckflow_tui.safety.secrets import RedactingFilter, Redactor
+
+        keys = self.connections.stored_keys(self.settings.endpoints)
+        for handler in logging.getLogger().handlers if keys else ():
+            handler.addFilter(RedactingFilter(Redactor(keys.values())))
+        return replace(self, keys=keys)
 
 
 def choose(

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, Field
 
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef
+from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, ModelRef
 from duckflow_tui.state.usage import Role
 
 FILE_NAME: Final = "connections.json"
@@ -58,7 +58,7 @@ class ModelConnection(BaseModel, frozen=True, extra="ignore"):
         """What the key is called where a variable is named; empty without one."""
         if self.key_place == "none":
             return ""
-        return self.variable or "DUCKFLOW_KEY_" + re.sub(r"[^A-Z0-9]+", "_", self.name.upper())
+        return self.variable or KEPT_KEY + re.sub(r"[^A-Z0-9]+", "_", self.name.upper())
 
     @property
     def endpoint(self) -> Endpoint:
@@ -248,7 +248,7 @@ class KeyStore:
                 backend = _within(self.seconds[0], self.library.get_keyring)
                 module = type(backend).__module__
                 if float(cast("Any", backend).priority) <= 0 or "plaintext" in module:
-                    raise RuntimeError(f"{module} is no safe place")
+                    raise RuntimeError(f"no keyring of this system answers ({module})")
             except Exception as error:  # noqa: BLE001 - back ends raise whatever they like
                 self.library, self.why_not = None, str(error) or type(error).__name__
         return "file" if self.library is None else "keyring"

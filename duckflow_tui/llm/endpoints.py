@@ -22,6 +22,8 @@ Protocol = Literal["auto", "tools", "json"]
 #: Where Ollama, LM Studio, vLLM and llama.cpp listen when nobody told them otherwise.
 LOOPBACK_PORTS: Final = (11434, 1234, 8000, 8080)
 
+#: How the name of a key begins that the program keeps itself: of no variable that a user has set.
+KEPT_KEY: Final = "DUCKFLOW_KEY_"
 CLI_ENDPOINT: Final = "cli"  # the one that --base-url makes
 _FLAGS: Final = {"base_url": "--base-url", "api_key_env": "--api-key-env"}
 OPENAI_ORIGIN: Final = "https://api.openai.com:443"

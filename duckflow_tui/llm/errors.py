@@ -14,13 +14,15 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 import jiter
 
-from duckflow_tui.llm.endpoints import Endpoint, setting_of
+from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, setting_of
 from duckflow_tui.state.base import printable
 from duckflow_tui.state.usage import LlmCall
 
 ErrorCode = Literal[
     "no_model",  # the role has no model, or names an endpoint that is not there
     "no_key",  # the variable with the key is empty
+    "no_kept_key",  # the key that the program keeps cannot be read
+    "kept_key",  # the server does not accept that one
     "no_key_sent",  # the server wants a key, and there was none to send
     "key_withheld",  # it wants one, and ours may not go over plain http
     "bad_key",  # the key holds characters that no header can carry
@@ -186,6 +188,8 @@ class FailureTeller:
         if code == "auth" and (self._withheld or not self._key_name):
             code = "key_withheld" if self._withheld else "no_key_sent"
             setting = "allow_http_key" if self._withheld else setting
+        elif code == "auth" and self._key_name.startswith(KEPT_KEY):
+            code, setting = "kept_key", ""
         retryable = status in _RETRIED and code in ("rate_limited", "server_error", "loading")
         said = words.message.strip() or f"HTTP {status}"
         error = self.of(code, said, setting=setting, retryable=retryable)

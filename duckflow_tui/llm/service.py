@@ -28,6 +28,7 @@ from duckflow_tui.llm.codec import (
 )
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import (
+    KEPT_KEY,
     Endpoint,
     Roles,
     Temperatures,
@@ -424,6 +425,8 @@ class LLMService:
                 "refused": ("refused_url", endpoint.base_url, "base_url"),
                 "key": ("no_key", endpoint.api_key_env, "api_key_env"),
             }
+            if endpoint.api_key_env.startswith(KEPT_KEY):
+                lacks["key"] = ("no_kept_key", endpoint.api_key_env, "")
             if (need := needs(endpoint, self._environ)) in lacks:
                 code, detail, key = lacks[need]
                 raise LlmError(
@@ -431,7 +434,7 @@ class LLMService:
                     endpoint=endpoint.name,
                     host=endpoint.host,
                     detail=detail,
-                    setting=setting_of(endpoint.name, key),
+                    setting=setting_of(endpoint.name, key) if key else "",
                 )
             await self.warm()
             from duckflow_tui.llm.client import ChatClient

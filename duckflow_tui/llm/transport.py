@@ -30,6 +30,8 @@ MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of one answer (R18)
 MAX_ERROR_BODY: Final = 64 * 1024  # of an answer that is an error; the rest is not read
 PURPOSE_HEADER: Final = "X-Duckflow-Purpose"
 
+ANTHROPIC: Final = "https://api.anthropic.com:443"
+
 #: What of a request's headers the client library writes; all others would be its own affair.
 _PASSED: Final = frozenset(
     {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"}
@@ -73,17 +75,21 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, inner: httpx2.AsyncBaseTransport, endpoint: Endpoint, key: str | None):
         self._inner = inner
         self._origin = endpoint.origin
-        self._own = own_headers(endpoint, key)
+        self._own = self._listing = own_headers(endpoint, key)
+        if self._origin == ANTHROPIC and key is not None:  # whose list of models wants it so
+            self._listing = {**self._own, "x-api-key": key, "anthropic-version": "2023-06-01"}
+            del self._listing["authorization"]
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if origin_of(str(request.url)) != self._origin:
             raise ForeignOrigin(request.url.host)
+        own = self._listing if request.method == "GET" else self._own
         passed = {name: value for name, value in request.headers.items() if name in _PASSED}
         answer = await self._inner.handle_async_request(
             httpx2.Request(
                 request.method,
                 request.url,
-                headers={**passed, **self._own},
+                headers={**passed, **own},
                 stream=request.stream,
                 extensions=request.extensions,
             )

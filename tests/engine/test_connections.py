@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from support.endpoint import action, decision
 
@@ -26,10 +27,11 @@ from duckflow_tui.llm.discovery import (
     tidied,
     usual_model,
 )
-from duckflow_tui.llm.endpoints import ModelRef
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import LearnedModels, Target
 from duckflow_tui.llm.probe import probe
+from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
 from duckflow_tui.settings import CHOSEN, load
 
@@ -270,6 +272,40 @@ async def test_a_wrong_key_is_told_by_its_variable_and_host() -> None:
             await models_of(server.base_url)
         assert caught.value.code == "no_key_sent"
         assert await models_of(server.base_url, "right", "MY_KEY")
+
+
+class Caught(httpx2.AsyncBaseTransport):
+    """Takes requests where the network would be."""
+
+    def __init__(self) -> None:
+        self.requests: list[httpx2.Request] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests.append(request)
+        return httpx2.Response(200, json={"data": []})
+
+
+@pytest.mark.parametrize(
+    ("base_url", "listing"),
+    [
+        ("https://api.anthropic.com/v1", {"x-api-key": SECRET, "anthropic-version": "2023-06-01"}),
+        ("https://api.openai.com/v1", {"authorization": f"Bearer {SECRET}"}),
+    ],
+)
+async def test_a_list_is_asked_for_in_the_way_of_its_provider(
+    base_url: str, listing: dict[str, str]
+) -> None:
+    """One provider takes a bearer for its chat and not for its list."""
+    caught = Caught()
+    guarded = GuardedTransport(caught, Endpoint(name="p", base_url=base_url), SECRET)
+    for method in ("GET", "POST"):
+        await guarded.handle_async_request(httpx2.Request(method, f"{base_url}/models"))
+    sent = [
+        {name: value for name, value in request.headers.items()
+         if name in ("authorization", "x-api-key", "anthropic-version")}
+        for request in caught.requests
+    ]  # fmt: skip
+    assert sent == [listing, {"authorization": f"Bearer {SECRET}"}]
 
 
 async def test_a_key_is_not_sent_over_plain_http_into_the_world() -> None:

@@ -201,6 +201,26 @@ def test_what_was_chosen_on_the_screen_answers_here_too(tmp_path: Path) -> None:
     assert "stored" not in json.dumps([p.read_text() for p in (tmp_path / "home").rglob("*.log")])
 
 
+def test_a_kept_key_that_is_wrong_or_gone_is_told_as_such(tmp_path: Path) -> None:
+    """Of which connection it is, at which host, and what to do; no variable that nobody has set."""
+    data = tmp_path / "home" / "data"
+    chosen = Connections(data, KeyStore(data, NoRing()))
+    with serving("duck-1", key="right") as server:
+        chosen.add(ModelConnection(name="far", base_url=server.endpoint.base_url), "sk-wrong-1234")
+        chosen.choose(ModelRef("far", "duck-1"))
+        wrong = ran(tmp_path)
+        (data / "keys.json").unlink()
+        gone = ran(tmp_path)
+    host = f"127.0.0.1:{port_of(server)}"
+    assert (wrong.returncode, gone.returncode) == (1, 1)
+    assert f"{host} does not accept the key that is kept for far" in wrong.stderr
+    assert f"{host} needs a key, but the one kept for far cannot be read" in gone.stderr
+    for ended in (wrong, gone):
+        assert "/connect" in ended.stderr
+        assert "DUCKFLOW_KEY" not in ended.stderr
+        assert "sk-wrong" not in ended.stderr + ended.stdout
+
+
 def test_the_newest_session_of_the_folder_goes_on(tmp_path: Path) -> None:
     with serving("only") as server:
         assert ran(tmp_path, "--continue", ports=(server,)).returncode == 2
