@@ -63,6 +63,8 @@ WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # of a requirement in the mean, by its prio
 
 UNSEEN: Final = 0.5  # of a requirement that nothing shows, or whose check could not run, at most
 
+CLAIMED: Final = 0.49  # of one of which nothing was done, at most: under ``VETO_BELOW``
+
 _DIFFS: Final = 2  # changed files that are kept as evidence of a requirement
 
 _DIFF_LINES: Final = 8  # of each
@@ -153,11 +155,12 @@ class RequirementChecks:
                 Outcome.STOPPED,
             ):
                 return None if self._is_older_than_files(message) else message
-            if self._may_have_changed(message):
+            if self.may_have_changed(message):
                 return None
         return None
 
-    def _may_have_changed(self, message: Message) -> bool:
+    def may_have_changed(self, message: Message) -> bool:
+        """Whether a file may be another one since: by a call that did its work, or else how."""
         if isinstance(message, NoticeMessage):
             return message.key.startswith(_CHANGED)
         if not isinstance(message, OperationMessage) or message.for_requirement:
@@ -350,9 +353,9 @@ def judged(
     became of the files; ``claimed``: nothing was done of what was asked for.
 
     A check that ran decides alone. Without one the evaluator's score does: whole where a quote
-    of it was found or none was named, half where none of its quotes is anywhere or the work is
-    only claimed. Where a check could not be run, it is at most partly met, unless a suite that
-    passed is quoted for it.
+    of it was found or none was named, half where none of its quotes is anywhere, and less than
+    half where the work is only claimed. Where a check could not be run, it is at most partly met,
+    unless a suite that passed is quoted for it.
     """
     key, score, named = item.requirement_id, None, tuple[str, ...]()
     if evaluation is not None:
@@ -381,8 +384,10 @@ def judged(
                     found=found,
                 )
             )
-        if (quoted or claimed) and not seen:
+        if quoted and not seen:
             level = score * UNSEEN
+        if claimed:
+            level = min(score * UNSEEN, CLAIMED)
         if finding is not None and not covered:
             level = min(level, UNSEEN)
     state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
@@ -453,7 +458,8 @@ def overall(
 
     The score is the mean of the levels, weighted 3, 2, 1 by priority. The request as a whole is
     the first of all requirements: under 0.50 by the evaluator it is not done, and that is the
-    score, unless a check shows met what the evaluator scored so low, and none refutes anything.
+    score, unless a check of the user's own shows met what the evaluator scored so low, and none
+    refutes anything.
     Without requirements the evaluator's word on the whole is the score.
     """
     if evaluation is None:
@@ -467,7 +473,8 @@ def overall(
                 vetoes.append(key)
         elif finding.outcome == "met" and scores.get(key, 1.0) < VETO_BELOW:
             raised.append(key)
-    whole = 1.0 if raised and not refuted else evaluation.overall_score
+    own = {item.requirement_id for item in items if item.by_user}
+    whole = 1.0 if own.intersection(raised) and not refuted else evaluation.overall_score
     score, done = _score(items, whole)
     believed: list[RequirementItem] = []  # at the evaluator's score where a check could not be run
     for item in items:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -428,6 +428,154 @@ def guess(text: str) -> ProfileGuess:
         return ProfileGuess()
     best = max(weights, key=lambda profile: weights[profile])  # the first of equal ones
     return ProfileGuess(best, weights[best] >= _STRONG)
+
+
+# --- what a request asks for, and what a reply claims --------------------------------------------
+
+AskedFor = Literal[
+    "change",  # something is to be other than it is
+    "work",  # something is to be done, if only to look
+    "words",  # an answer is all that is wanted
+    "either",  # its words do not tell
+]
+
+_VERBS: Final = (
+    r"(?:set|change|fix|repair|mend|update|rename|replace|remove|delete|edit|modify|refactor"
+    r"|implement|install|upgrade|downgrade|revert|increase|decrease|raise|lower|bump|enable|disable"
+    r"|migrate|append|insert|configure|adjust)"
+)
+
+_LEAD: Final = (
+    r"\W*(?:(?:please|hi|hello|hey|ok(?:ay)?|so|and|but|now|then|also|just|first|next|sorry|thanks"
+    r"|thank you|actually|well|yes|no)\b\W*)*"
+)
+
+_FAVOUR: Final = r"(?:(?:can|could|would|will) you (?:please |kindly )?)?"
+
+#: A sentence that orders a change; of text that stands in the message an answer gives the new one.
+_ORDERS: Final = re.compile(
+    rf"{_LEAD}(?:{_FAVOUR}|i(?:['’]d like| want| need) you to |let['’]?s |go ahead and "
+    rf"|(?:you|we) (?:should|must|have to|need to) ){_VERBS}\b"
+    rf"|.*(?:\band|\bthen|[,;])\s+(?:then |please |also |now )*{_VERBS}"
+    r"\s+(?:it|them|this|that|these|those|the)\b"
+    r"|(?!\W*(?:i|we|you|it)\b).*\b(?:should|must|ha(?:s|ve) to|needs? to|ought to)\b(?: \w+){0,2}"
+    r" (?:be|have|return|use|become|equal|say|read|print|contain|show|default)\b"
+    r".*(?:[\d\"'`_/=]|\b(?:true|false|none|null|on|off)\b)[^?]*"
+    r"|.*(?:(?:変更|設定|修正|更新|削除|追加|実装|置換|改名|移動|有効化|無効化)"
+    r"(?:して|する|せよ|しろ|お願い)|(?:直して|変えて|消して|書き換えて|置き換えて))"
+    r"|.*[\w」\"'](?<![ぁ-んァ-ン一-龥])\s*に(?:して|したい|すべき|してほしい|する(?:こと|ように))"
+    r"|.*(?:に|で)(?:ある|なる|する)?べき",
+    re.IGNORECASE,
+)
+
+_OWN_TEXT: Final = re.compile(
+    r"\b(?:this|my|the following|your|that) (?:\w+ )?(?:sentences?|text|words?|paragraph|poem|joke"
+    r"|story|answer|reply|explanation|summary|translation|list|tone|topic|subject|query|snippet)\b"
+    r"|(?:この|次の|以下の|その)(?:文|文章|単語|詩|回答|説明|要約|訳)",
+    re.IGNORECASE,
+)
+
+#: A sentence that wants an answer; a question about doing something may be an order.
+_WANTS_WORDS: Final = re.compile(
+    rf"{_LEAD}(?:(?:why(?! (?:don['’]?t|not)\b)|what(?! (?:if|about)\b)|how(?! about\b)|where|when"
+    r"|which|who|whose|is(?! it possible)|are(?! you able)|was|were|am|do(?! you mind)|does|did|has"
+    r"|have|had)\b.*[?？]\W*"
+    rf"|{_FAVOUR}(?:tell|explain|describe|say|repeat|summari[sz]e|translate|compare|recommend"
+    r"|suggest|propose|answer|think|write (?:me )?an? \w+|compose|show me|walk me)\b.*)"
+    r"|.*(?:何|なに|なん|どこ|いつ|誰|なぜ|どうして|どう|どれ|どの|いくつ)"
+    r"(?!.*(?:くれ|もらえ|頂け|いただけ|下さい|ください|ほしい)).*(?:の|か|い)[。?？]*\W*"
+    r"|.*(?:教えて|説明|解説|要約|訳して|翻訳|話して|聞かせ|述べて|言って|考えて|挙げて|比較|提案).*"
+    r"|.*(?:した|する|ある|です|でしょう)か[。?？]*\W*",
+    re.IGNORECASE,
+)
+
+_THEN: Final = re.compile(
+    rf"(?:\band|[,;]) (?:then |please )*{_VERBS} (?:it|them|this|that)\b", re.IGNORECASE
+)
+
+#: A later word that takes back what was asked for before it.
+_DROPS: Final = re.compile(
+    r"\b(?:leave (?:it|that|this|them|everything|all)|never ?mind|forget (?:it|that|about|all)"
+    r"|cancel|do(?: not|n['’]?t)|stop|no longer|skip|undo|instead|no need)\b"
+    r"|やめ|止め|そのまま|中止|不要|いらない|しないで|取り消",
+    re.IGNORECASE,
+)
+
+_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+#: A sentence that wants something looked at.
+_LOOKS: Final = re.compile(
+    rf"{_LEAD}{_FAVOUR}(?:review|look|check|read|analy[sz]e|inspect|investigate|research|find|search"
+    r"|list|show|count|verify|run|test)\b"
+    r"|.*(?:見て|読んで|調べ|確認|レビュー|実行)",
+    re.IGNORECASE,
+)
+
+_ANSWERED: Final = (
+    *(TaskProfile.CODE_ANALYSIS, TaskProfile.RESEARCH),
+    *(TaskProfile.CREATIVE_WRITING, TaskProfile.COMPLEX_REASONING),
+)
+
+_WORK: Final = (TaskProfile.DEBUGGING, TaskProfile.FILE_OPERATION, TaskProfile.MULTI_STEP_TASK)
+
+#: A reply that says that it was so before, or that nothing is to be changed.
+NO_CHANGE: Final = re.compile(
+    r"\balready\b|\bnothing\b|\bno changes?\b|\bnot? need"
+    r"|すでに|既に|必要(?:は|が)?(?:ない|ありません)",
+    re.IGNORECASE,
+)
+
+#: A reply that says of a change that it was made.
+_MADE: Final = re.compile(
+    r"\b(?:I|we)(?:['’]ve| have)?(?: (?:now|just|also|successfully|then))*"
+    r" (?:set|changed|fixed|repaired|mended|updated|renamed|replaced|removed|deleted|edited"
+    r"|modified|refactored|implemented|installed|upgraded|reverted|increased|decreased|raised"
+    r"|lowered|bumped|enabled|disabled|migrated|appended|inserted|configured|adjusted|added"
+    r"|created|wrote|written|made|moved|applied|corrected|put|saved)\b(?! nothing)"
+    r"|\b(?:has|have|had) been (?:\w+ed|set|put|made|written)\b"
+    r"|(?:変更|設定|修正|追加|更新|削除|作成|実装|置換|改名|移動|保存|対応|適用)"
+    r"(?:いた)?(?:しました|済み|を?完了|しておきました)(?!か)"
+    r"|(?:書き換え|置き換え|変え|直し|消し)(?:ておき)?ました(?!か)|に(?:しました|なりました)(?!か)",
+    re.IGNORECASE,
+)
+
+#: One that says that all is well, and gives nothing else.
+_DONE: Final = re.compile(
+    r"\W*(?:it['’]s |all |that['’]s |everything['’]s )?(?:done|set|finished|ready|completed?|fixed"
+    r"|updated|changed)\b|.*\b(?:is|are) (?:now\b|.{1,30} now\b)"
+    r"|.*(?:完了|できました|終わりました|なっています)"
+    r"|\W*(?:ok(?:ay)?|sure|yes|really|right|will do|got it|certainly|of course|no problem|はい"
+    r"|了解(?:です|しました)?|承知(?:しました)?)?\W*\Z",
+    re.IGNORECASE,
+)
+
+
+def asked_for(texts: Sequence[str], reply: str = "") -> AskedFor:
+    """What the user's words on one request ask for, oldest first, as far as code can tell; a later
+    word may take back what came before it. Where they do not tell, a ``reply`` that claims a
+    change, or that all is done, says what it took them for.
+    """
+    orders, wants_words, looks, works = False, True, False, False
+    for number, text in enumerate(texts):
+        if len(text) > 2 * _END:
+            text = f"{text[:_END]}\n{text[-_END:]}"
+        rules = guess(text)
+        if number and _DROPS.search(text):
+            orders, looks, works = False, False, False
+        for sentence in filter(str.strip, _SENTENCES.split(text)):
+            asks = _WANTS_WORDS.fullmatch(sentence)
+            ordered = _THEN.search(sentence) if asks else _ORDERS.match(sentence)
+            orders = orders or (ordered is not None and not _OWN_TEXT.search(sentence))
+            looks = looks or rules.profile in _ANSWERED or bool(_LOOKS.match(sentence))
+            if not asks and rules.profile is not TaskProfile.GENERAL_CHAT:
+                wants_words, works = False, works or (rules.strong and rules.profile in _WORK)
+    if orders or wants_words:
+        return "change" if orders else "words"
+    if reply.strip() and not works:
+        works = bool(_DONE.match(reply))
+        if _MADE.search(reply) and not NO_CHANGE.search(reply):
+            return "work" if looks else "change"
+    return "work" if works else "either"
 
 
 def chosen(

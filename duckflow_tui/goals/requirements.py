@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.pacemaker import TALK, guess
+from duckflow_tui.goals.pacemaker import TALK, asked_for, guess
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
@@ -133,6 +133,25 @@ class RequestInHand:
                 back_to = now.memory.keeping(own, own.by_user)
                 self._store.dispatch(WorkingMemoryChanged(memory=back_to))
         return False
+
+
+def asked_on(state: AgentState) -> list[str]:
+    """The user's words on the request in hand, oldest first: the request, then what they said on
+    it that does more than let the work go on. What was said beside the work counts where it does
+    more than ask.
+    """
+    objective = state.objective
+    if objective is None:
+        return []
+    found = [objective.original_query]
+    for message in state.messages:
+        if not isinstance(message, UserMessage) or message.at <= objective.created_at:
+            continue
+        if goes_on(message.text) == "all" or message.text.strip() in map(str.strip, found):
+            continue
+        if not (message.aside and asked_for((message.text,)) == "words"):
+            found.append(message.text)
+    return found
 
 
 def change_objective(store: Store, **fields: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
@@ -17,8 +17,13 @@ from duckflow_tui.goals.checks import (
     passed_suites,
     squeezed,
 )
-from duckflow_tui.goals.pacemaker import TALK, guess
-from duckflow_tui.goals.requirements import hear, new_requirement, take_requirements
+from duckflow_tui.goals.pacemaker import NO_CHANGE, TALK, asked_for, guess
+from duckflow_tui.goals.requirements import (
+    asked_on,
+    hear,
+    new_requirement,
+    take_requirements,
+)
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import call
 from duckflow_tui.prompting.questions import (
@@ -46,7 +51,6 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome, Zone
-from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.changes import difference
@@ -65,13 +69,11 @@ _REASON: Final = 200  # characters of what is shown of a fault, or of what nobod
 
 _REQUEST: Final = 500  # characters of a request that is its own requirement, or is looked at
 
-#: Kinds of request that no answer alone fulfils, unless they ask something.
-_WORK: Final = (TaskProfile.DEBUGGING, TaskProfile.FILE_OPERATION, TaskProfile.MULTI_STEP_TASK)
-
-_ASKS: Final = re.compile(
-    r"\W*(?:why|what|how|where|when|which|who)\b.*[?？]\s*"
-    r"|.*(?:なぜ|どうして|何|どこ).*(?:[?？]|か[。?？]?)\s*",
-    re.IGNORECASE | re.DOTALL,
+#: Requests that the operations on plan, memory and processes can fulfil.
+_INNER: Final = re.compile(
+    r"\b(?:plans?|steps?|remember|memory|note|process|server|command)\b"
+    r"|計画|手順|ステップ|覚え|メモ|記憶|プロセス|サーバー|コマンド",
+    re.IGNORECASE,
 )
 
 _LINES: Final = 600  # of what all files together have become
@@ -123,7 +125,8 @@ class _Case:
     log: Sequence[OperationMessage]  # the model's calls in this turn
     evidence: Sequence[OperationMessage]  # all calls since the request was made, the user's too
     reply: str  # what the user was told on the request
-    findings: dict[str, Finding]  # what the checks showed, by requirement
+    claimed: bool = False  # a change was asked for, and nothing was done that could be one
+    findings: dict[str, Finding] = field(default_factory=dict[str, Finding])  # by requirement
     changes: str = ""  # of files, from before the first to after the last
     evaluation: SatisfactionEvaluation | None = None  # None: the checks decided everything
 
@@ -168,22 +171,51 @@ class Reviewer:
             return "skipped"
         await hear(self._parts, "review")
         _, objective = in_hand(self._store.state)
-        if not self._is_judged(objective, log):
-            return "skipped"
+        texts = asked_on(self._store.state)
+        items, specs = objective.extracted_requirements, self._parts.router.registry.specs()
+        wanted = not items
+        for item in items:
+            wanted = wanted or item.counts
+        if not wanted:
+            return "skipped"  # the user dropped them all
+        if not (items or shown_by(log, specs)):
+            # Talk is free, by the user's word or the app's own rules, whatever the model calls it.
+            choice = self._store.state.profile_choice
+            kinds = (choice,) if choice else [guess(text).profile for text in texts]
+            if TALK.issuperset(kinds) and (
+                choice or asked_for(texts, reply) in ("words", "either")
+            ):
+                return "skipped"
         if self._store.state.phase is Phase.EXECUTION:
             self._parts.machine.move(Phase.REVIEW, Trigger.DONE)
-        if not objective.extracted_requirements:  # nobody split it: it is its own requirement
-            words = one_line(objective.original_query, _REQUEST)
-            items = (new_requirement(objective, words),)
+        if not items:  # nobody split it: it is its own requirement
+            items = (new_requirement(objective, one_line("; ".join(texts), _REQUEST)),)
             await self._store.commit(
                 RequirementsFound(objective_id=objective.objective_id, items=items)
             )
             objective = objective.model_copy(update={"extracted_requirements": items})
         evidence, said = self._since(objective)
-        case = _Case(objective, log, evidence, said or reply, await self._findings(objective))
-        router = self._parts.router
+        case = _Case(objective, log, evidence, said or reply)
+        router, worked = self._parts.router, False
+        for message in evidence:
+            worked = worked or self._checks.may_have_changed(message)
         before = await files_before(self._store.state, router.blobs)
         case.changes = await _net_change(before, router.workspace)
+        if not worked and self._store.state.profile_choice not in TALK:
+            acted = bool(shown_by(evidence, specs)) or any(
+                message.result.went_well and _INNER.search("\n".join(texts)) for message in evidence
+            )
+            match asked_for(texts, case.reply):
+                case "change":  # looking is enough only where it is said to be so already
+                    case.claimed = not (acted and NO_CHANGE.search(case.reply))
+                case "work":
+                    case.claimed = not acted
+                case _:
+                    pass
+        for item in items:
+            finding = await self._checks.look(item) if item.counts else None
+            if finding is not None:
+                case.findings[item.requirement_id] = finding
         try:
             case.evaluation = await self._evaluated(case)
         except LlmError as error:
@@ -201,29 +233,6 @@ class Reviewer:
         self.satisfaction = review.score
         log, _ = self._since(objective)
         return await self._attempts.ask_again(review, report, log)
-
-    def _is_judged(self, objective: TaskObjective, log: Sequence[OperationMessage]) -> bool:
-        """Whether this answer is reviewed: where something is required or was done, and else
-        unless the user, or the app's own rules, call the request talk. What the model calls it
-        makes no difference.
-        """
-        for item in objective.extracted_requirements:
-            if item.counts:
-                return True
-        if objective.extracted_requirements:
-            return False  # the user dropped them all
-        if shown_by(log, self._parts.router.registry.specs()):
-            return True
-        choice = self._store.state.profile_choice
-        return (choice or guess(objective.original_query).profile) not in TALK
-
-    async def _findings(self, objective: TaskObjective) -> dict[str, Finding]:
-        found: dict[str, Finding] = {}
-        for item in objective.extracted_requirements:
-            finding = await self._checks.look(item) if item.counts else None
-            if finding is not None:
-                found[item.requirement_id] = finding
-        return found
 
     async def _judge(self, case: _Case) -> ReviewEnd:
         turn, before = in_hand(self._store.state)
@@ -275,16 +284,16 @@ class Reviewer:
         self, case: _Case, now: TaskObjective, at: float
     ) -> tuple[list[RequirementItem], dict[str, Finding]]:
         """The requirements that count, judged, and the findings that still hold. What the user
-        added or rewrote meanwhile was not judged: it is open, and so not met. Where work was
-        asked for and no call was made, what the model says of it is a claim and shows nothing.
+        added or rewrote meanwhile was not judged: it is open, and so not met. Where a change was
+        asked for and nothing was done, what the model says of it is a claim and shows nothing.
         """
         items, findings = list[RequirementItem](), dict(case.findings)
-        query = now.original_query
-        rules = guess(query)
-        kind = self._store.state.profile_choice or (rules.profile if rules.strong else None)
-        claimed = kind in _WORK and not _ASKS.fullmatch(query[:_REQUEST])
-        claimed = claimed and not shown_by(case.evidence, self._parts.router.registry.specs())
-        texts, suites = [case.changes if claimed else f"{case.reply}\n{case.changes}"], ""
+        if case.claimed:  # of checks only the user's own show that there was nothing to do
+            by_user = {
+                item.requirement_id for item in case.asked.extracted_requirements if item.by_user
+            }
+            findings = {key: found for key, found in findings.items() if key in by_user}
+        texts, suites = [case.changes if case.claimed else f"{case.reply}\n{case.changes}"], ""
         for message in case.evidence:
             if message.result.outcome is Outcome.OK:  # what did not run shows nothing
                 texts.append(call(message.operation, message.args))
@@ -306,7 +315,7 @@ class Reviewer:
                 items.append(
                     judged(
                         *(item, finding, case.evaluation, case.evidence, at),
-                        *(shown, suites, case.changes, claimed),
+                        *(shown, suites, case.changes, case.claimed),
                     )
                 )
         return items, findings
@@ -314,9 +323,11 @@ class Reviewer:
     # --- questions to a model ----------------------------------------------------------------
 
     async def _evaluated(self, case: _Case) -> SatisfactionEvaluation | None:
-        """How far the requirements are met, by the evaluator (S1-8, S1-16); None where the checks
-        decided everything, unless nothing was changed: then the answer is what the user gets, and
-        no check looks at that. For a score or a quote that is missing it is asked once more.
+        """How far the requirements are met, by the evaluator (S1-8, S1-16); None where checks of
+        the user's own decided everything and something was changed. What a model splits off a
+        request, and the check it picks, may be a small part of it: the whole is judged too. For a
+        score or a quote that is missing it is asked once more, and where a low word on the whole
+        goes with a low score of what its check shows met.
         """
         items: list[RequirementItem] = []
         wanted: list[str] = []
@@ -330,11 +341,11 @@ class Reviewer:
                 findings[item.requirement_id] = f"{finding.outcome}: {finding.words}"
             if finding is None or finding.outcome == "unchecked":
                 wanted.append(item.requirement_id)
-        if items and not wanted and case.changes:
+        if not wanted and case.changes and all(item.by_user for item in items):
             return None
 
         def read(reply: SatisfactionReply) -> SatisfactionReply:
-            if reply.overall_score is None and not reply.requirement_scores:
+            if reply.overall_score is None and not (wanted and reply.requirement_scores):
                 raise ValueError(
                     "requirement_scores and overall_score are missing, or no numbers, 0.0 to 1.0"
                 )
@@ -346,13 +357,17 @@ class Reviewer:
         reply = await self._parts.models.ask(question, read)
         scores = dict(reply.requirement_scores)
         quotes = dict[str, tuple[str, ...]]()
+        whole = reply.overall_score
+        low = whole is not None and whole < VETO_BELOW
         unsaid: list[str] = []  # requirements without a score, or without a quote for a good one
         for item in items:
             key = item.requirement_id
             quotes[key] = _sentences(reply.evidence.get(key, ()))
-            if key in wanted and (
-                key not in scores or (scores[key] >= VETO_BELOW and not quotes[key])
-            ):
+            if key in wanted:
+                unsaid += [key] * (
+                    key not in scores or (scores[key] >= VETO_BELOW and not quotes[key])
+                )
+            elif low and case.findings[key].outcome == "met" and scores.get(key, 1.0) < VETO_BELOW:
                 unsaid.append(key)
         if unsaid:
             question = satisfaction_question(state, items, unsaid, *told, again=True)
@@ -366,9 +381,10 @@ class Reviewer:
                 if key in more.requirement_scores:
                     scores[key] = more.requirement_scores[key]
                 quotes[key] = _sentences(more.evidence.get(key, ())) or quotes[key]
+            if low and more.overall_score is not None:
+                whole = more.overall_score
         if wanted and not scores.keys() & set(wanted):
             raise Unreadable("no requirement was scored")
-        whole = reply.overall_score
         if whole is None:  # then the parts say it
             whole = sum(scores.values()) / max(len(scores), 1)
         recommended = reply.completion_recommendation

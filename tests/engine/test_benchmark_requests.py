@@ -64,7 +64,7 @@ async def test_planned_work_sends_few_tokens_and_does_what_was_asked() -> None:
     rows = [json.loads(line) for line in out.splitlines()]
     (planned,) = [row for row in rows if row["what"] == "request: plan"]
     assert planned["as_wanted"]
-    assert planned["sent"].keys() == {"main", "plan", "task", "report"}
+    assert planned["sent"].keys() == {"main", "plan", "task", "report", "satisfaction"}
     assert sum(planned["sent"].values()) <= PLANNED_MOST
 
 

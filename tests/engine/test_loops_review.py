@@ -216,38 +216,93 @@ async def test_a_judge_who_says_all_is_well_is_overruled_by_a_check_that_fails(
         assert end.outcome == "done"
 
 
-async def test_a_judge_who_says_nothing_is_well_is_overruled_by_checks_that_are_green(
-    tmp_path: Path,
+@pytest.mark.parametrize("insists", [False, True])
+async def test_a_judge_who_scores_against_a_green_check_is_asked_again_for_the_whole(
+    tmp_path: Path, insists: bool
 ) -> None:
-    """C15, the other way round."""
+    """C15, the other way round: the check overrules the judge on its requirement. Of the whole,
+    which the worker's check may show a small part of, the judge has the last word.
+    """
+    first = judged(0.2, {"r1": 0.0, "r2": 0.9}, completion_recommendation=False)
+    second = first if insists else judged(0.9, {"r1": 0.0})
     script = story(
-        works(NOTES, WORDS, content="done\n"),
-        done("Done."),
-        satisfaction=(judged(0.2, {"r1": 0.0, "r2": 0.9}, completion_recommendation=False),),
+        works(NOTES, WORDS, content="done\n"), done("Done."), satisfaction=(first, second)
     )
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
-        end = await s.turn("write the notes")
+        await s.engine.send("write the notes")
+        await s.until(lambda state: state.last_review is not None)
+        (review,) = reviews(s)
+        assert "a score against its check, for: r1." in s.server.of("satisfaction")[1].text
+        assert (review.done, review.score) == ((False, 0.2) if insists else (True, 0.95))
+        assert [r.satisfaction_level for r in review.items] == [1.0, 0.9]
+        assert review.vetoes == ("r1",)
+
+
+async def test_a_check_that_the_user_wrote_outweighs_a_low_word_on_the_whole(
+    tmp_path: Path,
+) -> None:
+    """C15: nobody but the user knows better what shows the work."""
+    held = done("Done.").model_copy(update={"hold": "wait"})
+    low = judged(0.2, {"r1": 0.0, "r2": 0.9}, completion_recommendation=False)
+    script = story(works(NOTES, WORDS, content="done\n"), held, satisfaction=(low, low))
+    async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("wait")
+        assert s.engine.ledger.edit("r1", text="the notes say that it is done") is None
+        s.server.release("wait")
+        end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("done", 0.95)
-        assert reviews(s)[0].vetoes == ("r1",)
         assert reviews(s)[0].mismatch
 
 
-async def test_checks_that_decide_everything_need_no_judge(tmp_path: Path) -> None:
+async def test_checks_decide_each_requirement_and_the_judge_the_request_as_a_whole(
+    tmp_path: Path,
+) -> None:
     """Two operations, four calls at most: C19."""
     files = claim("there is a log", kind="file_exists", value="log.txt")
     script = story(
         works(NOTES, files, claim("in it", 2, "file_contains", "notes.txt: done"), content="done"),
         decision("", write("x", "log.txt")),
         done("Done."),
+        satisfaction=(judged(0.9, {}),),
     )
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         end = await s.turn("write the notes and a log")
-        assert (end.outcome, end.satisfaction, end.llm_calls) == ("done", 1.0, 3)
-        assert reviews(s)[0].evaluation is None
+        assert (end.outcome, end.satisfaction, end.llm_calls) == ("done", 1.0, 4)
+        assert "Score every requirement of these: –." in s.server.of("satisfaction")[0].text
         shown = [r.evidence[0] for r in reviews(s)[0].items]
         assert [e.kind for e in shown] == ["command", "file", "file"]
         assert [e.text for e in shown[1:]] == ["1 B", "1: done"]
         assert any(e.kind == "diff" and e.text == "+done" for e in item(s, "r3").evidence)
+
+
+async def test_where_the_user_wrote_every_check_no_judge_is_asked(tmp_path: Path) -> None:
+    held = done("Done.").model_copy(update={"hold": "wait"})
+    script = story(works(NOTES, content="done\n"), held)
+    async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("wait")
+        assert s.engine.ledger.edit("r1", text="the notes say that it is done") is None
+        s.server.release("wait")
+        end = await s.ended()
+        assert (end.outcome, end.satisfaction, end.llm_calls) == ("done", 1.0, 2)
+        assert reviews(s)[0].evaluation is None
+
+
+@pytest.mark.parametrize("said", [Reply(data={"requirement_scores": {"r1": 1.0}}), None])
+async def test_a_judge_who_says_nothing_of_the_whole_is_asked_for_it(
+    tmp_path: Path, said: Reply | None
+) -> None:
+    """The worker's own check is green; nobody said that it is all that was asked for."""
+    script = story(
+        works(NOTES, content="done\n"),
+        done("Done."),
+        satisfaction=(said, judged(0.9, {})) if said else (),
+    )
+    async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
+        end = await s.turn("write the notes and tell why")
+        assert end.outcome == ("done" if said else "partial")
+        assert not said or "overall_score are missing" in s.server.of("satisfaction")[1].text
 
 
 async def test_two_operations_and_their_judgement_take_four_calls(tmp_path: Path) -> None:
@@ -524,15 +579,16 @@ async def test_requirements_are_judged_whatever_the_request_is_called(tmp_path: 
 async def test_what_a_model_calls_talk_is_judged_unless_the_words_are(
     tmp_path: Path, text: str
 ) -> None:
-    """It claims the work and has done nothing. Covers S1-52."""
+    """It claims the work and has done nothing: then it does it. Covers S1-52."""
     script = story(
         done("x is 2 now.", task_profile="GENERAL_CHAT"),
+        decision("", write("x = 2\n", "a.py"), task_profile="GENERAL_CHAT"),
         done("Really.", task_profile="GENERAL_CHAT"),
         satisfaction=(judged(0.0), judged(0.9)),
         missing=(lacks("x is as it was"),),
         continuation=(next_plan(),),
     )
-    async with session(tmp_path, script) as s:
+    async with session(tmp_path, script, mode="trusted") as s:
         await s.turn(text)
         assert [r.done for r in reviews(s)] == [False, True]
 
@@ -616,7 +672,7 @@ async def test_a_task_whose_first_decision_named_none_has_its_requirements_extra
     )
     async with session(tmp_path, script, mode="trusted") as s:
         end = await s.turn("write the notes: done")
-        assert purposes(s) == ["main", "requirements", "main"]
+        assert purposes(s) == ["main", "requirements", "main", "satisfaction"]
         assert [r.requirement_id for r in objective(s).extracted_requirements] == ["r1", "r2"]
         assert item(s, "r2").priority == 3
         assert "write the notes: done" in s.server.of("requirements")[0].text
@@ -977,7 +1033,7 @@ async def test_a_judgement_that_cannot_be_read_is_repaired(tmp_path: Path) -> No
         assert "overall_score are missing" in s.server.of("satisfaction")[2].text
 
 
-AGAIN = "Asked again, because there was no score, or no quote, for: r2. Give both for each."
+AGAIN = "no score, no quote, or a score against its check, for: r2. Give both for each"
 
 
 @pytest.mark.parametrize(

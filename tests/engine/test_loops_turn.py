@@ -47,7 +47,7 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-#: What was asked for, with a check that needs no judgement.
+#: What was asked for, with a check.
 ASKED = {
     "requirement": "each rate applies to what the one before left",
     "priority": 1,
@@ -79,7 +79,7 @@ async def test_read_edit_through_the_gate_done(
         end = await s.ended()
         assert end.outcome == "done"
         assert end.files_changed == ("shop.py",)
-        assert end.llm_calls == 3
+        assert end.llm_calls == 4  # one of them the judge's
         assert end.reply == "Rates apply one after the other now."
         assert (folder / "shop.py").read_bytes() == FIXED.encode()
         read = s.results()[0].result
@@ -517,9 +517,12 @@ async def test_every_call_is_accounted_for(tmp_path: Path) -> None:
     async with session(tmp_path, main_job(), mode="trusted") as s:
         end = await s.turn("fix the total")
         calls = [e.call for e in s.events(LlmCallFinished)]
-        assert [(c.role, c.purpose, c.outcome) for c in calls] == [("main", "main", "ok")] * 3
+        assert [(c.role, c.purpose, c.outcome) for c in calls] == [
+            *[("main", "main", "ok")] * 3,
+            ("evaluator", "satisfaction", "ok"),
+        ]
         assert end.tokens == sum(c.tokens_in + c.tokens_out for c in calls)
-        assert s.state.usage.calls == 3
+        assert s.state.usage.calls == 4
         headers = {r.headers["x-duckflow-purpose"] for r in s.server.of("main")}
         assert headers == {"main"}
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from support.pace_talk import consulted
 from support.plan_talk import PROPOSE, plan_reply
-from support.reviews import claim, found, judged, lacks, next_plan
+from support.reviews import believes, claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
@@ -452,7 +452,7 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
         assert "two of three bugs are there" in s.server.of("main")[2].text
 
 
-async def test_a_check_that_the_work_made_true_decides_alone(tmp_path: Path) -> None:
+async def test_a_check_that_the_work_made_true_decides_its_requirement(tmp_path: Path) -> None:
     """Also where the text is one more in a file that was there before, or a command made it."""
     project(tmp_path)
     change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
@@ -463,13 +463,138 @@ async def test_a_check_that_the_work_made_true_decides_alone(tmp_path: Path) -> 
         claim("it holds", 1, "command", "true && grep -q 2 a.py"),
     ]
     replies = Script(
-        replies={"main": (decision("I do.", change, touch, requirements=wanted), done("Done."))}
+        replies={
+            "main": (decision("I do.", change, touch, requirements=wanted), done("Done.")),
+            "satisfaction": (judged(0.8, {}),),
+        }
     )
     allow = ("touch:*", "true", "grep:*")
     async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
         end = await s.turn("set x to 2 and make made.txt")
         assert (end.outcome, end.satisfaction) == ("done", 1.0)
-        assert not s.server.of("satisfaction")
+        assert "Score every requirement of these: –." in s.server.of("satisfaction")[0].text
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("temper", ["sloppy", "exact", "stubborn"])
+async def test_one_small_check_that_passes_does_not_stand_for_a_big_request(
+    tmp_path: Path, temper: str, protocol: Literal["tools", "json"]
+) -> None:
+    """The model picks what it is judged by: one thing of three, with a check that its edit makes
+    true. The judge is asked for the whole, against the user's own words. Covers S1-1.
+    """
+    file = project(tmp_path)
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    more = action("file_ops.write_file", path="b.py", content="y = 1\n")
+    small = claim("x is 2", 1, "file_contains", "a.py: x = 2")
+    again = {
+        "sloppy": (decision("The rest.", more), done("All three.")),
+        "exact": (
+            decision("The rest.", more, requirements=[claim("b.py", 1, "file_exists", "b.py")]),
+            done("All three."),
+        ),
+        "stubborn": (done("It is all done."), done("It is all done.")),
+    }[temper]
+    low, high = judged(0.3, {"r1": 0.3}), judged(0.9, {"r1": 0.9, "r2": 0.9})
+    replies = Script(
+        replies={
+            "main": (decision("I do.", change, requirements=[small]), done("Done."), *again),
+            "satisfaction": (low, low, *((low,) * 4 if temper == "stubborn" else (high,))),
+            "missing": (lacks("b.py and the tests"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+        }
+    )
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted", headless=True) as s:
+        end = await s.turn("set x to 2, write b.py with y, and say what changed")
+        assert file.read_text() == "x = 2\n"
+        assert end.outcome == ("partial" if temper == "stubborn" else "done")
+        assert "b.py and the tests" in s.server.of("main")[2].text
+
+
+WEAK_ORDERS = [
+    "set x to 2",
+    "x should be 2",
+    "timeout of 30 please",
+    "x to 2, ok?",
+    "what does x do? set it to 2",
+    "xを2にして",
+    "タイムアウトは30秒でお願いします",
+    "xを2に変えてもらえますか？",
+]
+CLAIMS = {"en": "Done, I have set it.", "ja": "はい、設定しました。"}
+LOOK = action("file_ops.read_file", path="a.py")
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("temper", ["sloppy", "exact", "stubborn"])
+@pytest.mark.parametrize("text", WEAK_ORDERS)
+async def test_a_weak_order_that_is_answered_by_a_bare_claim_is_never_done(
+    tmp_path: Path, text: str, temper: str, protocol: Literal["tools", "json"]
+) -> None:
+    """Nothing was changed, and the judge believes every word. The sloppy one says no more, the
+    exact one names a check that holds anyway, the stubborn one looks and claims it again.
+    Covers S1-1, S1-52.
+    """
+    file = project(tmp_path)
+    says = CLAIMS["en" if text.isascii() else "ja"]
+    held = [claim("x is set", 1, "command", "test -f a.py")]
+    kind = "GENERAL_CHAT" if temper == "sloppy" else "FILE_OPERATION"
+    ends = done(says, task_profile=kind, requirements=held if temper == "exact" else [])
+    tries = (ends,) * 3
+    if temper == "stubborn":
+        tries = tuple(reply for n in range(3) for reply in (decision(f"{n}", LOOK), ends))
+    replies = Script(
+        replies={
+            "main": tries,
+            "satisfaction": (),
+            "requirements": (found(claim("x is set")),),
+            "missing": (lacks("a.py is as it was"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+        }
+    )
+    kept: dict[str, Any] = {"protocol": protocol, "mode": "trusted", "headless": True}
+    kept["author"] = believes
+    async with session(tmp_path, replies, allow=("test:*",), **kept) as s:
+        end = await s.turn(text)
+        assert (end.outcome, file.read_text()) == ("partial", "x = 1\n")
+        assert s.state.objective is not None
+        assert max(a.satisfaction_score for a in s.state.objective.attempts) < 0.5
+        assert len(s.state.objective.attempts) == 3
+
+
+@pytest.mark.parametrize("text", WEAK_ORDERS)
+async def test_a_weak_order_that_was_carried_out_is_done(tmp_path: Path, text: str) -> None:
+    """By one edit, or, where a look shows that it is so already, by none."""
+    file = project(tmp_path)
+    says = CLAIMS["en" if text.isascii() else "ja"]
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    so = "a.py: x = 2 stands there already." if text.isascii() else "すでに x = 2 になっています。"
+    replies = script(decision("", change), done(says), decision("", LOOK), done(so))
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
+        assert ((await s.turn(text)).outcome, file.read_text()) == ("done", "x = 2\n")
+        end = await s.turn(text)
+        assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("what does x do?", "x is set to 1 in a.py, and nothing reads it."),
+        ("is x set to 2?", "I have set it to 1."),
+        ("what have you changed?", "I have changed nothing."),
+        ("hello", "Done and ready."),
+        ("ありがとう", "完了です。"),
+        ("xは何をしますか", "xは2に設定しました。"),
+    ],
+)
+async def test_talk_stays_one_call_whatever_words_the_answer_uses(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    """Covers S1-47."""
+    project(tmp_path)
+    async with session(tmp_path, script(done(says, step="PLANNING"))) as s:
+        end = await s.turn(text)
+        assert (end.outcome, end.llm_calls, end.satisfaction) == ("done", 1, None)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from support.session import action, decision, done
 
+from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply, Script
 
 CHECK = "grep -q done notes.txt"  # a command that says whether the work is there
@@ -51,6 +53,14 @@ def judged(overall: float, scores: dict[str, float] | None = None, **fields: Any
         "completion_recommendation": overall >= 0.8,
     }
     return Reply(data={**data, **fields}, quotes=r"<reply>\n([^\n]+)")
+
+
+def believes(request: Request) -> Reply | None:
+    """A judge who gives full marks to all, and quotes what the worker told the user."""
+    if request.purpose != "satisfaction":
+        return None
+    wanted = re.findall(r"r\d+", request.text.partition("of these: ")[2].partition("\n")[0])
+    return judged(1.0, dict.fromkeys(wanted, 1.0))
 
 
 def lacks(*what: str, **fields: Any) -> Reply:
