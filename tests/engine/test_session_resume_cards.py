@@ -150,7 +150,7 @@ async def test_a_limit_of_tokens_asks_again(tmp_path: Path) -> None:
         await s.engine.send("read them")
         before = await opened(s, CardKind.BUDGET)
         s.cut()
-    async with session(tmp_path, script(done()), environ=short, resume=s.session_id) as s:
+    async with session(tmp_path, script(done("Unread.")), environ=short, resume=s.session_id) as s:
         await again(s, before)
         await answer(s, "raise_budget")
         assert (await s.ended()).outcome == "done"

@@ -89,7 +89,8 @@ async def test_half_a_pair_in_an_argument_is_named_and_nothing_of_the_reply_runs
 ) -> None:
     """R16: the good call of the same reply does not run either."""
     reply = tools_reply(spelling) if protocol == "tools" else json_reply(spelling)
-    async with session(tmp_path, script(reply, done()), protocol=protocol, mode="trusted") as s:
+    replies = script(reply, done("I could write neither."))
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
         end = await s.turn("write both")
         assert (end.outcome, len(s.server.of("main")), end.files_changed) == ("done", 2, ())
         assert s.results() == []
