@@ -434,7 +434,9 @@ async def test_the_first_request_of_a_session_shows_what_lies_at_the_top_of_the_
     (root / "main.py").write_text("x\n")
     (root / "noise.log").write_text("x\n")
     (root / ".gitignore").write_text("*.log\n")
-    replies = script(decision("a", action("file_ops.read_file", path="main.py")), done(), done("x."))
+    replies = script(
+        decision("a", action("file_ops.read_file", path="main.py")), done(), done("x.")
+    )
     async with session(tmp_path, replies) as s:
         await s.engine.look_around()
         await s.turn("look at it")
