@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -20,20 +20,22 @@ PROTECTED: Final = frozenset({".git", ".duckflow", "git~1"})
 
 #: Names of files that hold secrets; also globs for a search program to leave out (any case).
 SECRET_GLOBS: Final = words_of(
-    ".env* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.tfstate *.tfvars "
+    ".env* *.env env.prod* env.stag* env.dev* env.local .dev.vars *.pem *.pem.* *.key *.key.* "
+    "*.p8 *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.tfstate *.tfstate.* *.tfvars "
     "id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials credentials.json credentials.y*ml "
     "credentials.toml credentials.ini credentials.xml credentials.csv credentials.db "
-    "credentials.enc .credentials* secrets.json secrets.y*ml secrets.toml secrets.ini "
+    "credentials.enc .credentials* *[-_.]credentials.json .secrets secret.json secret.y*ml "
+    "secret.toml secrets.json secrets.y*ml secrets.toml secrets.ini kubeconfig auth.json "
     "service-account*.json service_account*.json client_secret*.json .netrc _netrc .npmrc "
     ".yarnrc.yml .pypirc .pgpass .my.cnf .s3cfg .boto .htpasswd .dockercfg .git-credentials "
-    ".terraformrc .vault-token"
+    ".terraformrc .vault-token .*_history"
 )
 
 #: Directories that hold nothing but secrets.
 SECRET_DIRS: Final = frozenset({".ssh", ".aws", ".azure", ".gnupg", ".kube", ".password-store"})
 
 # Names that are secret only in a certain directory.
-_SECRET_BELOW: Final = {"config.json": ".docker", "gcloud": ".config"}
+_SECRET_BELOW: Final = {"config.json": ".docker", "gcloud": ".config", "hosts.yml": "gh"}
 
 #: Scripts: allowed, and one level more risk (S4-82, C18).
 EXECUTABLE_SUFFIXES: Final = frozenset(
@@ -56,6 +58,19 @@ _ACTING_FILES: Final = words_of(
     ".envrc .pre-commit-config.yaml .gitlab-ci.yml jenkinsfile .mcp.json .gitmodules "
     ".gitattributes .gitconfig .bashrc .zshrc .profile .bash_profile crontab"
 )
+
+# What runs code, or tells other agents what to do, once somebody builds, tests or asks there.
+_LATER_DIRS: Final = frozenset({".claude", ".cursor", ".codex", ".gemini", ".cargo"})
+_LATER_PATHS: Final = frozenset({(".venv", "bin"), ("venv", "bin"), ("node_modules", ".bin")})
+_LATER_GLOBS: Final = words_of(
+    "agents.md claude.md gemini.md copilot-instructions.md .cursorrules .windsurfrules makefile "
+    "gnumakefile *.mk justfile package.json *.config.[cm]js *.config.js *.config.ts deno.json "
+    "pyproject.toml setup.py setup.cfg tox.ini noxfile.py conftest.py sitecustomize.py "
+    "usercustomize.py *.pth build.rs cargo.toml dockerfile *.dockerfile docker-compose*.y*ml "
+    "compose.y*ml .gdbinit .lldbinit rakefile gemfile *.gradle *.gradle.kts pom.xml "
+    "cmakelists.txt"
+)
+_LATER: Final = re.compile("|".join(map(fnmatch.translate, _LATER_GLOBS)))
 
 # Names that Windows takes for a device, whatever their extension.
 _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?")
@@ -105,14 +120,24 @@ def lies_in_secrets(parts: Sequence[str]) -> bool:
     return any(map(holds_secrets, parts, ("", *parts[:-1])))
 
 
-def acts_by_itself(parts: Sequence[str]) -> bool:
-    """Whether writing the path makes other programs run something, without being asked to."""
+def obeyed(parts: Sequence[str]) -> Literal["", "system_file", "runs_later"]:
+    """Whether writing the path makes other programs run something without being asked to, or only
+    once somebody builds, tests or asks an agent.
+    """
     *above, name = map(fold, parts or ("",))
-    return (
+    pairs = tuple(pairwise(above))
+    if (
         name in _ACTING_FILES
         or not _ACTING_DIRS.isdisjoint(above)
-        or not _ACTING_PATHS.isdisjoint(pairwise(above))
+        or not _ACTING_PATHS.isdisjoint(pairs)
+    ):
+        return "system_file"
+    later = (
+        _LATER.match(name) is not None
+        or not _LATER_DIRS.isdisjoint(above)
+        or not _LATER_PATHS.isdisjoint(pairs)
     )
+    return "runs_later" if later else ""
 
 
 def suffix(name: str) -> str:

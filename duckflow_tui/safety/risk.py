@@ -17,7 +17,6 @@ from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
-    acts_by_itself,
     fold,
     holds_secrets,
     is_device_name,
@@ -25,6 +24,7 @@ from duckflow_tui.safety.names import (
     is_secret,
     is_secret_name,
     lies_in_secrets,
+    obeyed,
     suffix,
 )
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Identity, Location, Place
@@ -84,6 +84,8 @@ def assess(
     if changes:
         if "system_file" in marks:
             found.note("system_file", Risk.HIGH)
+        if "runs_later" in marks:
+            found.note("runs_later", Risk.MEDIUM)
         if wide or len(places) >= WIDE_FILES:
             found.note("wide_impact", Risk.HIGH)
         if removed_lines >= BULK_LINES:
@@ -106,12 +108,13 @@ def assess(
 
 def _marks(place: Place) -> set[str]:
     """What is notable of one place, as codes."""
-    name = place.real.name
+    name, effects = place.real.name, obeyed(place.real.parts)
     marks = {
         "link_out": place.leads_out,
         "secret": place.secret,
         "outside": place.zone is Zone.OUTSIDE,
-        "system_file": acts_by_itself(place.real.parts),
+        "system_file": effects == "system_file",
+        "runs_later": effects == "runs_later",
         "through_link": place.is_link,
         "hard_link": "hard_link" in place.reasons,
         "device_name": is_device_name(name),

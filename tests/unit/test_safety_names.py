@@ -12,13 +12,14 @@ from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
     PROTECTED,
-    acts_by_itself,
     fold,
     is_device_name,
     is_odd,
     is_protected,
     is_secret,
+    obeyed,
     suffix,
+    words_of,
 )
 
 DISGUISES = st.sampled_from(["", ".", " ", ". .", "...", "\u200d", "\ufeff", "::$DATA", ":x"])
@@ -69,12 +70,54 @@ def test_the_scripts_of_the_requirements() -> None:
     ],
 )
 def test_what_other_programs_obey(path: str) -> None:
-    assert acts_by_itself(path.split("/"))
+    assert obeyed(path.split("/")) == "system_file"
 
 
 @pytest.mark.parametrize("path", ["workflows/ci.yml", "src/github.py", ".github/README.md", "a.py"])
 def test_what_they_do_not(path: str) -> None:
-    assert not acts_by_itself(path.split("/"))
+    assert obeyed(path.split("/")) == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        words_of(
+            ".secrets secret.yml secret.json kubeconfig google-credentials.json auth.json key.p8 "
+            "terraform.tfstate.backup .config/gh/hosts.yml server.pem.bak env.production "
+            ".dev.vars .bash_history sub/Server.KEY.old"
+        )
+    ),
+)
+def test_secrets_by_other_names(path: str) -> None:
+    assert is_secret(path.split("/"))
+
+
+@pytest.mark.parametrize(
+    "path", ["env.py", "secrets.py", "hosts.yml", "history.md", "keys.json", "secret_santa.py"]
+)
+def test_what_only_sounds_like_a_secret(path: str) -> None:
+    assert not is_secret(path.split("/"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        words_of(
+            "AGENTS.md docs/CLAUDE.md .claude/settings.json .cursor/rules/a.mdc Makefile "
+            "sub/package.json "
+            "pyproject.toml setup.py tests/conftest.py sitecustomize.py evil.pth build.rs "
+            ".cargo/config.toml Dockerfile .gdbinit .venv/bin/python node_modules/.bin/jest "
+            "vite.config.ts"
+        )
+    ),
+)
+def test_what_runs_or_steers_later(path: str) -> None:
+    assert obeyed(path.split("/")) == "runs_later"
+
+
+@pytest.mark.parametrize("path", ["agents.py", "bin/tool", "package.md", "src/build.py", "a.py"])
+def test_what_does_not(path: str) -> None:
+    assert obeyed(path.split("/")) == ""
 
 
 def test_secrets_by_directory() -> None:

@@ -145,6 +145,8 @@ def test_a_denial_says_why() -> None:
             "secret_content",
         ),
         (Access("file_ops.write_file", WRITE, (place(".github/workflows/a.yml"),)), "system_file"),
+        (Access("file_ops.write_file", WRITE, (place("sub/AGENTS.md"),)), "runs_later"),
+        (Access("file_ops.write_file", WRITE, (place(".venv/bin/python"),)), "runs_later"),
         (
             Access("file_ops.write_file", WRITE, tuple(place(f"{n}.py") for n in range(10))),
             "wide_impact",
