@@ -14,9 +14,14 @@ from duckflow_tui.agent.compaction import Compactor, code_in_hand
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
-from duckflow_tui.prompting.compiler import prompt_tokens
+from duckflow_tui.prompting.compiler import SMALLEST_ROOM, prompt_tokens
 from duckflow_tui.prompting.replies import Shape
-from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, NoticeMessage
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
+    AssistantReplied,
+    NoticeMessage,
+    UserMessage,
+)
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision, asks_for_checks
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.phase import Status
@@ -230,6 +235,9 @@ class Asker:
                 models.prompts.in_hand[self._step_id] = files
                 request = prompt()
             request = request.model_copy(update={"checks_asked": self._checks_asked})
+            window = models.service.window(role)
+            if window and (needed := prompt_tokens(request)) > window - SMALLEST_ROOM:
+                self._tell_small("turn.window_small", needed, window)
             try:
                 reply = await self._send(request, role)
             except LlmError as error:
@@ -242,9 +250,22 @@ class Asker:
                 if not made:
                     self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
-            if not reply.call.estimated:
-                models.prompts.learn(self._store.state, request, reply.call.tokens_in)
+            counted = reply.call.tokens_in
+            whole = reply.call.estimated or models.prompts.learn(
+                self._store.state, request, counted
+            )
+            if not whole:
+                self._tell_small("turn.window_cut", prompt_tokens(request), counted)
             return reply
+
+    def _tell_small(self, key: str, sent: int, window: int) -> None:
+        """Say that the window is too small, once in a turn."""
+        for message in reversed(self._store.state.messages):
+            if isinstance(message, NoticeMessage) and message.key == key:
+                return
+            if isinstance(message, UserMessage) and not message.aside:
+                break
+        self._parts.notices.warn(key, step_id=self._step_id, sent=f"{sent:,}", window=f"{window:,}")
 
     async def _send(self, prompt: Prompt, role: Role) -> DecisionReply:
         models, llm_id = self._parts.models, self._parts.ids("llm")

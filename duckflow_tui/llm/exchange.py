@@ -31,6 +31,7 @@ _DENSE: Final = re.compile(
     "[\u0e00-\u0eff\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]"
 )
 _CHARS_A_TOKEN: Final = 4
+_MOST_CHARS_A_TOKEN: Final = 40  # no text takes as little; a server that reports less counts wrong
 _MESSAGE_OVERHEAD: Final = 4  # tokens around each message: its role and separators
 
 
@@ -198,7 +199,8 @@ class Exchange:
         if completion is None or (completion.first_token_at is None and not completion.usage):
             return 0, 0, 0, 0, False
         usage = completion.usage
-        if usage is not None and usage.prompt_tokens:
+        written = sum(map(len, map(str, request.messages))) if request is not None else 0
+        if usage is not None and usage.prompt_tokens > written // _MOST_CHARS_A_TOKEN:
             tokens = usage.prompt_tokens, usage.completion_tokens
             return *tokens, usage.cached, usage.reasoning, False
         reasoning = estimated_tokens(completion.reasoning)

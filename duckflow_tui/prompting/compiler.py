@@ -65,13 +65,19 @@ from duckflow_tui.state.memory import (
     MAX_PLAN_BRIEF,
     Compaction,
 )
-from duckflow_tui.state.operations import ApprovalMode, OperationSpec
+from duckflow_tui.state.operations import ApprovalMode, Need, OperationSpec
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.prompt import LayerUse, Prompt
 
 REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of the estimate
 MOST_REPLY: Final = 16_384  # tokens; more than this is not kept free
 SMALLEST_ROOM: Final = 512  # tokens; a window this small cannot be worked in anyway
+#: Parts of what a request was thought to take that a server may report: a smaller count means that
+#: it cut the request. No tokenizer takes less than half of the first estimate; once a model has
+#: counted some requests, its estimates come near to what it counts, by half the way each time.
+REPORTED_FIRST: Final = 0.5
+REPORTED: Final = 0.65
+LEAST_REPORTED: Final = 512  # tokens; a count below is no window, but nonsense
 AFTER_REFUSAL: Final = 0.7  # of what was refused as too long is what is sent next
 _KEPT_STABLE: Final = (
     6  # sets of operations: of turns and asides, each with and without a plan, of a step
@@ -85,7 +91,22 @@ _LIMITS: Final = {
     "max_constraints": str(MAX_CONSTRAINTS),
     "max_plan_brief": str(MAX_PLAN_BRIEF),
     "max_open_questions": str(MAX_OPEN_QUESTIONS),
+    "also": "-",
 }
+#: What of them a small window is told.
+_FEW_LIMITS: Final = dict.fromkeys(_LIMITS, "") | {
+    name: _LIMITS[name] for name in ("max_actions", "max_alternatives")
+}
+
+#: Tokens of a window up to which a request is written short: fewer operations and rules, no
+#: specialized layer. The whole fixed part, some 2,500 tokens, leaves little of less.
+SMALL_WINDOW: Final = 8_192
+_SMALL: Final = {"base": 200, "main": 400, "specialized": 0, "project": 300}  # tokens of the layers
+#: What reads, edits and runs; beside them a small window is told of what serves work under way.
+_FEW: Final = frozenset({
+    "file_ops.read_file", "file_ops.list_dir", "file_ops.search_text", "file_ops.write_file",
+    "file_ops.edit_file", "shell.run",
+})  # fmt: skip
 
 #: Operations that the file of operations speaks of.
 _NAMED: Final = ("op_tasks", "op_remember", "op_recall")
@@ -95,7 +116,9 @@ class _Stable(Frozen):
     """What does not change while operations and project instructions do not."""
 
     operations: tuple[OperationSpec, ...]
+    offered: tuple[OperationSpec, ...]  # of which these are what the window is told of
     instructions: str
+    budgets: Budgets
     sections: tuple[str, ...]
     formats: dict[str, str]
     uses: tuple[LayerUse, ...]  # before the model's factor
@@ -126,6 +149,9 @@ class PromptCompiler:
         self._named = ", ".join(named)
         self.texts = PromptTexts.load(folder, language)
         self.budgets = budgets
+        self._short = budgets.model_copy(
+            update={name: min(getattr(budgets, name), most) for name, most in _SMALL.items()}
+        )
         self._counter = counter
         self._base = self.texts.base.render()
         self._nothing = self.texts.nothing.render()
@@ -180,7 +206,7 @@ class PromptCompiler:
             view = replace(
                 view, history=(*view.history, code), sizes=sizes, tokens=view.tokens + spare
             )
-        layers = self._layers(state, stable.operations, view, pattern, thread, aside, answers)
+        layers = self._layers(state, stable, view, pattern, thread, aside, answers)
         session, *rest = fitted = fit(layers, self._counter.count, factor)
         uses = [
             use.model_copy(update={"tokens": math.ceil(use.tokens * factor)}) for use in stable.uses
@@ -273,26 +299,45 @@ class PromptCompiler:
         """Tokens of a text for the main model."""
         return math.ceil(self._counter.count(text) * self._counter.factor(state.session.model))
 
-    def learn(self, state: AgentState, prompt: Prompt, tokens_in: int) -> None:
-        """Correct the estimates for the model by what it reported for ``prompt``."""
-        self._counter.learn(state.session.model, prompt_tokens(prompt), tokens_in)
+    def learn(self, state: AgentState, prompt: Prompt, tokens_in: int) -> bool:
+        """Correct the estimates for the model by what it reported for ``prompt``. False where that
+        is so much less than what was sent that the server must have cut it, which teaches nothing.
+        """
+        model, sent = state.session.model, prompt_tokens(prompt)
+        least = REPORTED_FIRST if self._counter.factor(model) == 1.0 else REPORTED
+        if tokens_in < least * sent:
+            return tokens_in < LEAST_REPORTED
+        self._counter.learn(model, sent, tokens_in)
+        return True
 
-    def _stable_part(self, operations: tuple[OperationSpec, ...], instructions: str) -> _Stable:
+    def _stable_part(
+        self, offered: tuple[OperationSpec, ...], instructions: str, small: bool
+    ) -> _Stable:
+        budgets = self._short if small else self.budgets
         for place, kept in enumerate(self._stable):
-            same = len(kept.operations) == len(operations) and all(
-                map(operator.is_, kept.operations, operations)
+            same = len(kept.offered) == len(offered) and all(
+                map(operator.is_, kept.offered, offered)
             )
-            if same and kept.instructions == instructions:
+            if same and kept.instructions == instructions and kept.budgets is budgets:
                 self._stable.insert(0, self._stable.pop(place))
                 return kept
+        operations, limits = offered, _LIMITS
+        if small:
+            limits = _FEW_LIMITS
+            operations = tuple(
+                s
+                for s in offered
+                if s.name in _FEW or (s.needs and Need.CONVERSATION not in s.needs)
+            )
         texts, count = self.texts, self._counter.count
         names = spoken(operations)
-        working = texts.operations.render({name: names[name] for name in _NAMED})
-        project, cut = self._project(instructions)
-        listed = operation_lines(operations)
+        named = {"also": limits["also"]} | {name: names[name] for name in _NAMED}
+        working = texts.operations.render(named)
+        project, cut = self._project(instructions, budgets.project)
+        listed = operation_lines(operations, arguments=not small)
         formats = {
-            "json": texts.format_json.render({**_LIMITS, "operations": listed}),
-            "tools": texts.format_tools.render(_LIMITS),
+            "json": texts.format_json.render({**limits, "operations": listed}),
+            "tools": texts.format_tools.render(limits),
         }
         largest = max(
             count(formats["json"]), count(formats["tools"]) + count(schema_text(operations))
@@ -300,7 +345,9 @@ class PromptCompiler:
         project_tokens, working_tokens = count(project), count(working)
         made = _Stable(
             operations=operations,
+            offered=offered,
             instructions=instructions,
+            budgets=budgets,
             sections=(self._base, working, project),
             formats=formats,
             uses=(
@@ -308,7 +355,7 @@ class PromptCompiler:
                 LayerUse(
                     layer="project",
                     tokens=project_tokens,
-                    budget=self.budgets.project,
+                    budget=budgets.project,
                     trimmed=("project",) if cut else (),
                 ),
                 LayerUse(layer="format", tokens=largest, budget=0),
@@ -318,13 +365,13 @@ class PromptCompiler:
         self._stable = [made, *self._stable[: _KEPT_STABLE - 1]]
         return made
 
-    def _project(self, instructions: str) -> tuple[str, bool]:
+    def _project(self, instructions: str, most: int) -> tuple[str, bool]:
         """The project's own instructions, cut at the end to their budget, never the factor's."""
         text = instructions.strip()
         if not text:
             return self.texts.no_project.render(), False
         text = inside(text, "project_instructions")
-        size, most = self._counter.count(text), self.budgets.project
+        size = self._counter.count(text)
         if size <= most:
             return self.texts.project.render({"instructions": text}), False
         keep = int(len(text) * most / size)
@@ -339,10 +386,11 @@ class PromptCompiler:
         window: int = 0,
     ) -> tuple[_Stable, float, int]:
         """The stable part, the model's factor, and tokens for the conversation before it."""
-        stable = self._stable_part(tuple(operations), instructions)
-        factor = self._counter.factor(state.session.model)
         context = self._context(state, window)
-        tail = self.budgets.base + self.budgets.main + self.budgets.specialized
+        small = context <= request_room(SMALL_WINDOW)
+        stable = self._stable_part(tuple(operations), instructions, small)
+        factor = self._counter.factor(state.session.model)
+        tail = stable.budgets.base + stable.budgets.main + stable.budgets.specialized
         return stable, factor, max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)
 
     def _context(self, state: AgentState, window: int = 0) -> int:
@@ -411,7 +459,7 @@ class PromptCompiler:
     def _layers(
         self,
         state: AgentState,
-        operations: tuple[OperationSpec, ...],
+        stable: _Stable,
         view: View,
         pattern: PromptPattern,
         thread: str,
@@ -420,9 +468,13 @@ class PromptCompiler:
     ) -> list[Layer]:
         """What changes from request to request: the base layer, the main one, the specialized."""
         values, cut = session_values(state, self._memory(), view.digests)
-        fixed = self._counter.count(self._base)
-        layers = [Layer("base", self.budgets.base, self.texts.session, values, cut, fixed)]
-        both = self.budgets.main + self.budgets.specialized
+        fixed, operations, budgets = (
+            self._counter.count(self._base),
+            stable.operations,
+            stable.budgets,
+        )
+        layers = [Layer("base", budgets.base, self.texts.session, values, cut, fixed)]
+        both = budgets.main + budgets.specialized
         recovery = ""  # how to go on after an operation failed
         if state.status is Status.ERROR:
             error = {"error": one_line(state.status_detail, LINE)}
@@ -457,8 +509,8 @@ class PromptCompiler:
                 "profiles": Cuttable(Trim.EVIDENCE, kinds),
                 "overview": Cuttable(Trim.EVIDENCE, names),
             }
-            layers.append(Layer("main", self.budgets.main, self.texts.main, values, cut))
-            if pattern is PromptPattern.BASE_MAIN_SPECIALIZED:
+            layers.append(Layer("main", budgets.main, self.texts.main, values, cut))
+            if pattern is PromptPattern.BASE_MAIN_SPECIALIZED and budgets.specialized:
                 layers.extend(self._specialized(state, operations))
         return layers
 

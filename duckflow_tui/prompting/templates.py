@@ -94,7 +94,7 @@ LANGUAGES: Final = ("en", "ja")
 _NEVER_CUT: Final = "goal constraints requirements gates"
 
 _LIMITS: Final = (
-    "max_actions max_alternatives line item max_constraints max_plan_brief max_open_questions"
+    "max_actions max_alternatives line item max_constraints max_plan_brief max_open_questions also"
 )
 
 
@@ -118,7 +118,7 @@ class PromptTexts:
             "successful_operations learned_patterns user_settings earlier",
         ),
     ]
-    operations: Annotated[Template, _File("op_tasks op_remember op_recall")]
+    operations: Annotated[Template, _File("op_tasks op_remember op_recall also")]
     project: Annotated[Template, _File(must="instructions")]
     no_project: Annotated[Template, _File()]
     main: Annotated[

@@ -41,6 +41,10 @@ LIGHT: Final = 0.55
 
 RESULT_SHARE: Final = 4  # one result takes at most this part (1/4) of the room
 
+#: Tokens that one result may have all the same, as long as that is no more than half of the room:
+#: some 100 lines of code, which less could not be worked with.
+ONE_FILE: Final = 1_000
+
 MOST_DIGESTS: Final = 8  # five of the base layer and three of the main one (S4-11, S4-16)
 
 SMALLEST_RESULT: Final = 200  # tokens; results are not cut below it, and shorter ones stay
@@ -230,7 +234,7 @@ class HistoryWindow:
     ) -> bool:
         """Take in what is new; whether a turn begins."""
         begins = not turn or turn != self._turn
-        cap = max(room // RESULT_SHARE, SMALLEST_RESULT)
+        cap = max(room // RESULT_SHARE, min(room // 2, ONE_FILE), SMALLEST_RESULT)
         # Small moves of the room must not change how old results look: caches would miss.
         if begins and (self._cap > 1.25 * cap or cap > 2 * self._cap):
             self._cap, self._whole = cap, max(whole, cap)

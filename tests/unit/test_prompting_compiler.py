@@ -292,11 +292,21 @@ def test_json_format_shows_the_keys_in_the_order_of_the_wire(language: str) -> N
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_format_is_never_cut(language: str) -> None:
-    """Covers S4-78."""
-    state = busy_state()
-    state.usage = state.usage.model_copy(update={"context_window": 2_000})
-    tight = compiler(language).compile(state, OPERATIONS, pattern=SPECIAL)
-    assert tight.formats == of(busy_state(), language).formats
+    """Only a small window goes without what has a default. Covers S4-78."""
+    state, whole = busy_state(), of(busy_state(), language).formats
+
+    def formats(window: int) -> dict[str, str]:
+        state.usage = state.usage.model_copy(update={"context_window": window})
+        return compiler(language).compile(state, OPERATIONS, pattern=SPECIAL).formats
+
+    assert formats(8_193) == whole
+    small = formats(8_192)
+    told, left_out = ({*small["tools"].splitlines()}, {*whole["tools"].splitlines()})
+    assert told < left_out
+    gone = [re.match(r"- (\w+)", line) for line in left_out - told]
+    assert {m[1] for m in gone if m} == {"confidence", "continues", "prompt_pattern", "state_delta"}
+    example = whole["json"][: whole["json"].index("}]}]")]
+    assert small["json"].startswith(example)
 
 
 def test_uses_add_up_to_the_request() -> None:
