@@ -229,13 +229,13 @@ class _Doctor:
 
     def _model(self, choice: SessionChoice) -> HealthCheck:
         main = choice.settings.roles.of("main")
-        if choice.endpoint_missing or main is None:
-            return self._made("model", "broken", "model.none", "model.none_fix")
         if choice.confirm_origin:
             return self._made(
                 "model", "missing", "model.unconfirmed", "model.unconfirmed_fix",
                 origin=choice.confirm_origin,
             )  # fmt: skip
+        if choice.endpoint_missing or main is None:
+            return self._found(choice)
         host = choice.settings.endpoints[main.endpoint].host
         facts: dict[str, Any] = {"model": visible_line(main.model), "host": host}
         try:
@@ -245,11 +245,21 @@ class _Doctor:
             if error.code in ("not_found", "not_json", "html"):  # a server need not have a list
                 return self._made("model", "missing", "model.unlisted", **facts)
             return HealthCheck("model", "broken", visible_line(one_line(words, 400)))
-        if main.model not in names:
+        if main.model.removeprefix("models/") not in names:
             known = ", ".join(visible_line(one_line(name, 60)) for name in names[:_SHOWN_MODELS])
             facts |= {"known": known, "count": len(names)}
             return self._made("model", "broken", "model.unknown", "model.unknown_fix", **facts)
         return self._made("model", "ok", "model.found", **facts)
+
+    def _found(self, choice: SessionChoice) -> HealthCheck:
+        """What answers where no model is set, or what is missing."""
+        from duckflow_tui.model_choice import settle
+
+        try:
+            line = asyncio.run(settle(choice)).line
+        except Unusable as refused:
+            return self._made("model", "broken", "model.none")._replace(fix=str(refused))
+        return self._made("model", "missing", "model.none", "model.found_fix", line=line)
 
 
 async def _models(choice: SessionChoice) -> tuple[str, ...]:
@@ -257,8 +267,9 @@ async def _models(choice: SessionChoice) -> tuple[str, ...]:
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.state.base import SystemClock, random_id
 
-    settings = choice.settings
-    service = LLMService(settings.endpoints, settings.roles, random_id, SystemClock())
+    choice = choice.with_keys()
+    endpoints, roles = choice.settings.endpoints, choice.settings.roles
+    service = LLMService(endpoints, roles, random_id, SystemClock(), choice.environ)
     try:
         return await service.models("main", _ANSWER_S)
     finally:

@@ -164,7 +164,7 @@ class ChatClient:
         """
         answer = await self.listing(seconds)
         try:
-            found = _Models.model_validate(answer).data
+            found = _Models.model_validate(answer).data or ()
             return tuple(entry.id.removeprefix("models/") for entry in found)  # Gemini's has it
         except ValidationError:
             raise self.no_list(answer) from None
@@ -184,7 +184,7 @@ class ChatClient:
             if error.code == "not_found" and not urlsplit(endpoint.base_url).path:
                 error.code, error.detail = "no_version", f"{endpoint.base_url}/v1"
             return
-        if names and error.model not in names:
+        if names and error.model.removeprefix("models/") not in names:
             error.code = "unknown_model"
             near = nearest(error.model, names, _SHOWN_MODELS)
             shown = list(dict.fromkeys((*near, *names)))[:_SHOWN_MODELS]
@@ -221,7 +221,7 @@ class _Model(BaseModel):
 
 
 class _Models(BaseModel):
-    data: list[_Model]
+    data: list[_Model] | None  # of a server without any, such as Ollama when it is new
 
 
 _FAULTS: Final = (

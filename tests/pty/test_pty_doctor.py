@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.prepared import NO_PORTS
 from support.pty import Terminal
 from support.serving import served
 
@@ -25,7 +26,8 @@ def checks(
     run = subprocess.run(
         [*PROGRAM, "--json", *arguments],
         cwd=tmp_path,
-        env={"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8", **(environ or {})},
+        env={**NO_PORTS, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+        | dict(environ or {}),
         capture_output=True,
         text=True,
         timeout=60,
@@ -90,6 +92,20 @@ def test_a_model_that_the_server_does_not_list_is_named_with_those_it_lists(
         status, found = checks(tmp_path, "--base-url", server.endpoint.base_url, "--model", "lagre")
     assert (status, found["model"]["state"]) == (1, "broken")
     assert "small, large" in found["model"]["fix"]
+
+
+def test_a_server_of_this_machine_is_found_where_no_model_is_set(tmp_path: Path) -> None:
+    """With its only model it works as it is; several are listed, to choose from."""
+    with served(Script(models=("small",))) as server:
+        port = server.endpoint.base_url.rpartition(":")[2].partition("/")[0]
+        environ = {"DUCKFLOW_DISCOVERY__PORTS": f"[{port}]"}
+        status, found = checks(tmp_path, environ=environ)
+    assert (status, found["model"]["state"]) == (0, "missing")
+    assert f"Using small at 127.0.0.1:{port}" in found["model"]["fix"]
+    with served(Script(models=("small", "large"))) as server:
+        status, found = checks(tmp_path, "--base-url", server.endpoint.base_url)
+    assert (status, found["model"]["state"]) == (1, "broken")
+    assert "Name one with --model: large, small" in found["model"]["fix"]
 
 
 def test_a_server_that_is_not_there_is_told_by_its_address(tmp_path: Path) -> None:
