@@ -193,6 +193,30 @@ async def test_a_changed_file_is_not_replaced(workspace: Workspace, root: Path) 
     assert names(root) == ["src", "src/a.py"]
 
 
+class IdleDisk(Disk):
+    """Fails at the first change."""
+
+    def write(self, file: int, data: memoryview) -> int:
+        raise AssertionError("something was written")
+
+    def exchange(self, directory: int, one: str, other: str) -> bool:
+        raise AssertionError("something was exchanged")
+
+    def rename_new(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
+        raise AssertionError("something was renamed")
+
+
+@pytest.mark.parametrize("change", ["replace", "remove", "move"])
+async def test_a_changed_file_is_not_touched_for_a_moment(root: Path, change: str) -> None:
+    """R15: who watches the folder sees nothing happen."""
+    workspace = Workspace(root, disk=IdleDisk())
+    (root / "src" / "a.py").write_text("mine")
+    with pytest.raises(ContentChanged):
+        await CHANGES[change](workspace)
+    workspace.close()
+    assert names(root) == ["src", "src/a.py"]
+
+
 @pytest.mark.parametrize("gone", ["src/a.py", "src"])
 async def test_a_file_that_is_gone_is_not_replaced(
     workspace: Workspace, root: Path, gone: str

@@ -6,6 +6,7 @@ import asyncio
 import gc
 
 import pytest
+from support import consults, plans
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.desk import Desk, Unanswered, UnattendedDesk
@@ -28,6 +29,7 @@ from duckflow_tui.state.gates import (
     Impact,
 )
 from duckflow_tui.state.operations import ApprovalMode, Effect
+from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 
@@ -331,6 +333,32 @@ async def test_the_grant_is_recorded_before_the_asker_goes_on(store: Store, desk
     await desk.answer(answer_to(gate, GateChoice.SESSION))
     await task
     assert seen == ["gate_opened", "gate_answered", "grant_added", "effect"]
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.STANDARD, ApprovalMode.TRUSTED])
+async def test_what_is_answered_where_nobody_is(store: Store, mode: ApprovalMode) -> None:
+    """R19: ``--mode trusted`` alone approves a plan; what only a user can say nothing says."""
+    desk = UnattendedDesk(store, CountingIds(), mode)
+
+    async def action(card: Card) -> str:
+        try:
+            return (await desk.ask(card)).action
+        except Unanswered as refused:
+            return f"{refused.reason}: {str(refused).split(',')[0]}"
+
+    trusted = mode is ApprovalMode.TRUSTED
+    unapproved = "nobody: A plan needs the user's approval"
+    assert await action(plans.plan_card(plans.draft())) == ("run_all" if trusted else unapproved)
+    assert await action(plans.change_card()) == ("accept" if trusted else unapproved)
+    assert await action(plans.end_card("close")) == "nobody: Only the user ends a plan"
+    assert await action(plans.break_card()) == "go_on"
+    assert await action(plans.report_card(plans.report())) == "go_on"
+    assert await action(plans.report_card(plans.failed_report())) == "stop"
+    work = "nobody: Nobody is there to say how the work should go on."
+    assert await action(consults.consultation(Pattern.LIMIT)) == work
+    assert await action(consults.question()) == "nobody: Nobody is there to answer."
+    assert await action(consults.budget()) == "nobody: Nobody is there to raise the limit."
+    assert await action(consults.escalation()) == "accept_partial"
 
 
 async def test_nobody_to_ask(store: Store, recorder: MemoryRecorder) -> None:

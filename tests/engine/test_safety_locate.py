@@ -120,6 +120,7 @@ def test_a_link_and_its_target_are_both_judged(
     inner = workspace.locate("inner")
     assert (inner.shown, inner.resolved, inner.is_link) == ("inner", "src/a.py", True)
     assert workspace.locate("out").leads_out
+    assert "link_out" in workspace.locate("out").reasons
     assert workspace.locate("out").resolved == str(tmp_path / "outside.txt")
     assert not workspace.locate("up/outside.txt").leads_out  # says itself where it lies
     assert workspace.locate("up/outside.txt").shown == str(tmp_path / "outside.txt")

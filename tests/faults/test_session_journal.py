@@ -7,11 +7,12 @@ import errno
 import os
 import resource
 import stat
+import threading
 from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
-from support.journal_disks import Driven, FaultyDisk, drive, gates, read, seqs, until
+from support.journal_disks import DEADLINE, Driven, FaultyDisk, drive, gates, read, seqs, until
 from support.journal_events import answered, begun, finished, opened, requested, said, started, turn
 from support.pinned import ManualClock
 
@@ -442,6 +443,38 @@ async def test_a_session_goes_on_over_many_stays(tmp_path: Path) -> None:
     assert found.read.header.opened_at == 1.0
     assert found.state.mode is ApprovalMode.PLAN
     assert (path / "journal-1.d1").read_bytes().count(b'"journal"') == 7
+
+
+class SlowDisk(FaultyDisk):
+    """Syncs only when it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+        self.syncing, self.go_on = threading.Event(), threading.Event()
+
+    def sync_data(self, file: int) -> None:
+        if self.slow:
+            self.syncing.set()
+            self.go_on.wait(DEADLINE)
+        super().sync_data(file)
+
+
+async def test_who_waits_no_more_for_the_disk_stops_nobody_else(tmp_path: Path) -> None:
+    """Esc while a record is on its way: the journal goes on."""
+    disk = SlowDisk()
+    driven = drive(tmp_path / "a" / "w" / "s", disk)
+    await driven.commit(started())
+    disk.slow = True
+    committing = asyncio.create_task(driven.commit(said(2)))
+    await until(disk.syncing.is_set)
+    committing.cancel()
+    await asyncio.wait([committing])
+    disk.go_on.set()
+    async with asyncio.timeout(DEADLINE):
+        await driven.commit(said(3))
+    assert (await driven.journal.close(DEADLINE)).durable == 3
+    assert seqs(read(driven.path)) == [1, 2, 3]
 
 
 async def test_after_its_end_a_journal_takes_nothing_and_holds_nobody(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,12 +150,34 @@ def test_what_joins_the_parts_is_known() -> None:
         ("!!", "unparsed"),
         ("x" * (MAX_LINE + 1), "too_long"),
         (";".join(["ls"] * (MAX_PARTS + 1)), "too_many"),
+        # one word, which the grammar takes for two
+        ("pytest -x''\\q", "unparsed"),
+        ('ls ""\\/etc', "unparsed"),
     ],
 )
 def test_everything_else_has_no_parts_and_a_reason(text: str, reason: str) -> None:
     line = read_command(text)
     assert line.parts == ()
     assert line.reason == reason
+
+
+def test_a_line_of_fifty_commands_is_read() -> None:
+    assert len(read_command(";".join(["ls"] * 50)).parts) == 50
+
+
+def test_without_the_grammar_no_command_is_plain() -> None:
+    """A machine for which there is none: every line asks."""
+    program = """
+import sys
+sys.modules["tree_sitter_bash"] = None
+from duckflow_tui.safety.commands import read_command
+line = read_command("ls")
+print(line.parts, line.reason)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    assert done.stdout == "() no_parser\n"
 
 
 @settings(max_examples=400, deadline=None)
@@ -316,6 +339,7 @@ def test_a_beginning_after_which_anything_could_run_is_no_rule(rule: str, refuse
     with pytest.raises(RuleRefused) as error:
         AllowRules.of([rule])
     assert error.value.code == "any"
+    assert str(error.value) == f"{rule}: any"
 
 
 @given(

@@ -198,6 +198,22 @@ def test_programs_are_known_by_their_bytes(content: bytes) -> None:
     assert (verdict.kind, verdict.reasons[0]) == (D, "binary_executable")
 
 
+@pytest.mark.parametrize(
+    ("operation", "effect", "places", "can"),
+    [
+        ("file_ops.write_file", WRITE, INSIDE, True),
+        ("file_ops.move_file", MOVE, INSIDE * 2, False),
+        ("file_ops.write_file", WRITE, NONE, False),
+        ("mcp.docs.find", READ, NONE, True),
+        ("mcp.docs.find", READ, INSIDE * 2, False),
+    ],
+)
+def test_only_one_file_or_one_tool_can_be_allowed_for_the_session(
+    operation: str, effect: Effect, places: tuple[Place, ...], can: bool
+) -> None:
+    assert judge(Access(operation, effect, places), STANDARD).can_grant_session is can
+
+
 @pytest.mark.parametrize("mode", [STRICT, STANDARD, TRUSTED])
 def test_a_link_that_leads_out_is_not_written_through(mode: ApprovalMode) -> None:
     """R02, promise 1: refused before a gate is opened that names only the link."""

@@ -226,6 +226,7 @@ def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None
     else:
         with sqlite3.connect(path) as other:
             other.execute("UPDATE made SET program = '0.0 1 0'")
+            other.execute("DELETE FROM pieces")  # as if that version had kept none of them
         other.close()
     again = Catalog(catalog.state_dir)
     assert again.list() == before
@@ -236,8 +237,25 @@ def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None
 
 def test_the_index_is_for_its_owner_only(catalog: Catalog) -> None:
     catalog.list()
-    modes = {stat.S_IMODE(p.stat().st_mode) for p in catalog.state_dir.glob(f"{FILE_NAME}*")}
-    assert modes == {0o600}
+
+    def modes() -> set[int]:
+        files = catalog.state_dir.glob(f"{FILE_NAME}*")
+        return {stat.S_IMODE(path.stat().st_mode) for path in files}
+
+    assert modes() == {0o600}
+    catalog.close()
+    (catalog.state_dir / FILE_NAME).chmod(0o644)
+    catalog.list()
+    assert modes() == {0o600}
+
+
+def test_an_index_that_breaks_while_it_is_open_begins_anew(catalog: Catalog) -> None:
+    before = catalog.list()
+    with sqlite3.connect(catalog.state_dir / FILE_NAME) as other:
+        other.execute("DROP TABLE sessions")
+    other.close()
+    assert catalog.list() == before
+    assert len(catalog.search("multiplied")) == 1
 
 
 def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> None:
@@ -328,6 +346,23 @@ def test_a_find_leads_to_the_newest_place(tmp_path: Path) -> None:
     assert (found.match.count, found.match.piece.text) == (2, "the parser again")
     about = catalog.pieces(found.facts, 4, found.match.at)
     assert [p.text for p in about] == texts
+
+
+def test_about_a_find_stands_more_of_what_led_there_than_of_what_followed(tmp_path: Path) -> None:
+    texts = [*(f"before {n}" for n in range(9)), "the parser", *(f"behind {n}" for n in range(9))]
+    record(tmp_path, "session_00000001", [asked(t, NOW + n) for n, t in enumerate(texts)])
+    catalog = Catalog(tmp_path)
+    catalog.refresh()
+    (found,) = catalog.search("parser")
+    about = catalog.pieces(found.facts, 6, found.match.at)
+    assert [p.text for p in about] == texts[4:13]  # six that end with it, three behind it
+
+
+def test_a_word_of_three_letters_is_found_whatever_its_case(tmp_path: Path) -> None:
+    record(tmp_path, "session_00000001", [asked("eine große Ära", NOW)])
+    catalog = Catalog(tmp_path)
+    catalog.refresh()
+    assert len(catalog.search("ärA")) == 1
 
 
 def test_what_is_forgotten_is_not_found(tmp_path: Path) -> None:
@@ -471,6 +506,27 @@ def test_what_cannot_be_read_can_be_moved_too(catalog: Catalog) -> None:
         facts = by_id(catalog.list())[number]
         catalog.restore(catalog.delete(facts))
         assert by_id(catalog.list())[number].problem == facts.problem
+
+
+def test_what_is_no_folder_can_be_moved_too(catalog: Catalog, tmp_path: Path) -> None:
+    facts = by_id(catalog.list())["1"]
+    path = catalog.path_of(facts)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    gone = catalog.delete(facts)
+    assert catalog.path_of(gone).is_symlink()
+    assert not path.is_symlink()
+    assert any((tmp_path / "elsewhere").iterdir())
+
+
+def test_an_empty_folder_is_moved_as_it_is(catalog: Catalog) -> None:
+    """Where nothing was ever recorded there is nobody to keep out, and no file to make for it."""
+    facts = by_id(catalog.list())["1"]
+    path = catalog.path_of(facts)
+    shutil.rmtree(path)
+    path.mkdir()
+    gone = catalog.delete(facts)
+    assert list(catalog.path_of(gone).iterdir()) == []
 
 
 def test_fetching_back_overwrites_nothing(catalog: Catalog) -> None:

@@ -217,6 +217,14 @@ def test_one_line_is_never_cut_for_the_word_that_says_so(
     assert (f"text\n{result}\n" in as_markdown(path)) is kept
 
 
+@pytest.mark.parametrize(("width", "kept"), [(400, True), (401, False)])
+def test_a_very_long_line_of_a_result_is_cut(tmp_path: Path, width: int, kept: bool) -> None:
+    path = record(tmp_path, "session_00000001", [*called("c", "a", "x" * width, NOW)])
+    text = as_markdown(path)
+    assert (f"\n{'x' * width}\n" in text) is kept
+    assert (f"\n{'x' * 400}…\n" in text) is not kept
+
+
 def test_a_long_result_is_cut_in_the_transcript_and_whole_in_the_records(tmp_path: Path) -> None:
     result = "\n".join(f"line {n}" for n in range(500))
     path = record(tmp_path, "session_00000001", [asked("x", NOW), *called("c", "a", result, NOW)])

@@ -283,6 +283,16 @@ class _Full(Disk):
         raise OSError(28, "No space left on device")
 
 
+async def test_a_file_to_edit_by_hand_is_made_once_and_is_then_the_users(tmp_path: Path) -> None:
+    made = memory(tmp_path)
+    await made.begin()
+    assert notes(made).read_text().startswith("# Notes on shop")
+    await made.remember("a way", "worked")
+    before = notes(made).read_bytes()
+    await made.begin()
+    assert notes(made).read_bytes() == before
+
+
 async def test_a_full_disk_leaves_the_old_notes(tmp_path: Path) -> None:
     await memory(tmp_path).remember("a way", "worked")
     made = memory(tmp_path, disk=_Full())
