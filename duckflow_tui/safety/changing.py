@@ -234,8 +234,6 @@ class Changer:
         try:
             for at in range(1, len(parents) + 1):
                 with self._parent(anchor, "/".join(parents[:at])) as (directory, name):
-                    if _identity_at(directory, name) is not None:
-                        continue
                     try:
                         os.mkdir(name, dir_fd=directory)
                     except FileExistsError:

@@ -345,10 +345,7 @@ def _bare(text: str) -> str:
     characters = iter(text)
     for char in characters:
         if char == "\\":
-            following = next(characters, "")
-            if not following:
-                raise _NotPlain("unparsed")
-            made.append(following)
+            made.append(next(characters, ""))  # where none follows, the lexer reads no line
         elif char in "*?[{}$`":
             raise _NotPlain("expansion")
         elif char in "'\"|&;<>()#!^" and not (made and char in "#!^"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -124,6 +125,18 @@ def test_a_link_and_its_target_are_both_judged(
     assert workspace.locate("out").resolved == str(tmp_path / "outside.txt")
     assert not workspace.locate("up/outside.txt").leads_out  # says itself where it lies
     assert workspace.locate("up/outside.txt").shown == str(tmp_path / "outside.txt")
+
+
+def test_only_what_was_asked_for_stays_open(opener: Opener, tmp_path: Path) -> None:
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c" / "file").write_text("x")
+    anchor = os.open(tmp_path, os.O_RDONLY)
+    before = len(os.listdir("/dev/fd"))
+    for path in ("a/b/c/file", "a/b/c/none", "a/../a"):
+        with contextlib.suppress(OSError):
+            os.close(opener(anchor, path, os.O_RDONLY, 0))
+    assert len(os.listdir("/dev/fd")) == before
+    os.close(anchor)
 
 
 def test_links_without_end_are_refused(workspace: Workspace, root: Path) -> None:

@@ -12,11 +12,13 @@ from support.journal_disks import drive, read, seqs, until
 from support.journal_events import said, started, turn
 from support.pinned import ManualClock
 
-from duckflow_tui.session.records import Frame, as_bytes, encode, scan
+from duckflow_tui.safety.secrets import REDACTED, Redactor
+from duckflow_tui.session.records import Frame, as_bytes, encode, scan, without_secrets
 from duckflow_tui.session.resume import resume_journal
-from duckflow_tui.session.snapshots import IN_FLIGHT, NotAnImage, capture, pieces, restored
+from duckflow_tui.session.snapshots import IN_FLIGHT, NotAnImage, capture, fits, pieces, restored
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationOutput, OperationProgress, OperationRequested
+from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import PlanProblem
 from duckflow_tui.state.store import Store
@@ -57,6 +59,13 @@ def test_every_field_of_the_state_comes_back_as_it_was() -> None:
 def test_half_a_surrogate_pair_comes_back_as_it_was() -> None:
     state = AgentState(draft="a \ud800 half", files_read={"name \udcff": "0"})
     same(state, through_json(state))
+
+
+def test_a_secret_that_is_also_a_word_of_ours_leaves_a_snapshot_readable() -> None:
+    redact = Redactor(["standard"]).redact
+    state = AgentState(draft="the standard")
+    found = restored(without_secrets(piece, redact, fits) for piece in pieces(capture(state)))
+    assert (found.mode, found.draft) == (ApprovalMode.STANDARD, f"the {REDACTED}")
 
 
 def test_a_value_that_is_none_of_its_field_is_refused() -> None:
