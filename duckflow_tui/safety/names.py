@@ -20,8 +20,9 @@ PROTECTED: Final = frozenset({".git", ".duckflow", "git~1"})
 
 #: Names of files that hold secrets; also globs for a search program to leave out (any case).
 SECRET_GLOBS: Final = words_of(
-    ".env* *.env env.prod* env.stag* env.dev* env.local .dev.vars *.pem *.pem.* *.key *.key.* "
-    "*.p8 *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.tfstate *.tfstate.* *.tfvars "
+    ".env* *.env env.prod* env.stag* env.dev* env.local .dev.vars *.pem *.pem.bak *.pem.old *.key "
+    "*.key.bak *.key.old *.p8 *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.tfstate *.tfstate.* "
+    "*.tfvars "
     "id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials credentials.json credentials.y*ml "
     "credentials.toml credentials.ini credentials.xml credentials.csv credentials.db "
     "credentials.enc .credentials* *[-_.]credentials.json .secrets secret.json secret.y*ml "

@@ -27,7 +27,7 @@ from duckflow_tui.safety.names import (
     obeyed,
     suffix,
 )
-from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Identity, Location, Place
+from duckflow_tui.safety.paths import MAX_PATH, DirectoryEntry, FileKind, Identity, Location, Place
 from duckflow_tui.safety.secrets import holds_secret
 from duckflow_tui.state.operations import FILE_CHANGES, Effect, Risk, Zone
 
@@ -167,7 +167,8 @@ class ZoneMap:
     def __init__(self, root: Path, identity: Identity, own_dirs: Iterable[Path]) -> None:
         self.root = root
         self.identity = identity
-        self._own = tuple(Path(os.path.realpath(path)) for path in own_dirs)
+        closed = (*own_dirs, *_git_dirs(root))
+        self._own = tuple(Path(os.path.realpath(path)) for path in closed)
         self._own_names = [tuple(map(fold, path.parts[1:])) for path in self._own]
 
     def judge(self, spot: Location) -> ZoneJudgement:
@@ -221,15 +222,36 @@ class ZoneMap:
         return ""
 
     def is_own(self, names: Iterable[str]) -> bool:
-        """Whether a path, given as its components, is a directory of the app or lies in one."""
+        """Whether a path, given as its components, is a directory of the app, or the one where
+        ``.git`` leads to, or lies in one.
+        """
         folded = tuple(map(fold, names)) if self._own_names else ()
         return any(folded[: len(own)] == own for own in self._own_names)
+
+
+def _git_dirs(root: Path) -> Iterator[Path]:
+    """Where Git keeps what belongs to a worktree whose ``.git`` is a file, and what it shares with
+    the repository's other worktrees: both hold hooks and settings that run programs.
+    """
+    folder = root
+    for name, lead in ((".git", "gitdir:"), ("commondir", "")):
+        try:
+            if not stat.S_ISREG(os.lstat(folder / name).st_mode):
+                return
+            with open(folder / name, encoding="utf-8", errors="surrogateescape") as file:
+                line = file.readline(MAX_PATH)
+            folder = (folder / line.removeprefix(lead).strip()).resolve()
+        except (OSError, ValueError):
+            return
+        if root.is_relative_to(folder):
+            return  # no repository: it would close the whole workspace
+        yield folder
 
 
 def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
     for tree in trees:
         for directory, below, files in os.walk(tree):
-            if ".git" in Path(directory).parts[-1:]:
+            if directory == str(tree) or directory.endswith("/.git"):
                 below[:] = [name for name in below if name not in _LEFT_OUT]
             for name in files:
                 try:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import socket
+import subprocess
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,6 +236,42 @@ def test_a_hard_link_to_the_protected_is_protected(
     assert workspace.locate("rules.txt").zone is Zone.PROTECTED
     other = workspace.locate("src/b.py")
     assert (other.zone, other.reasons) == (Zone.INSIDE, ("hard_link",))
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["bare", "worktree"])
+def test_protected_where_git_leads_to(root: Path, *, linked: bool) -> None:
+    """R09: hooks and settings run programs wherever they lie."""
+    bare = root / ".bare"
+    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    if linked:
+        (bare / "worktrees" / "main").mkdir(parents=True)
+        (bare / "worktrees" / "main" / "commondir").write_text("../..\n")
+    lead = ".bare/worktrees/main" if linked else str(bare)
+    (root / ".git").write_text(f"gitdir: {lead}\n")
+    workspace = Workspace(root)
+    try:
+        for path in (".bare/config", ".bare/hooks/pre-commit", ".bare/worktrees/main/config"):
+            assert workspace.locate(path).zone is Zone.PROTECTED, path
+        assert workspace.locate("src/a.py").zone is Zone.INSIDE
+        assert workspace.locate(".barely").zone is Zone.INSIDE
+    finally:
+        workspace.close()
+
+
+@pytest.mark.parametrize("lead", [".", "..", "/", "", "no such folder", "src/../.."])
+def test_a_git_file_that_names_no_repository_closes_nothing(root: Path, lead: str) -> None:
+    (root / ".git").write_text(f"gitdir: {lead}\n")
+    workspace = Workspace(root)
+    try:
+        assert workspace.locate("src/a.py").zone is Zone.INSIDE
+        assert workspace.locate(".git").zone is Zone.PROTECTED
+    finally:
+        workspace.close()
+
+
+def test_a_pipe_named_git_is_not_waited_for(root: Path) -> None:
+    os.mkfifo(root / ".git")
+    Workspace(root).close()
 
 
 def test_protected_by_inode_under_another_name(workspace: Workspace, root: Path) -> None:
