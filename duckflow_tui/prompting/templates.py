@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, get_type_hints
+from typing import Annotated, Final, get_type_hints
 
 _COMMENT: Final = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
 
@@ -91,131 +91,95 @@ class Template:
 
 LANGUAGES: Final = ("en", "ja")
 
-_NEVER_CUT: Final = "goal constraints requirements gates"
-
-_LIMITS: Final = (
-    "max_actions max_alternatives line item max_constraints max_plan_brief max_open_questions also"
-)
-
-
-class _File(NamedTuple):
-    """The fields that a prompt file may use, and those that it may not lose."""
-
-    may: str = ""
-    must: str = ""
-
 
 @dataclass(frozen=True, slots=True)
 class PromptTexts:
-    """Every template of one language, each read from the file of its name."""
+    """Every template of one language, each read from the file of its name. Beside it stand the
+    fields that the file may use; one that it may not lose ends with ``!``.
+    """
 
-    base: Annotated[Template, _File()]
-    judge: Annotated[Template, _File()]
+    base: Annotated[Template, ""]
+    judge: Annotated[Template, ""]
     session: Annotated[
         Template,
-        _File(
-            "session_id workspace total_conversations last_updated total_files "
-            "successful_operations learned_patterns user_settings earlier",
-        ),
+        "session_id workspace total_conversations last_updated total_files "
+        "successful_operations learned_patterns user_settings earlier",
     ]
-    operations: Annotated[Template, _File("op_tasks op_remember op_recall also")]
-    project: Annotated[Template, _File(must="instructions")]
-    no_project: Annotated[Template, _File()]
+    operations: Annotated[Template, "op_tasks op_remember op_recall also"]
+    project: Annotated[Template, "instructions!"]
+    no_project: Annotated[Template, ""]
     main: Annotated[
         Template,
-        _File(
-            "phase status status_detail attempt max_attempts loop limit mode request unfinished "
-            "recovery profiles overview maybe_other plan_done plan_total plan_step plan_brought "
-            "execution_mode op_propose first running why_now plan_brief open_questions "
-            "context_refs decision_log last_delta by_user changed_outside digests",
-            must=_NEVER_CUT,
-        ),
+        "phase status status_detail attempt max_attempts loop limit mode request unfinished "
+        "recovery profiles overview maybe_other plan_done plan_total plan_step plan_brought "
+        "execution_mode op_propose first running why_now plan_brief open_questions context_refs "
+        "decision_log last_delta by_user changed_outside digests goal! constraints! "
+        "requirements! gates!",
     ]
     step: Annotated[
         Template,
-        _File(
-            "plan_name plan_goal plan_done plan_total conversation step_number loop limit "
-            "mode tasks digests changed_outside op_revise recovery execution",
-            must=f"{_NEVER_CUT} step results",
-        ),
+        "plan_name plan_goal plan_done plan_total conversation step_number loop limit mode "
+        "tasks digests changed_outside op_revise recovery execution goal! constraints! "
+        "requirements! gates! step! results!",
     ]
-    step_opening: Annotated[Template, _File("needs results files", must="asked")]
+    step_opening: Annotated[Template, "needs results files asked!"]
     aside: Annotated[
         Template,
-        _File(
-            "phase status mode request plan plan_done plan_total step_number step tasks_done "
-            "tasks_total loop limit elapsed running cards results digests asked op_get op_revise "
-            "op_pause op_stop",
-            must=_NEVER_CUT,
-        ),
+        "phase status mode request plan plan_done plan_total step_number step tasks_done "
+        "tasks_total loop limit elapsed running cards results digests asked op_get op_revise "
+        "op_pause op_stop goal! constraints! requirements! gates!",
     ]
-    approval: Annotated[Template, _File("plan strict standard trusted named alone")]
-    profiles: Annotated[Template, _File()]
-    recovery: Annotated[Template, _File(must="error")]
-    planning: Annotated[Template, _File("plan learned avoid op_propose")]
-    execution: Annotated[Template, _File("plan step learned")]
-    review: Annotated[Template, _File("criteria evidence results changes")]
-    format_json: Annotated[Template, _File(_LIMITS, must="operations")]
-    format_tools: Annotated[Template, _File(_LIMITS)]
-    left_out: Annotated[Template, _File("characters handle op_read")]
-    left_line: Annotated[Template, _File(must="about")]
-    compacted: Annotated[Template, _File(must="digest")]
-    in_hand: Annotated[Template, _File(must="files")]
-    nothing: Annotated[Template, _File()]
+    approval: Annotated[Template, "plan strict standard trusted named alone"]
+    profiles: Annotated[Template, ""]
+    recovery: Annotated[Template, "error!"]
+    planning: Annotated[Template, "plan learned avoid op_propose"]
+    execution: Annotated[Template, "plan step learned"]
+    review: Annotated[Template, "criteria evidence results changes"]
+    format_json: Annotated[
+        Template,
+        "max_actions max_alternatives line item max_constraints max_plan_brief "
+        "max_open_questions also operations!",
+    ]
+    format_tools: Annotated[
+        Template,
+        "max_actions max_alternatives line item max_constraints max_plan_brief "
+        "max_open_questions also",
+    ]
+    left_out: Annotated[Template, "characters handle op_read"]
+    left_line: Annotated[Template, "about!"]
+    compacted: Annotated[Template, "digest!"]
+    in_hand: Annotated[Template, "files!"]
+    nothing: Annotated[Template, ""]
     ask_plan: Annotated[
         Template,
-        _File(
-            "workspace conversation plans rejection avoid learned files soft_steps problems",
-            must="operations asked goal",
-        ),
+        "workspace conversation plans rejection avoid learned files soft_steps problems "
+        "operations! asked! goal!",
     ]
     ask_tasks: Annotated[
         Template,
-        _File(
-            "plan_goal plan step_number needs conversation tasks results files failure problems",
-            must="operations asked step",
-        ),
+        "plan_goal plan step_number needs conversation tasks results files failure problems "
+        "operations! asked! step!",
     ]
     ask_report: Annotated[
         Template,
-        _File(
-            "plan_name plan_goal criteria step_number step status note next_steps said",
-            must="asked counts log",
-        ),
+        "plan_name plan_goal criteria step_number step status note next_steps said asked! "
+        "counts! log!",
     ]
-    ask_requirements: Annotated[
-        Template,
-        _File(
-            "workspace conversation ids waived since",
-            must="asked",
-        ),
-    ]
-    ask_satisfaction: Annotated[
-        Template,
-        _File(
-            "again changes log reply",
-            must="wanted asked requirements",
-        ),
-    ]
-    ask_missing: Annotated[Template, _File("judgement log reply", must="asked requirements")]
+    ask_requirements: Annotated[Template, "workspace conversation ids waived since asked!"]
+    ask_satisfaction: Annotated[Template, "again changes log reply wanted! asked! requirements!"]
+    ask_missing: Annotated[Template, "judgement log reply asked! requirements!"]
     ask_failure: Annotated[
         Template,
-        _File(
-            "workspace operations succeeded failed missing results",
-            must="asked errors",
-        ),
+        "workspace operations succeeded failed missing results asked! errors!",
     ]
     ask_continuation: Annotated[
         Template,
-        _File(
-            "soft_steps plans files found partial suggestions alternatives attempts errors "
-            "limitations unavailable instructions",
-            must="operations asked missing avoid",
-        ),
+        "soft_steps plans files found partial suggestions alternatives attempts errors "
+        "limitations unavailable instructions operations! asked! missing! avoid!",
     ]
-    ask_digest: Annotated[Template, _File("limit wish", must="asked text")]
-    asked: Annotated[Template, _File("said constraints decisions requirements", must="request")]
-    ask_again: Annotated[Template, _File(must="problems")]
+    ask_digest: Annotated[Template, "limit wish asked! text!"]
+    asked: Annotated[Template, "said constraints decisions requirements request!"]
+    ask_again: Annotated[Template, "problems!"]
 
     @classmethod
     def load(cls, folder: Path, language: str) -> PromptTexts:
@@ -230,14 +194,15 @@ class PromptTexts:
         if surplus:
             raise TemplateError(f"{language}/{surplus[0]}.md: no prompt is called that")
         read: dict[str, Template] = {}
-        for name, file in files.items():
-            may, must = file.may.split(), file.must.split()
-            read[name] = Template.read(place / f"{name}.md", (*may, *must), must)
+        for name, fields in files.items():
+            must = [field[:-1] for field in fields if field.endswith("!")]
+            may = [field.removesuffix("!") for field in fields]
+            read[name] = Template.read(place / f"{name}.md", may, must)
         return cls(**read)
 
 
 @cache
-def _files() -> dict[str, _File]:
+def _files() -> dict[str, list[str]]:
     """What stands beside each field of PromptTexts."""
     hints = get_type_hints(PromptTexts, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+    return {name: hint.__metadata__[0].split() for name, hint in hints.items()}
