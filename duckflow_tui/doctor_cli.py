@@ -20,6 +20,7 @@ from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.sessions_cli import command_line
 from duckflow_tui.state.base import one_line
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -76,14 +77,8 @@ def health_of(choice: SessionChoice, language: str) -> Iterator[HealthCheck]:
 
 def parser(say: Catalogue) -> argparse.ArgumentParser:
     """The command line of ``doctor``."""
-    made = argparse.ArgumentParser(
-        prog="duckflow-tui doctor",
-        description=say("doctor.description"),
-        add_help=False,
-        allow_abbrev=False,
-    )
+    made = command_line("doctor", "doctor.description", say)
     add = made.add_argument
-    add("-h", "--help", action="help", help=say("cli.help.help"))
     add("--json", action="store_true", help=say("doctor.json"))
     add("--dir", metavar="D", default=".", help=say("cli.help.dir"))
     add("--base-url", metavar="U", help=say("cli.help.base_url"))

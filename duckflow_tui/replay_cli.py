@@ -14,7 +14,7 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import find, places
 from duckflow_tui.session.replay import Tape, load_tape
-from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, refuse
+from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, command_line, refuse
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.session_words import fault_words, named_rows
 from duckflow_tui.words.catalogue import Catalogue
@@ -44,14 +44,8 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
 
 def parser(say: Catalogue) -> argparse.ArgumentParser:
     """The command line of ``replay``."""
-    made = argparse.ArgumentParser(
-        prog="duckflow-tui replay",
-        description=say("replay.cli.description"),
-        add_help=False,
-        allow_abbrev=False,
-    )
+    made = command_line("replay", "replay.cli.description", say)
     add = made.add_argument
-    add("-h", "--help", action="help", help=say("cli.help.help"))
     add("session", metavar="ID|FILE", help=say("replay.cli.session"))
     add("--speed", metavar="X", default="1", help=say("replay.cli.speed"))
     add("--lang", choices=LANGUAGES, help=say("cli.help.lang"))

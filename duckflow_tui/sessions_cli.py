@@ -67,16 +67,22 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
         catalog.close()
 
 
-def parser(say: Catalogue) -> argparse.ArgumentParser:
-    """The command line behind ``sessions``."""
+def command_line(command: str, description: str, say: Catalogue) -> argparse.ArgumentParser:
+    """The beginning of what stands behind a command: its name, what it does, and ``--help``."""
     made = argparse.ArgumentParser(
-        prog="duckflow-tui sessions",
-        description=say("sessions.cli.description"),
+        prog=f"duckflow-tui {command}",
+        description=say(description),
         add_help=False,
         allow_abbrev=False,
     )
+    made.add_argument("-h", "--help", action="help", help=say("cli.help.help"))
+    return made
+
+
+def parser(say: Catalogue) -> argparse.ArgumentParser:
+    """The command line behind ``sessions``."""
+    made = command_line("sessions", "sessions.cli.description", say)
     add = made.add_argument
-    add("-h", "--help", action="help", help=say("cli.help.help"))
     add("action", nargs="?", choices=ACTIONS, default="list", help=say("sessions.cli.action"))
     add("id", nargs="?", default="", metavar="ID", help=say("sessions.cli.id"))
     add("--dir", metavar="D", default=".", help=say("cli.help.dir"))

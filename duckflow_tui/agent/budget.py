@@ -166,13 +166,10 @@ class CallBudget:
     # --- asking ------------------------------------------------------------------------------
 
     async def _ask(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
-        card_id = self._ids("card")
         coming = {"next": _figure(over.coming)} if over.coming else {}
-        card = Card(
-            card_id=card_id,
-            kind=CardKind.BUDGET,
-            subject=card_id,
-            options=BUDGET_OPTIONS,
+        card = self._cards.card(
+            CardKind.BUDGET,
+            BUDGET_OPTIONS,
             step_id=step_id,
             facts={
                 "what": over.what,
@@ -182,7 +179,6 @@ class CallBudget:
                 "purpose": purpose,
                 **coming,
             },
-            opened_at=self._store.clock.now(),
         )
         try:
             answer = await self._cards.ask(card)

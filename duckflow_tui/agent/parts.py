@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.goals.pacemaker import Pacemaker
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
-from duckflow_tui.state.gates import Card, CardKind, CardOption
 from duckflow_tui.state.plan import ReportMessage, StepReport
 from duckflow_tui.state.plan_events import ReportAdded
 
@@ -61,13 +60,3 @@ class TurnParts:
             at=self.store.clock.now(),
         )
         await self.store.commit(ReportAdded(message=message))
-
-    def card(
-        self, kind: CardKind, options: tuple[CardOption, ...], subject: str = "", **fields: Any
-    ) -> Card:
-        """A new question to the user; without a ``subject`` it is bound to itself."""
-        card_id, now = self.ids("card"), self.store.clock.now()
-        subject = subject or card_id
-        return Card(
-            card_id=card_id, kind=kind, subject=subject, options=options, opened_at=now, **fields
-        )

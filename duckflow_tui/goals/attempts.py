@@ -240,7 +240,7 @@ class Attempts:
             for option in ESCALATION_OPTIONS
             if report.analysis is None or option.action != "assistance"
         )
-        return self._parts.card(CardKind.ESCALATION, options, escalation=report)
+        return self._parts.desk.card(CardKind.ESCALATION, options, escalation=report)
 
 
 def in_hand(state: AgentState) -> tuple[TurnInfo, TaskObjective]:

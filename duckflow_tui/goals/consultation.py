@@ -190,7 +190,7 @@ class Consultation:
         none asks again (S0-43).
         """
         while True:
-            card = self._parts.card(
+            card = self._parts.desk.card(
                 CardKind.CONSULTATION,
                 CONSULTATION_OPTIONS[situation.pattern],
                 plan_id=self._plan_id,

@@ -177,7 +177,7 @@ class PlanDesk:
             summary=note.strip(),
         )
         await parts.add_report(report)
-        card = parts.card(
+        card = parts.desk.card(
             CardKind.REPORT,
             (GO_ON, STOP, TELL),
             subject=report.report_id,

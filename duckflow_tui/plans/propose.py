@@ -137,7 +137,7 @@ class PlanApprovals:
         while True:
             plan = self._parts.store.state.plan(plan_id)
             options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
-            card = self._parts.card(
+            card = self._parts.desk.card(
                 CardKind.PLAN, options, plan.fingerprint, plan_id=plan_id, before=since
             )
             self._asking[plan_id] = card.card_id
@@ -205,7 +205,7 @@ class PlanApprovals:
                 result=result,
             )
             options = (ACCEPT, REJECT)
-            card = parts.card(
+            card = parts.desk.card(
                 CardKind.PLAN_CHANGE, options, change.change_id, plan_id=plan.plan_id, change=change
             )
             try:
@@ -237,7 +237,7 @@ class PlanApprovals:
 
     async def end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
         """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""
-        card = self._parts.card(CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id)
+        card = self._parts.desk.card(CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id)
         try:
             answer = await self._parts.desk.ask(card)
         except Unanswered as none:

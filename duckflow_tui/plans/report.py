@@ -87,12 +87,8 @@ async def _words(
 ) -> ReportReply | None:
     """The model's words on the log; None when they could not be had, which is shown."""
     question = report_question(parts.store.state, plan, step, log, counts(log), cause, said)
-
-    def read(reply: ReportReply) -> ReportReply:
-        return reply
-
     try:
-        return await parts.models.ask(question, read, step_id=step.step_id)
+        return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
         reason = one_line(str(error), 200)
         parts.notices.warn("work.no_report", step_id=step.step_id, reason=reason)

@@ -173,7 +173,7 @@ class PlanRun:
         return "tasklist" if self._plan.run is RunMode.STEP else "adaptive"
 
     async def _past_breakpoint(self, step: Step) -> bool:
-        card = self._parts.card(
+        card = self._parts.desk.card(
             CardKind.BREAKPOINT,
             (GO_ON, STOP),
             step.step_id,
@@ -205,7 +205,7 @@ class PlanRun:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
         options.append(TELL)
-        card = self._parts.card(
+        card = self._parts.desk.card(
             CardKind.REPORT,
             tuple(options),
             subject=report.report_id,

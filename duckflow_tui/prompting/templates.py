@@ -89,9 +89,6 @@ class Template:
         return "\n".join(result).strip("\n")
 
 
-LANGUAGES: Final = ("en", "ja")
-
-
 @dataclass(frozen=True, slots=True)
 class PromptTexts:
     """Every template of one language, each read from the file of its name. Beside it stand the

@@ -62,6 +62,16 @@ class Desk:
         self._waiting: dict[str, asyncio.Future[Any]] = {}  # by the id of the gate or card
         store.watch(self._hear)
 
+    def card(
+        self, kind: CardKind, options: tuple[CardOption, ...], subject: str = "", **fields: Any
+    ) -> Card:
+        """A new question to the user; without a ``subject`` it is bound to itself."""
+        card_id, now = self._ids("card"), self._store.clock.now()
+        subject = subject or card_id
+        return Card(
+            card_id=card_id, kind=kind, subject=subject, options=options, opened_at=now, **fields
+        )
+
     @overload
     async def ask(self, question: Gate) -> GateAnswer: ...
     @overload

@@ -277,11 +277,11 @@ class FileFailed(WorkspaceError):
     def __init__(self, doing: str, shown: str, error: OSError) -> None:
         number = error.errno or errno.EIO
         sentence = f"Cannot {doing} {brief(shown)}: {os.strerror(number)}."
-        super().__init__(_FAILURES.get(number, "io_error"), shown, sentence)
+        super().__init__(FAILURES.get(number, "io_error"), shown, sentence)
         self.errno = number
 
 
-_FAILURES: dict[int, str] = {
+FAILURES: dict[int, str] = {
     errno.ENOENT: "not_found",
     errno.EEXIST: "exists",
     errno.ENOSPC: "no_space",

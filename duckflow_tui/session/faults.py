@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, cast, get_args
 
+from duckflow_tui.safety.paths import FAILURES
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 from duckflow_tui.state.base import brief
 
@@ -22,16 +23,7 @@ FaultCode = Literal[
 
 Mode = Literal["disk", "memory", "closed"]
 
-_CODES: Final[dict[int, FaultCode]] = {
-    errno.ENOENT: "missing",
-    errno.ENOSPC: "no_space",
-    errno.EDQUOT: "no_space",
-    errno.EFBIG: "no_space",
-    errno.EROFS: "read_only",
-    errno.EACCES: "no_permission",
-    errno.EPERM: "no_permission",
-    errno.ELOOP: "link",
-}
+_CODES: Final = {**FAILURES, errno.ENOENT: "missing", errno.ELOOP: "link"}
 
 
 class SessionFault(Exception):
@@ -91,7 +83,8 @@ class SessionUnreadable(SessionFault):
 
 def code_of(error: OSError) -> FaultCode:
     """The code of a system error."""
-    return _CODES.get(error.errno or errno.EIO, "io_error")
+    code = _CODES.get(error.errno or errno.EIO)
+    return cast("FaultCode", code) if code in get_args(FaultCode) else "io_error"
 
 
 def reason(error: OSError | SessionFault) -> str:

@@ -10,6 +10,7 @@ from support.golden import assert_golden
 from support.prompt_states import EDIT, OPERATIONS, READ
 from support.work_states import PLAN, READING, WRITING, working_talk
 
+from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.questions import (
     KINDS,
@@ -20,7 +21,7 @@ from duckflow_tui.prompting.questions import (
     tasks_question,
 )
 from duckflow_tui.prompting.replies import PlanReply, ReportReply, Shape, TasksReply
-from duckflow_tui.prompting.templates import LANGUAGES, PromptTexts, Template
+from duckflow_tui.prompting.templates import PromptTexts, Template
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.plan import SOFT_STEPS, Plan, PlanStatus, Step

@@ -10,6 +10,7 @@ import pytest
 from support.golden import assert_golden
 from support.prompt_states import OPERATIONS, busy_state
 
+from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.questions import (
     ModelQuestion,
@@ -30,7 +31,6 @@ from duckflow_tui.prompting.replies import (
     SatisfactionReply,
     Shape,
 )
-from duckflow_tui.prompting.templates import LANGUAGES
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Check

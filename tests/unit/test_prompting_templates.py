@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from support.prompt_states import OPERATIONS, busy_state, compiler
 
+from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.layers import LongMemory, main_values, session_values
-from duckflow_tui.prompting.templates import LANGUAGES, PromptTexts, Template, TemplateError
+from duckflow_tui.prompting.templates import PromptTexts, Template, TemplateError
 from duckflow_tui.state.decision import PromptPattern
 
 

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.store import Store
+from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, said
 from duckflow_tui.tools.mcp.stdio import ServerLog, ServerProcess, stdio_server
 from duckflow_tui.tools.notices import Notices
@@ -89,8 +90,7 @@ def _block_text(block: types.ContentBlock) -> str:
 
 
 def _size(base64: str) -> str:
-    size = len(base64) * 3 // 4
-    return f"{size // 1024:,} KB" if size >= 1024 else f"{size} bytes"
+    return size_words(len(base64) * 3 // 4)
 
 
 MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer that is no stream of events (R18)
