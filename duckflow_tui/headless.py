@@ -369,7 +369,9 @@ class _Words:
                     self._outlet.write(self._out, visible("\n".join(rows)) + "\n")
                 if (outcome := event.outcome) != "done":
                     waits = question is not None and outcome == "partial"
-                    self._tell(self._say(f"headless.outcome.{'question' if waits else outcome}"))
+                    yours = event.reason is not None and event.reason.code == "for_user"
+                    key = "question" if waits else "for_user" if yours else outcome
+                    self._tell(self._say(f"headless.outcome.{key}"))
                 calls, tokens = str(event.llm_calls), f"{event.tokens:,}"
                 self._tell(self._say("headless.calls", calls=calls, tokens=tokens))
             case _:

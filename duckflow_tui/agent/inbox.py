@@ -16,7 +16,7 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.gates import TELL, CardAnswer, CardKind
+from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, typed_number
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
 
@@ -103,6 +103,10 @@ class Inbox:
             return
         if not self._store.state.queue:
             self._hold(False)  # nothing is left that a stop kept back
+            last = self._store.state.last_turn
+            if running is None and last is not None and last.question is not None:
+                options, number = last.question.options, typed_number(text)
+                text = options[number - 1] if 0 < number <= len(options) else text
         message = QueuedMessage(
             message_id=self._parts.ids("msg"), text=text, at=self._store.clock.now()
         )
@@ -119,8 +123,13 @@ class Inbox:
         """What is written while the model's question is open answers it; False for none open."""
         for card in self._store.state.cards:
             if card.kind is CardKind.QUESTION:
+                key = str(typed_number(text))
+                option = next((o for o in card.options if o.key == key), TELL)
                 answer = CardAnswer(
-                    card_id=card.card_id, subject=card.subject, action=TELL.action, text=text
+                    card_id=card.card_id,
+                    subject=card.subject,
+                    action=option.action,
+                    text=text if option is TELL else "",
                 )
                 await self._parts.desk.answer(answer)
                 return True

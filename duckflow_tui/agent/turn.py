@@ -19,12 +19,14 @@ from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.plans.propose import end_plan, end_steps, is_halted
 from duckflow_tui.plans.report import changed_files
+from duckflow_tui.state.base import brief, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
+from duckflow_tui.state.goal import RequirementState
 from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, updated
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import Outcome, target
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
@@ -225,7 +227,8 @@ class Turn(Thread):
     def _judged(self, end: ReviewEnd) -> None:
         if end != "continue":
             outcome, status = OUTCOMES.get(end, ("done", Status.SUCCESS))
-            raise TurnEnd(outcome, status, laid_down=end in ENDS_WORK)
+            reason = BY_USER if end == "cancelled" else None
+            raise TurnEnd(outcome, status, reason, laid_down=end in ENDS_WORK)
         self._answer_wanted = False
 
     def _wants_an_answer(self) -> bool:
@@ -408,9 +411,11 @@ class TurnEnding:
         else:
             machine.set_status(status)  # the model's own question waits, where the work is
         usage, before = self._store.state.usage, self.before
-        cost = None
+        cost, reason = None, end.reason
         if usage.cost is not None:
             cost = usage.cost - (before.cost or 0.0)
+        if end.outcome == "denied" or (reason is None and end.outcome != "done"):
+            reason = self._why(end.outcome)
         await self._store.commit(
             TurnFinished(
                 turn_id=self._turn_id,
@@ -422,10 +427,40 @@ class TurnEnding:
                 cost=cost,
                 files_changed=changed_files(self.log()),
                 duration_s=self._store.clock.monotonic() - self._started,
-                reason=end.reason,
+                reason=reason,
                 question=end.question,
             )
         )
+
+    def _why(self, outcome: TurnOutcome) -> Reason:
+        """What ended the turn before it was done: ``said`` is a sentence."""
+        state, plan = self._store.state, self._store.state.active_plan
+        denied = [m for m in self.log() if m.result.outcome is Outcome.DENIED]
+        if outcome == "denied" and denied:
+            last = denied[-1]
+            what = one_line(f"{last.operation} {target(last.args)}", 200)
+            said = f"{what} was denied: {one_line(last.result.text, 300)}"
+            if last.gate is not None and "for_user" in last.gate.impact.reasons:
+                said = f"The model left it to the user to decide on {what}, and nobody was there."
+                return Reason(code="for_user", params={"what": what, "said": said})
+            return Reason(code="denied", params={"what": what, "said": said})
+        if outcome == "limit":
+            said = "The limit of decisions for this request was reached."
+            return Reason(code="limit", params={"said": said})
+        if outcome == "failed":
+            said = state.status_detail or "Something inside the app failed and was recorded."
+            return Reason(code="failed", params={"said": said})
+        if plan is not None and self._worked_on(plan) and plan.status is not PlanStatus.COMPLETED:
+            done, total = plan.progress
+            said = f"Of the plan {brief(plan.name)!r} {done} of {total} steps are done."
+            return Reason(code="plan", params={"said": said})
+        items = state.objective.extracted_requirements if state.objective is not None else ()
+        unmet = [i for i in items if i.counts and i.state is not RequirementState.MET]
+        if unmet:
+            words = "; ".join(f"{i.requirement_id} {i.requirement}" for i in unmet)
+            return Reason(code="unmet", params={"said": f"Not met: {one_line(words, 400)}"})
+        said = "The model ended its turn before the work was done."
+        return Reason(code="partial", params={"said": said})
 
     def _walk_to_done(self) -> None:
         """At the end the engine walks by itself; a turn that only talked skips the review."""

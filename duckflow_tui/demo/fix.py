@@ -197,9 +197,9 @@ class FixWriter:
                 return {**ends(), "confidence": 0.9, "state_delta": decided}
             case "denied" | "gave" | "already" | "show" | "tests":
                 return ends()
-            case "anything" | "undo":  # it cannot do it: the next word is the user's
-                waits = {"next_step": "pending_user", "task_profile": "GENERAL_CHAT"}
-                return {**ends("PLANNING"), **waits}
+            case "anything" | "undo":  # it cannot do it, and asks nothing
+                leaves = {"next_step": "defer", "task_profile": "GENERAL_CHAT"}
+                return {**ends("PLANNING"), **leaves}
             case _:
                 return {**ends("PLANNING"), "task_profile": "GENERAL_CHAT"}
 

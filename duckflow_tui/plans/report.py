@@ -144,6 +144,12 @@ def report_words(report: StepReport) -> str:
     return "\n".join(lines)
 
 
+def failed_task(task: Task) -> Told:
+    """Why work ended with this task, for the user: what its result says is meant for the model."""
+    what = " · ".join(part for part in (one_line(task.description, 100), task.operation) if part)
+    return Told(key="work.cause.task", params={"what": what})
+
+
 def is_independent(tasks: tuple[Task, ...]) -> bool:
     """Whether no task needs what another gives."""
     return not any(task.depends_on or linked_tasks(task.args) for task in tasks)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from duckflow_tui.agent.rest import interrupted_at
 from duckflow_tui.plans.propose import end_plan, held_back, let_go, set_step
-from duckflow_tui.plans.report import is_independent, reported, result_line
+from duckflow_tui.plans.report import failed_task, is_independent, reported, result_line
 from duckflow_tui.plans.step import StepRun
 from duckflow_tui.plans.tasks import LinkFault, call_of
-from duckflow_tui.state.base import StateError, one_line
+from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.gates import (
     GO_ON,
     RETRY,
@@ -378,7 +378,7 @@ class ListRun:
         started = self._store.clock.monotonic()
         lines: list[str] = []
         results: dict[str, str] = {}
-        failure = ""
+        failure, told = "", None
         for number, task in enumerate(self._tasks, start=1):
             if failure:
                 lines.append(f"{number}. {task.operation}: not run, because task {failure} failed")
@@ -392,22 +392,23 @@ class ListRun:
             if good:
                 results[task.task_id] = text
             else:
-                failure = str(number)
+                failure, told = str(number), failed_task(task)
         cause = lines[int(failure) - 1] if failure else ""
         duration = self._store.clock.monotonic() - started
-        await self._report(cause, duration)
+        await self._report(cause, told, duration)
         outcome = "failed" if failure else "completed"
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=outcome))
         return ListResult("\n\n".join(lines), len(results), total)
 
-    async def _report(self, cause: str, duration_s: float) -> None:
+    async def _report(self, cause: str, told: Told | None, duration_s: float) -> None:
         """What came of the list, in words for the user; the model has the results (S2-10)."""
         request = self._store.state.objective
         asked = one_line(request.original_query, 200) if request else ""
         step = Step(step_id=self._work_id, name=asked or "list", task_list=self._tasks)
         plan = Plan(plan_id=self._work_id, name=step.name, goal=asked, steps=(step,))
+        log = tuple(self._log)
         report = await reported(
-            self._parts, plan, step, tuple(self._log), cause=cause, duration_s=duration_s
+            self._parts, plan, step, log, cause=cause, told=told, duration_s=duration_s
         )
         await self._parts.add_report(report, self._work_id)
 

@@ -13,7 +13,7 @@ from duckflow_tui.agent.thread import Thread
 from duckflow_tui.goals.consultation import Consultation, ConsultationEnd
 from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.plans.report import report_words, reported, result_line
+from duckflow_tui.plans.report import failed_task, report_words, reported, result_line
 from duckflow_tui.plans.tasks import LinkFault, call_of, list_tasks
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
@@ -266,14 +266,14 @@ class StepRun(Thread):
                 continue
             self._replans += 1
             if self._replans > REPLANS:
-                raise StepFailed(failure)
+                raise StepFailed(failure, self._failed())
 
     async def _list(self, failure: str) -> None:
         try:
             tasks = await list_tasks(self.parts, self._plan_id, self.step_id, failure)
         except Unreadable as error:
             if failure:
-                raise StepFailed(failure) from error
+                raise StepFailed(failure, self._failed()) from error
             raise _because("no_list", f"No usable list of tasks: {error}") from error
         await self.store.commit(
             StepTasksSet(plan_id=self._plan_id, step_id=self.step_id, tasks=tasks)
@@ -295,6 +295,13 @@ class StepRun(Thread):
                 return failure
             results[task.task_id] = text
         return ""
+
+    def _failed(self) -> Told | None:
+        """The task that the list ended with, in words for the user."""
+        for task in reversed(self._step.task_list):
+            if task.result is not None and task.status is not WorkStatus.COMPLETED:
+                return failed_task(task)
+        return None
 
     def _drop(self, tasks: tuple[Task, ...]) -> None:
         for task in tasks:

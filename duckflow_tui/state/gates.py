@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -226,6 +228,15 @@ def _numbered(*actions: str, text: str = "") -> tuple[CardOption, ...]:
         for number, action in enumerate(actions, start=1)
     )
     return (*digits, TELL)
+
+
+_NUMBER: Final = re.compile(r"\s*\(?([0-9]{1,3})[).、。]?\s*")
+
+
+def typed_number(text: str) -> int:
+    """The number of an answer that was typed, as ``2``, ``２``, ``2.`` or ``(2)``; 0 for none."""
+    found = _NUMBER.fullmatch(unicodedata.normalize("NFKC", text[:20]))
+    return int(found.group(1)) if found else 0
 
 
 def question_options(labels: Iterable[str], *, approval: bool) -> tuple[CardOption, ...]:

@@ -10,7 +10,7 @@ from support.demo_play import CODE, TESTS, Play, failing_tests, play
 
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.phase import Phase, Status
 
 AS_IT_WAS = "    rate = sum(discounts)\n    return price * (1 - rate)\n"
 LOOP = "    for rate in discounts:\n        price *= 1 - rate\n    return price\n"
@@ -220,7 +220,10 @@ async def test_a_free_message_gets_an_honest_answer_and_touches_nothing(
         assert end.llm_calls == 1
         assert answer in end.reply
         assert on.operations() == []
-        assert on.state.phase is (Phase.PLANNING if cannot else Phase.DONE)
+        # What it cannot do is not done, but nothing is asked, so nothing waits for the user.
+        assert on.state.phase is (Phase.IDLE if cannot else Phase.DONE)
+        assert on.state.status is Status.SUCCESS
+        assert end.question is None
 
 
 @BOTH

@@ -23,7 +23,7 @@ def run(tmp_path: Path, base_url: str, *more: str) -> subprocess.CompletedProces
 
 def ran(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     work = tmp_path / "work"
-    work.mkdir()
+    work.mkdir(exist_ok=True)
     environ = {
         "DUCKFLOW_HOME": str(tmp_path / "home"),
         "LANG": "C.UTF-8",
@@ -204,6 +204,71 @@ def test_a_question_that_only_the_reply_asks_is_one_too(
     assert last["kind"] == "turn_finished"
     assert last["reason"]["code"] == "question"
     assert last["question"] == {"text": "Which of the two files is it?", "options": []}
+
+
+def test_a_typed_number_answers_the_question_of_the_run_before(tmp_path: Path) -> None:
+    options = ["the first", "the second"]
+    asks = decision(
+        "I found two.", next_step="pending_user", question={"text": "Which?", "options": options}
+    )
+    with served(script(asks, done("The second then."))) as server:
+        assert run(tmp_path, server.endpoint.base_url).returncode == 5
+        url = ("--base-url", server.endpoint.base_url, "--model", "m")
+        newest = sorted((tmp_path / "home").rglob("session_*"))[-1].name
+        ended = ran(tmp_path, *url, "-p", "２", "--resume", newest)
+        asked = server.endpoint.of("main")[-1].text
+    assert ended.stdout == "The second then.\n"
+    assert "the second" in asked
+    assert "２" not in asked
+
+
+def test_each_end_before_it_was_done_says_why_in_a_sentence(tmp_path: Path) -> None:
+    """For a script that reads the records."""
+    write = action("file_ops.write_file", path="../x", content="x")
+    there = claim("a.txt is there", kind="file_exists", value="a.txt")
+    claims = done("So.", task_profile="FILE_OPERATION", requirements=[there])
+    unmet = story(claims, *[done("So.")] * 4)
+    for number, (replies, code, said) in enumerate(
+        (
+            (script(decision("I write.", write), done()), "denied", "../x was denied: "),
+            (
+                script(
+                    decision("I write.", write),
+                    decision("May I?", next_step="pending_user"),
+                ),
+                "denied",
+                "../x was denied: ",
+            ),
+            (script(decision("Later.", next_step="defer")), "partial", "before the work was done"),
+            (unmet, "unmet", "Not met: r1 a.txt is there"),
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with served(replies) as server:
+            ended = run(folder, server.endpoint.base_url, "--json")
+        reason = json.loads(ended.stdout.splitlines()[-1])["reason"]
+        assert reason["code"] == code
+        assert said in reason["params"]["said"]
+
+
+def test_what_the_ai_left_to_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
+    """No flag of the command line would have let it run."""
+    write = action("file_ops.write_file", path="a.txt", content="x")
+    leaves = decision("Shall I write it?", write, step="AWAITING_APPROVAL")
+    for more in ((), ("--json",)):
+        folder = tmp_path / f"run{len(more)}"
+        folder.mkdir()
+        with served(script(leaves, done("It waits for you."))) as server:
+            ended = run(folder, server.endpoint.base_url, "--mode", "trusted", *more)
+        assert ended.returncode == 3
+        if more:
+            reason = json.loads(ended.stdout.splitlines()[-1])["reason"]
+            assert reason["code"] == "for_user"
+            assert "left it to the user to decide on file_ops.write_file a.txt" in str(reason)
+        else:
+            assert "The AI left a decision to you" in ended.stderr
+            assert "--allow" not in ended.stderr
 
 
 def test_a_denial_goes_before_the_question_behind_it(tmp_path: Path) -> None:

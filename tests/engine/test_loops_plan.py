@@ -324,6 +324,35 @@ async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
         assert statuses(running.state) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
 
 
+@pytest.mark.parametrize("of", ["a step", "no plan"])
+async def test_the_cause_on_a_report_names_the_task_in_the_apps_own_words(
+    tmp_path: Path, of: str
+) -> None:
+    """What a result says is written for the model, and here nobody worded it for the user."""
+    read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "look"}
+    run = decision("", action("task_loop.run", task_list=[read]))
+    begin = PROPOSE if of == "a step" else run
+    replies = Script(
+        replies={
+            "main": (begin, done("Run it."), done("It is not there.")),
+            "plan": (plan_reply("first note"),),
+            "tasks": (tasks_reply(read),) * 3,
+        }
+    )
+    environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
+    async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
+        await running.engine.send("two notes please")
+        if of == "a step":
+            await answer(running, "run_all")
+        await running.until(lambda _: bool(running.events(ReportAdded)))
+        report = running.events(ReportAdded)[0].message.report
+        assert report.told == Told(
+            key="work.cause.task", params={"what": "look · file_ops.read_file"}
+        )
+        running.engine.stop()
+        await running.ended()
+
+
 async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path) -> None:
     """The second list mends what the first could not. Covers C9."""
     read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}

@@ -153,6 +153,40 @@ async def test_what_is_written_while_a_question_is_open_answers_it(tmp_path: Pat
         assert len([m for m in s.state.messages if isinstance(m, UserMessage)]) == 1
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("2", "Textual"),
+        (" ２．", "Textual"),
+        ("(1)", "curses"),
+        ("3", "3"),
+        ("0", "0"),
+        ("2 players", "2 players"),
+    ],
+)
+async def test_a_typed_number_is_the_option_of_that_number_where_there_is_one(
+    tmp_path: Path, typed: str, told: str
+) -> None:
+    """Covers S4-67, at an open card and at a question that the turn ended with."""
+    asks = decision("One thing.", step="PLANNING", next_step="pending_user", question=QUESTION)
+    async with session(tmp_path, script(asks, done("That one."))) as s:
+        await s.engine.send("a snake game")
+        await card(s)
+        await s.engine.send(typed, when="now")
+        await s.ended()
+        assert f"The user's answer: {told}\n" in s.server.of("main")[1].new_text + "\n"
+    (tmp_path / "other").mkdir()
+    more = script(asks, done("That one."), done("Three it is."))
+    async with session(tmp_path / "other", more, headless=True) as s:
+        await s.turn("a snake game")
+        await s.turn(typed)
+        said = [m.text for m in s.state.messages if isinstance(m, UserMessage)]
+        assert said == ["a snake game", told]
+        await s.turn("2")  # nothing is asked any more
+        said = [m.text for m in s.state.messages if isinstance(m, UserMessage)]
+        assert said[2] == "2"
+
+
 async def test_a_question_without_answers_ends_the_turn_and_the_next_message_goes_on(
     tmp_path: Path,
 ) -> None:
