@@ -279,6 +279,18 @@ def test_where_nothing_can_be_written_the_index_lives_in_memory(tmp_path: Path) 
 # --- the search --------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Catalog]:
+    """The shelf, to be searched with the table of words and without."""
+    made: dict[bool, Catalog] = {}
+    for trigrams in (True, False):
+        shelf(folder := tmp_path_factory.mktemp("shelf"))
+        index = SessionIndex(folder / FILE_NAME, trigrams=trigrams)
+        made[trigrams] = Catalog(folder, index=index)
+        made[trigrams].refresh()
+    return made
+
+
 @pytest.mark.parametrize("trigrams", [True, False])
 @pytest.mark.parametrize(
     ("query", "found"),
@@ -298,19 +310,9 @@ def test_where_nothing_can_be_written_the_index_lives_in_memory(tmp_path: Path) 
     ],
 )
 def test_the_search_finds_what_was_said(
-    tmp_path: Path, query: str, found: list[str], trigrams: bool
+    searched: dict[bool, Catalog], query: str, found: list[str], trigrams: bool
 ) -> None:
-    shelf(tmp_path)
-    catalog = Catalog(tmp_path)
-    if not trigrams:
-        catalog = _without_trigrams(catalog)
-    catalog.refresh()
-    assert sorted(f.facts.session_id[-1] for f in catalog.search(query)) == found
-
-
-def _without_trigrams(catalog: Catalog) -> Catalog:
-    index = SessionIndex(catalog.state_dir / FILE_NAME, trigrams=False)
-    return Catalog(catalog.state_dir, index=index)
+    assert sorted(f.facts.session_id[-1] for f in searched[trigrams].search(query)) == found
 
 
 @pytest.mark.parametrize("query", ["掛ける必要", "割引", "税", "合計が 19"])
