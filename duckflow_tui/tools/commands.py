@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -18,7 +18,7 @@ from duckflow_tui.safety.changing import settled
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.secrets import REDACTED
+from duckflow_tui.safety.secrets import REDACTED, holds_secret
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.tools.command_output import Capture, OutputPump, readable
 from duckflow_tui.tools.diffs import size_words
@@ -230,6 +230,7 @@ class CommandRunner:
         self._watchdog = watchdog
         self._environ = environ
         self._live: set[RunningCommand] = set()
+        self._known = secrets_known
         self._secrets = Secrets(secret_values(environ) | secrets_known)
 
     async def start(
@@ -248,7 +249,7 @@ class CommandRunner:
         shown = any(map(only_shows, read_command(command).parts))
         ends = ("-o", "pipefail") if shown else ()
         argv = (bash, "--noprofile", "--norc", *ends, "-c", "--", command)
-        environ = users_own(self._environ) if own else scrubbed(self._environ)
+        environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)
         reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
             with self._workspace.opened_folder(place) as folder:
@@ -308,18 +309,19 @@ _PLAIN: Final = {
 }
 
 
-def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
+def scrubbed(environ: Mapping[str, str], known: Iterable[str] = ()) -> dict[str, str]:
     """The environment of a model's command.
 
-    Out of it are secrets by name and by shape, what would make bash or the loader run something
-    else, and the ways to desktop and agents. PATH keeps its absolute folders; VIRTUAL_ENV stays
-    where its programs are the ones that PATH finds.
+    Out of it are secrets by name and by shape, whatever holds a ``known`` one, what would make
+    bash or the loader run something else, and the ways to desktop and agents. PATH keeps its
+    absolute folders; VIRTUAL_ENV stays where its programs are the ones that PATH finds.
     """
     kept = {
         name: value
         for name, value in environ.items()
         if not (name in _ACTING | _SOCKETS or name.startswith(_ACTING_STARTS))
-        and not _is_secret(name, value)
+        and not (_is_secret(name, value) or holds_secret(value))
+        and not any(secret in value for secret in known)
     }
     return {**_own(kept), **_PLAIN}
 

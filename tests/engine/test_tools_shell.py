@@ -341,6 +341,23 @@ async def test_secrets_and_traps_of_the_environment_are_kept_from_a_command(
     assert "GIT_AUTHOR_NAME=Somebody" in text
 
 
+async def test_a_key_is_kept_from_a_command_whatever_its_variable_is_called(root: Path) -> None:
+    key, shaped = "plain-words-as-key", "sk-proj-" + "a1B2c3D4" * 5
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "LLM_ACCESS": key,
+        "LLM_LINE": f"Bearer {key}",
+        "MODEL_ID": shaped,
+        "PLAIN": "plain-words",
+    }
+    async with opened(root, environ=environ, keys=frozenset({key})) as bench:
+        text = (await run(bench, "env | cut -d= -f1; env | rev")).result.text
+    assert not {"LLM_ACCESS", "LLM_LINE", "MODEL_ID"} & set(text.splitlines())
+    assert key[::-1] not in text
+    assert shaped[::-1] not in text
+    assert "PLAIN" in text.splitlines()
+
+
 async def test_a_venv_whose_programs_are_on_the_path_stays(root: Path) -> None:
     environ = {"PATH": "/v/bin:/usr/bin:/bin", "VIRTUAL_ENV": "/v"}
     async with opened(root, environ=environ) as bench:

@@ -21,7 +21,9 @@ from duckflow_tui.tools.watchdog import Watchdog
 
 
 class ShellBench(Bench):
-    """``allowed`` are rules as of ``--allow``; ``environ`` is what the app itself was given."""
+    """``allowed`` are rules as of ``--allow``; ``environ`` is what the app itself was given,
+    ``keys`` are those of its endpoints.
+    """
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class ShellBench(Bench):
         *,
         allowed: tuple[str, ...] = (),
         environ: Mapping[str, str] | None = None,
+        keys: frozenset[str] = frozenset(),
         limits: CommandLimits | None = None,
         mode: ApprovalMode = ApprovalMode.STANDARD,
         **more: Any,
@@ -44,6 +47,7 @@ class ShellBench(Bench):
             self.watchdog,
             limits,
             environ=os.environ if environ is None else environ,
+            secrets_known=keys,
         )
         self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
         named = NamedCommands(AllowRules.of(allowed), self.workspace)
