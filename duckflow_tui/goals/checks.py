@@ -8,6 +8,7 @@ looked at where it lies and only inside the workspace.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import read_command
-from duckflow_tui.safety.paths import Place, WorkspaceError
+from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.state.base import IdSource, brief, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage
@@ -32,6 +33,7 @@ from duckflow_tui.state.goal import (
     SatisfactionEvaluation,
 )
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
+from duckflow_tui.tools.listing import walk
 from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
@@ -53,6 +55,12 @@ _WRITERS: Final = frozenset({"touch", "tee", "cp", "mv", "ln", "mkdir", "rm", "i
 
 _IN_PLACE: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
 
+#: What a build or a run of tests leaves behind.
+_LEFT_BEHIND: Final = re.compile(
+    r"(?:^|/)(?:build|dist|target|out|coverage|htmlcov|[^/]*\.egg-info)/"
+    r"|(?:^|/)\.coverage[^/]*$|\.(?:pyc|o|obj|class|log|tmp)$"
+)
+
 _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 #: How notices begin that tell of a file changed by someone else, or of a change taken back.
@@ -72,6 +80,10 @@ _DIFF_LINES: Final = 8  # of each
 _WORDS: Final = 300  # characters of a sentence of the evaluator
 
 _ENOUGH: Final = 0.75  # of the words of a quote, in another order
+
+_SHORT: Final = 8  # bytes of a quote without white space that is found anywhere
+
+_MARKS: Final = "\"'`“”‘’「」"
 
 _WORD: Final = re.compile(r"[\w./-]*\w")
 
@@ -109,8 +121,8 @@ class RequirementChecks:
 
     async def look(self, item: RequirementItem) -> Finding | None:
         """What the requirement's check shows now; None for one that is left to judgement, and so
-        is one whose check shows nothing of the work: a command that cannot fail, a file that was
-        so before the request.
+        is one whose check shows nothing of the work: a command that cannot fail, or that changes
+        files itself, a file that was so before the request.
         """
         match item.check.kind:
             case "command" if can_fail(item.check.value):
@@ -122,12 +134,13 @@ class RequirementChecks:
 
     # --- commands ----------------------------------------------------------------------------
 
-    async def _command(self, item: RequirementItem) -> Finding:
+    async def _command(self, item: RequirementItem) -> Finding | None:
         command = item.check.value.strip()
         if not command:
             return Finding("unchecked", "the check names no command")
-        message = self._known(command)
+        message = await self._known(command)
         if message is None:
+            before = await self._stamps()
             words = one_line(item.requirement, 200)
             message = await self._router.call(
                 Action(
@@ -139,9 +152,11 @@ class RequirementChecks:
                 ),
                 for_requirement=item.requirement_id,
             )
+            if message.result.exit_code == 0 and await self._stamps() != before:
+                return None  # it made what it looks for, or may have
         return _of_command(command, message)
 
-    def _known(self, command: str) -> OperationMessage | None:
+    async def _known(self, command: str) -> OperationMessage | None:
         """The newest run of the same command that still says how things are: nothing that may
         have changed a file came after it. What the user refused is not asked again until then.
         """
@@ -154,7 +169,7 @@ class RequirementChecks:
                 Outcome.SKIPPED,
                 Outcome.STOPPED,
             ):
-                return None if self._is_older_than_files(message) else message
+                return None if await self._is_older_than_files(message) else message
             if self.may_have_changed(message):
                 return None
         return None
@@ -177,11 +192,28 @@ class RequirementChecks:
             return assess_command(line, root, root).risk is not Risk.LOW
         return message.operation.startswith("mcp.")  # of a file, ``changes`` tells
 
-    def _is_older_than_files(self, message: OperationMessage) -> bool:
-        """Whether a file that was read or written in this session changed since the run began,
-        whoever did it: the watcher may not have seen it yet.
+    async def _stamps(self) -> dict[str, tuple[int, int]]:
+        """Each file of the workspace with the time of its last change, in ns, and its size; what
+        is ignored, or what builds and tests leave, is none of them.
+        """
+        listing = await walk(self._workspace, self._workspace.locate("."), depth=None)
+        found: dict[str, tuple[int, int]] = {}
+        for entry in listing.entries:
+            if entry.kind is FileKind.FILE and not _LEFT_BEHIND.search(entry.path):
+                with contextlib.suppress(OSError):
+                    stat = os.stat(self._workspace.root / entry.path)
+                    found[entry.path] = (stat.st_mtime_ns, stat.st_size)
+        return found
+
+    async def _is_older_than_files(self, message: OperationMessage) -> bool:
+        """Whether a file of the workspace, or one that was read or written in this session,
+        changed since the run began, whoever did it: the watcher may not have seen it yet, and the
+        run itself may have.
         """
         begun = message.at - message.result.duration_s
+        for changed_at, _ in (await self._stamps()).values():
+            if changed_at > begun * 1e9:
+                return True
         for path in self._store.state.files_read:
             try:
                 place = self._workspace.locate(path)
@@ -347,10 +379,12 @@ def judged(
     suites: str = "",
     changes: str = "",
     claimed: bool = False,
+    places: Mapping[str, str] | None = None,
 ) -> RequirementItem:
     """The requirement with level, state and evidence. ``shown`` is all that a quote may come
     from, ``suites`` what test suites printed that passed, both ``squeezed``; ``changes`` what
-    became of the files; ``claimed``: nothing was done of what was asked for.
+    became of the files; ``claimed``: nothing was done of what was asked for; ``places``: what
+    stands in each place that a short quote may name.
 
     A check that ran decides alone. Without one the evaluator's score does: whole where a quote
     of it was found or none was named, half where none of its quotes is anywhere, and less than
@@ -371,9 +405,9 @@ def judged(
     else:
         level, quoted, seen, covered = score, False, False, False
         for text in filter(str.strip, named):
-            found = is_quoted(text, shown)
+            found = is_quoted(text, shown, places)
             quoted, seen = True, seen or found
-            covered = covered or is_quoted(text, suites)
+            covered = covered or is_quoted(text, suites, places)
             evidence.append(
                 Evidence(
                     kind="judgement",
@@ -405,25 +439,39 @@ def squeezed(text: str) -> str:
     return "".join(text.split()).casefold()
 
 
-def is_quoted(quote: str, shown: str) -> bool:
+def is_quoted(quote: str, shown: str, places: Mapping[str, str] | None = None) -> bool:
     """Whether what the evaluator names is somewhere in the ``squeezed`` text.
 
     The place before a colon may be left out, and so may what stands outside quotation marks or
     on the other side of an ellipsis. Words in another order count where three of four are there,
-    and every number among them.
+    and every number among them. What is shorter than ``_SHORT`` would be found anywhere: it has
+    to stand as whole words in the place it names, a key of ``places``; where it names none, one
+    word has to be a whole line of any place.
     """
-    _, _, behind = quote.partition(":" if ":" in quote else "：")
+    named, _, behind = quote.partition(":" if ":" in quote else "：")
     for text in (quote, behind):
         pieces = _GAP.split("…".join(_MARKED.findall(text)) or text)
-        found = False
+        longest = 0
         for piece in pieces:
-            words = squeezed(piece).strip("\"'`“”‘’「」")
+            words = squeezed(piece).strip(_MARKS)
             if words and words not in shown:
                 break
-            found = found or bool(words)
+            longest = max(longest, len(words.encode()))
         else:
-            if found:
+            if longest >= _SHORT:
                 return True
+    short = (behind.strip() or quote).strip(_MARKS + " ")
+    if short and len(squeezed(short).encode()) < _SHORT:
+        bound = "(?<![A-Za-z0-9_]){}(?![A-Za-z0-9_])".format
+        words = r"\s*".join(map(re.escape, short.split()))
+        several = len(_WORD.findall(short)) > 1
+        for place, text in (places or {}).items():
+            if behind.strip() and not re.search(bound(re.escape(place)), named, re.I):
+                continue
+            look = bound(words) if behind.strip() or several else rf"^[-+ \t]*{words}[ \t]*$"
+            if re.search(look, text, re.I | re.M):
+                return squeezed(short) in shown
+        return False
     there = count = 0
     for word in _WORD.findall((behind.strip() or quote).casefold()):
         if word in shown and (len(word) > 3 or word.isdecimal()):

@@ -288,12 +288,23 @@ class Reviewer:
         asked for and nothing was done, what the model says of it is a claim and shows nothing.
         """
         items, findings = list[RequirementItem](), dict(case.findings)
+        specs = self._parts.router.registry.specs()
         if case.claimed:  # of checks only the user's own show that there was nothing to do
             by_user = {
                 item.requirement_id for item in case.asked.extracted_requirements if item.by_user
             }
             findings = {key: found for key, found in findings.items() if key in by_user}
         texts, suites = [case.changes if case.claimed else f"{case.reply}\n{case.changes}"], ""
+        reply = "" if case.claimed else case.reply
+        places: dict[str, str] = {"reply": reply, "返答": reply}
+        places |= {"changes": case.changes, "diff": case.changes, "変更": case.changes}
+        for part in case.changes.split("\n@@ "):
+            head, _, lines = part.removeprefix("@@ ").partition("\n")
+            path = head.split(" ")[0]
+            places[path] = places[path.rpartition("/")[2]] = lines
+        for number, message in enumerate(shown_by(case.evidence, specs), 1):
+            did = call(message.operation, message.args) if message.result.went_well else ""
+            places[str(number)] = f"{did}\n{message.result.text}"  # as the evaluator's log counts
         for message in case.evidence:
             if message.result.outcome is Outcome.OK:  # what did not run shows nothing
                 texts.append(call(message.operation, message.args))
@@ -315,7 +326,7 @@ class Reviewer:
                 items.append(
                     judged(
                         *(item, finding, case.evaluation, case.evidence, at),
-                        *(shown, suites, case.changes, case.claimed),
+                        *(shown, suites, case.changes, case.claimed, places),
                     )
                 )
         return items, findings

@@ -1078,6 +1078,17 @@ QUOTES = {
     "reply: It says why": True,
     "entry 1: notes.txt was created (+1 −0 lines)": True,  # in other words, the figures right
     "entry 3: all 12 tests passed": False,
+    "half": True,  # a whole line of the change
+    "notes.txt: alf": False,
+    "notes.txt: says": False,  # that is in the reply
+    "reply: half": False,  # and that in the file
+    "reply: says": True,
+    "entry 1: +1": True,
+    "entry 2: +1": False,
+    "ten": False,  # in "written"
+    "t": False,
+    "why": False,  # no place, and no whole line
+    "It says": True,
     "notes.txt: the reason is named in the last paragraph": False,
 }
 

@@ -423,6 +423,8 @@ async def test_a_model_of_any_temper_edits_the_file_and_is_judged_by_what_it_did
         ("command", "sed -i s/x/y/ a.py"),
         ("command", "touch made && test -f made"),
         ("command", "echo y > made && grep -q y made"),
+        ("command", "sh check.sh"),  # which writes what it then finds
+        ("command", "python3 check.py"),
         ("file_exists", "a.py"),
         ("file_contains", "a.py: x ="),
         ("file_contains", "b.py: y"),
@@ -434,7 +436,10 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
     """A model that changes something and picks a check which cannot fail, or which held before the
     request, is judged by what it did. Covers S1-1.
     """
-    (project(tmp_path).parent / "b.py").write_text("y = 1\n")
+    folder = project(tmp_path).parent
+    (folder / "b.py").write_text("y = 1\n")
+    (folder / "check.sh").write_text("echo fixed > made.txt\ngrep -q fixed made.txt\n")
+    (folder / "check.py").write_text("open('b.py', 'a').write('# fixed')\n")
     change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
     fixed = claim("the three bugs are fixed", 1, *check)
     replies = Script(
@@ -446,10 +451,53 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
         }
     )
     allow = ("true", "false", "echo:*", "sed:*", "touch:*", "test:*", "grep:*")
+    allow += ("sh check.sh", "python3 check.py")
     async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
         end = await s.turn("fix the three bugs in a.py")
         assert (end.outcome, end.satisfaction) == ("partial", 0.1)
         assert "two of three bugs are there" in s.server.of("main")[2].text
+
+
+@pytest.mark.parametrize("leaves", ["x.pyc", "build/a.txt", ".coverage", "seen.txt"])
+async def test_a_check_whose_run_leaves_what_builds_leave_is_a_proof_all_the_same(
+    tmp_path: Path, leaves: str
+) -> None:
+    """Also where what it leaves is ignored by the project's own rules."""
+    folder = project(tmp_path).parent
+    (folder / ".gitignore").write_text("seen.txt\n")
+    (folder / "build").mkdir()
+    (folder / "check.sh").write_text(f"date > {leaves}\ngrep -q 2 a.py\n")
+    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
+    wanted = [claim("x is 2", 1, "command", "sh check.sh")]
+    replies = script(decision("I do.", change, requirements=wanted), done("x is 2."))
+    kept: dict[str, Any] = {"mode": "trusted", "headless": True, "allow": ("sh check.sh",)}
+    async with session(tmp_path, replies, **kept) as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, end.satisfaction) == ("done", 1.0)
+        assert [m.result.exit_code for m in s.results() if m.for_requirement] == [0]
+
+
+async def test_a_run_of_the_check_that_changed_files_is_not_taken_for_the_checks_own(
+    tmp_path: Path,
+) -> None:
+    """The worker ran it, and it wrote a file then: the app runs it once more, and looks."""
+    folder = project(tmp_path).parent
+    (folder / "check.sh").write_text("echo fixed > made.txt\ngrep -q fixed made.txt\n")
+    runs = action("shell.run", command="sh check.sh")
+    wanted = [claim("the three bugs are fixed", 1, "command", "sh check.sh")]
+    replies = Script(
+        replies={
+            "main": (decision("I do.", runs, requirements=wanted), *[done("Fixed.")] * 3),
+            "satisfaction": (judged(0.1),) * 3,
+            "missing": (lacks("three bugs"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+        }
+    )
+    kept: dict[str, Any] = {"mode": "trusted", "headless": True, "allow": ("sh check.sh",)}
+    async with session(tmp_path, replies, **kept) as s:
+        end = await s.turn("fix the three bugs in a.py")
+        assert (end.outcome, end.satisfaction) == ("partial", 0.1)
+        assert "Score every requirement of these: r1." in s.server.of("satisfaction")[0].text
 
 
 async def test_a_check_that_the_work_made_true_decides_its_requirement(tmp_path: Path) -> None:

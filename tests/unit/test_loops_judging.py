@@ -86,12 +86,12 @@ def test_the_mean_counts_must_three_should_two_nice_one(
         # a red check: never more than the mean, and never more than the judge said
         (said(1.0, r2=1.0), {"r1": RED}, (0.0, 1.0), Satisfaction(0.5, False, ("r1",), True)),
         (said(0.2, r1=0.1, r2=1.0), {"r1": RED}, (0.0, 1.0), Satisfaction(0.2, False)),
-        # a green check that the judge scored low: the mean
+        # a green check that the judge scored low decides its own requirement, not the whole
         (
             said(0.2, r1=0.0, r2=0.9),
             {"r1": MET},
             (1.0, 0.9),
-            Satisfaction(0.95, True, ("r1",), True),
+            Satisfaction(0.2, False, ("r1",)),
         ),
         # the judge's recommendation does not decide, and is told apart
         (said(0.9, r1=0.4, r2=1.0), {}, (0.4, 1.0), Satisfaction(0.7, False, (), True)),
@@ -141,6 +141,13 @@ def test_evidence_overrules_the_judge_in_both_directions(
     assert overall(items, findings, evaluation) == expected
 
 
+def test_a_green_check_of_the_users_own_outweighs_a_low_word_on_the_whole() -> None:
+    """C15."""
+    items = [item("r1", 1, 1.0).replace(by_user=True), item("r2", 1, 0.9)]
+    found = overall(items, {"r1": MET}, said(0.2, r1=0.0, r2=0.9))
+    assert found == Satisfaction(0.95, True, ("r1",), True)
+
+
 @pytest.mark.parametrize(
     ("finding", "score", "level", "state"),
     [
@@ -160,7 +167,7 @@ def test_the_state_of_a_requirement_follows_its_check_and_then_its_score(
 ) -> None:
     """Covers S1-15."""
     named = said(0.5, "entry 1: it is so", r1=score)
-    made = judged(item(), finding, named, (), 5.0, squeezed("It is so."))
+    made = judged(item(), finding, named, (), 5.0, squeezed("It is so."), places={"1": "It is so."})
     assert (made.satisfaction_level, made.state) == (level, state)
 
 
@@ -206,14 +213,14 @@ def test_evidence_carries_the_judges_words_and_the_lines_of_files_it_names() -> 
     log = [change("a.py"), change("b.py")]
     became = "- changed a.py\n@@ a.py 1\n same\n+old\n@@ b.py 1\n same\n+new"
     named = said(0.9, "b.py: new", r1=0.9)
-    made = judged(item(), None, named, log, 7.0, squeezed("new"), changes=became)
+    there = {"b.py": " same\n+new"}
+    made = judged(item(), None, named, log, 7.0, squeezed("new"), changes=became, places=there)
     words, diff = made.evidence
     assert (words.kind, words.text, words.at) == ("judgement", "b.py: new", 7.0)
     assert (diff.kind, diff.source, diff.text, diff.at) == ("diff", "b.py", " same\n+new", 3.0)
     other = said(0.9, "b.py: same", r1=0.9)
-    assert (
-        len(judged(item(), None, other, log, 7.0, squeezed("same"), changes=became).evidence) == 1
-    )
+    made = judged(item(), None, other, log, 7.0, squeezed("same"), changes=became, places=there)
+    assert len(made.evidence) == 1
 
 
 def test_a_judgement_under_one_half_speaks_against_the_requirement() -> None:
