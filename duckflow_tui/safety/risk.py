@@ -46,7 +46,13 @@ _MAGIC: Final = (
 
 # Text that shows an order of words other than the one a compiler reads, or hides some of them.
 _HIDING: Final = re.compile(
-    "[\u00ad\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u2069\U000e0000-\U000e007f]"
+    "[\u00ad\u034f\u115f\u1160\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u2069\u2800"
+    "\u3164\uffa0\U000e0000-\U000e007f]"
+)
+
+#: A Cyrillic letter beside a Latin one that it looks like: two names that read as one.
+_LOOKALIKE: Final = re.compile(
+    "[A-Za-z_][{0}]|[{0}][A-Za-z_]".format("аеорсухѕіјԁһӏԛԝАВЕЗКМНОРСТУХЅІЈ")
 )
 
 
@@ -99,6 +105,8 @@ def assess(
             found.note("secret_content", Risk.HIGH)
         if _HIDING.search(text):
             found.note("hidden_characters", Risk.HIGH)
+        if _LOOKALIKE.search(text):
+            found.note("lookalike_letters", Risk.HIGH)
     script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
         found.risk = found.risk.raised()

@@ -156,6 +156,14 @@ def test_a_denial_says_why() -> None:
             Access("file_ops.write_file", WRITE, INSIDE, "x = 1 \u202e# 1".encode()),
             "hidden_characters",
         ),
+        (
+            Access("file_ops.write_file", WRITE, INSIDE, "k = '\u3164'".encode()),
+            "hidden_characters",
+        ),
+        (
+            Access("file_ops.write_file", WRITE, INSIDE, "p\u0430y = 1".encode()),
+            "lookalike_letters",
+        ),
         (Access("file_ops.delete_file", DELETE, INSIDE), "deletes"),
     ],
 )
@@ -168,6 +176,12 @@ def test_what_always_needs_a_gate(access: Access, reason: str) -> None:
     assert reason in verdict.reasons
     assert not verdict.can_grant_session
     assert verdict.risk.rank >= Risk.MEDIUM.rank
+
+
+@pytest.mark.parametrize("text", ["привет, SQL-запрос за 5с", "Δx = 1", "日本語 is fine 한국어"])
+def test_another_script_asks_nothing(text: str) -> None:
+    verdict = judge(Access("file_ops.write_file", WRITE, INSIDE, text.encode()), TRUSTED)
+    assert (verdict.kind, verdict.reasons) == (A, ())
 
 
 def test_an_ordinary_write_in_trusted_mode_asks_nothing() -> None:
