@@ -87,6 +87,10 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     """US dollars for a million tokens of prompt."""
     price_out: float | None = Field(default=None, ge=0.0)
     """US dollars for a million tokens of reply."""
+    price_cached: float | None = Field(default=None, ge=0.0)
+    """US dollars for a million tokens of prompt that came from a cache; Unset is price_in."""
+    cache: Literal["auto", "marks", "key", "off"] = "auto"
+    """``marks`` says with each request what to cache, ``key`` names what requests share."""
     first_token_s: float = Field(default=600.0, gt=0.0)
     """Longest silence before the first token, in seconds; local models load slowly. With signs of
     life alone a call lives three times as long."""

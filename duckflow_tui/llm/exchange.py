@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from duckflow_tui.llm.codec import Decoder, WireRequest
 from duckflow_tui.llm.codec_json import JsonRung
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Endpoint, Protocol
+from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json, digest
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
@@ -31,6 +31,13 @@ _DENSE: Final = re.compile(
     "[\u0e00-\u0eff\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]"
 )
 _CHARS_A_TOKEN: Final = 4
+#: Where requests say what is to be cached, and how; Anthropic's models only by marks.
+_CACHES: Final[dict[str, Literal["marks", "key"]]] = {
+    OPENAI_ORIGIN: "key",
+    "https://openrouter.ai:443": "marks",
+    "https://api.anthropic.com:443": "marks",
+}
+_EPHEMERAL: Final = {"type": "ephemeral"}
 _MOST_CHARS_A_TOKEN: Final = 40  # no text takes as little; a server that reports less counts wrong
 _MESSAGE_OVERHEAD: Final = 4  # tokens around each message: its role and separators
 
@@ -142,6 +149,13 @@ class Exchange:
             "reasoning_effort": endpoint.reasoning_effort,
             learned.limit_name: endpoint.max_output,
         }
+        cache = endpoint.cache
+        if cache == "auto":
+            cache = _CACHES.get(endpoint.origin, "off")
+            if cache == "marks" and "claude" not in self.target.model:
+                cache = "off"
+        if cache == "key":
+            body["prompt_cache_key"] = digest(str(request.messages[0]["content"]))[:32]
         if self.rung == "tools" and "no_effort" in learned.rules:
             body["reasoning_effort"] = "none"
         for name in [*body]:
@@ -149,6 +163,8 @@ class Exchange:
                 del body[name]
         is_plain = learned.roles == "any" and not learned.rules
         messages = request.messages if is_plain else learned.arranged(request.messages)
+        if cache == "marks" and "no_marks" not in learned.rules:
+            messages = _marked(messages, with_tail=self.calls)
         body |= {
             "model": self.target.model,
             "messages": messages,
@@ -172,7 +188,9 @@ class Exchange:
         cost: float | None = None
         if endpoint.price_in is not None or endpoint.price_out is not None:
             price_in, price_out = endpoint.price_in or 0.0, endpoint.price_out or 0.0
-            cost = (tokens_in * price_in + tokens_out * price_out) / _MILLION
+            price_cached = endpoint.price_cached
+            spared = 0.0 if price_cached is None else cached * (price_in - price_cached)
+            cost = (tokens_in * price_in - spared + tokens_out * price_out) / _MILLION
         first = self.completion.first_token_at if self.completion is not None else None
         return LlmCall(
             llm_id=self.llm_id,
@@ -216,6 +234,20 @@ class Exchange:
             if request.tools:
                 asked += estimated_tokens(canonical_json(request.tools))
         return asked, said, 0, reasoning, True
+
+
+def _marked(messages: Sequence[JsonObject], *, with_tail: bool) -> list[JsonObject]:
+    """The messages with marks where a prefix ends that the next request begins with too: behind the
+    system message, and behind the last before the tail. Two of the four marks that there may be.
+    """
+    made = [*messages]
+    last = len(made) - 2 if with_tail else 0
+    while last > 0 and not made[last]["content"]:  # nothing empty may be marked
+        last -= 1
+    for place in {0, max(last, 0)}:
+        part = {"type": "text", "text": made[place]["content"], "cache_control": _EPHEMERAL}
+        made[place] = {**made[place], "content": [part]}
+    return made
 
 
 def estimated_tokens(text: str) -> int:
@@ -276,6 +308,7 @@ _RULES: Final[dict[Rule, re.Pattern[str]]] = {
         r"reasoning_content.{0,80}?(?:must be passed back|is missing)", re.I | re.S
     ),
     "thought_signature": re.compile(r"missing a `?thought_signature", re.I),
+    "no_marks": re.compile(r"cache_control|content.{0,80}?(?:must|should|valid).{0,20}?str", re.I),
 }
 _SEEN: Final = "(results seen)"  # between results and what the user said after them
 _NOT_KEPT: Final = "(not kept)"  # some refuse an empty text
@@ -306,7 +339,9 @@ _STEPS: Final[dict[Rung, JsonRung]] = {
 }
 
 
-Rule = Literal["no_stream", "no_effort", "short_ids", "reasoning_content", "thought_signature"]
+Rule = Literal[
+    "no_stream", "no_effort", "short_ids", "reasoning_content", "thought_signature", "no_marks"
+]
 Lesson = Literal["tools", "format", "roles", "parameter", "thoughts", ""]
 
 
@@ -340,6 +375,8 @@ class Learned:
             wanted: set[Rule] = {
                 rule for rule, words in _RULES.items() if words.search(error.message)
             }
+            if isinstance(body["messages"][0]["content"], str):
+                wanted.discard("no_marks")  # there were none
             if not wanted <= self.rules:
                 self.rules |= wanted
                 return "parameter"

@@ -181,13 +181,15 @@ class WireUsage(_Wire):
     completion_tokens_details: _ReplyDetails | None = None
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
 
     @property
     def cached(self) -> int:
         """Tokens of the prompt that came from a cache, never more than there were."""
         details = self.prompt_tokens_details
         stated = (details and details.cached_tokens) or self.prompt_cache_hit_tokens
-        return min(max(stated or self.cached_tokens or 0, 0), self.prompt_tokens)
+        stated = stated or self.cached_tokens or self.cache_read_input_tokens
+        return min(max(stated or 0, 0), self.prompt_tokens)
 
     @property
     def reasoning(self) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from support.endpoint import Bench, action, bench, decision, prompt
@@ -14,12 +14,14 @@ from support.pinned import CountingIds
 
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Fault, RefusedPart, Reply, Script, ScriptedCall, Usage
+from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import ReplyObserver
+from duckflow_tui.llm.exchange import Exchange, Learned, ReplyObserver, Target
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.prompting.replies import DigestReply, MissingReply
 from duckflow_tui.state.base import SystemClock
+from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.prompt import ChatMessage
 
@@ -157,6 +159,125 @@ async def test_usage_is_what_the_endpoint_says_and_has_its_price() -> None:
     assert (call.llm_id, call.role, call.purpose, call.endpoint, call.model, call.outcome) == (
         "llm_1", "main", "main", "here", "duck-1", "ok",
     )  # fmt: skip
+
+
+async def test_what_came_from_a_cache_has_its_own_price() -> None:
+    told = MAIN.model_copy(update={"usage": Usage(prompt=1000, reply=200, cached=600)})
+    async with bench(script(told), price_in=3.0, price_out=15.0, price_cached=0.3) as at:
+        call = (await at.decide()).call
+    assert call.cost is not None
+    assert round(call.cost * 1_000_000) == 400 * 3 + 180 + 200 * 15
+
+
+def marks(body: dict[str, Any]) -> list[int]:
+    """The places of the messages that are marked for a cache."""
+    return [
+        place
+        for place, message in enumerate(body["messages"])
+        if isinstance(message["content"], list)
+        and message["content"][-1]["cache_control"] == {"type": "ephemeral"}
+    ]
+
+
+def plain(body: dict[str, Any]) -> list[Any]:
+    """The texts of the messages, without marks."""
+    texts = (message["content"] for message in body["messages"])
+    return [text[0]["text"] if isinstance(text, list) else text for text in texts]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_marks_stand_behind_the_system_part_and_the_last_stable_message(
+    protocol: str,
+) -> None:
+    """What is sent is the same else, and what stands before a mark begins the next request too."""
+    async with bench(script(MAIN, MAIN), protocol=protocol, cache="marks") as at:
+        first = await at.decide()
+        assert first.decision is not None
+        said = AssistantMessage(
+            message_id="m2",
+            llm_id="llm_1",
+            text="I read.",
+            decision=first.decision,
+            protocol="json",
+            at=0.0,
+        )
+        more = UserMessage(message_id="m3", text="Go on.", at=0.0)
+        await at.decide(prompt(*prompt().history, said, more, tail="Goal: other"), "llm_2")
+    async with bench(script(MAIN, MAIN), protocol=protocol) as other:
+        await other.decide()
+        await other.decide(prompt(*prompt().history, said, more, tail="Goal: other"), "llm_2")
+    one, two = bodies(at)
+    assert marks(one) == [0, 1]
+    assert marks(two) == [0, len(two["messages"]) - 2]
+    assert plain(one)[:2] == plain(two)[:2]
+    for body, unmarked in zip((one, two), bodies(other), strict=True):
+        assert marks(unmarked) == []
+        assert plain(body) == plain(unmarked)
+        assert {**body, "messages": []} == {**unmarked, "messages": []}
+
+
+async def test_a_question_that_is_no_decision_is_marked_behind_its_system_part() -> None:
+    answer = Reply(data={"digest": "short"})
+    async with bench(Script(replies={"digest": (answer,)}), cache="marks") as at:
+        messages = [ChatMessage("system", "Be short."), ChatMessage("user", "Shorten.")]
+        await at.service.ask("digest", "fast", messages, DigestReply, llm_id="llm_1")
+    assert marks(at.server.of("digest")[0].json) == [0]
+
+
+@pytest.mark.parametrize("words", ["cache_control: Extra inputs", "content must be a string"])
+async def test_marks_that_are_refused_are_left_out_and_remembered(words: str) -> None:
+    refusal = Reply(fault=Fault(status=400, message=words))
+    async with bench(script(refusal, MAIN, MAIN), cache="marks") as at:
+        await at.decide()
+        await at.decide(llm_id="llm_2")
+    assert [bool(marks(body)) for body in bodies(at)] == [True, False, False]
+
+
+async def test_a_refusal_of_a_request_without_marks_is_not_sent_again() -> None:
+    refusal = Reply(fault=Fault(status=400, message="content must be a string"))
+    async with bench(script(refusal, MAIN)) as at:
+        with pytest.raises(LlmError):
+            await at.decide()
+    assert len(bodies(at)) == 1
+
+
+async def test_a_key_names_what_requests_share_and_is_left_out_where_it_is_refused() -> None:
+    refusal = Reply(
+        fault=Fault(status=400, message="Unrecognized request argument: prompt_cache_key")
+    )
+    async with bench(script(MAIN, MAIN, refusal, MAIN), cache="key") as at:
+        await at.decide()
+        await at.decide(prompt(tail="Goal: other"), "llm_2")
+        await at.decide(llm_id="llm_3")
+    keys = [body.get("prompt_cache_key") for body in bodies(at)]
+    assert keys[0]
+    assert keys == [keys[0], keys[0], keys[0], None]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "model", "how"),
+    [
+        ("https://api.openai.com/v1", "gpt-5", "key"),
+        ("https://openrouter.ai/api/v1", "anthropic/claude-sonnet-4", "marks"),
+        ("https://openrouter.ai/api/v1", "openai/gpt-5", ""),
+        ("https://api.anthropic.com/v1", "claude-sonnet-4-0", "marks"),
+        ("http://localhost:11434/v1", "claude", ""),
+        ("https://models.example/v1", "gpt-5", ""),
+    ],
+)
+@pytest.mark.parametrize("cache", ["auto", "off"])
+def test_only_who_wants_it_is_told_what_to_cache(
+    base_url: str, model: str, how: str, cache: Literal["auto", "off"]
+) -> None:
+    target = Target(Endpoint(name="here", base_url=base_url, cache=cache), model)
+    request = WireRequest([{"role": role, "content": role} for role in ("system", "user", "user")])
+    exchange = Exchange(
+        *("llm_1", "main", "main", target, SystemClock(), ReplyObserver()), lambda _: request
+    )
+    exchange.request = request
+    body = exchange.body(Learned())
+    found = "marks" if marks(body) else "key" if "prompt_cache_key" in body else ""
+    assert found == (how if cache == "auto" else "")
 
 
 async def test_without_usage_the_count_is_estimated_and_says_so() -> None:
