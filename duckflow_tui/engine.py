@@ -50,7 +50,11 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Built once for a session. Screens call it; headless runs call it; both watch its Store."""
+    """Built once for a session. Screens call it; headless runs call it; both watch its Store.
+
+    ``send``, ``pause``, ``change_queued`` and ``take_back`` are the inbox's own methods,
+    ``answer_gate`` and ``answer_card`` the desk's, ``proposed_text`` the router's.
+    """
 
     def __init__(
         self,
@@ -83,7 +87,6 @@ class Engine:
         router.registry.add(*plan_operations(desk), *memory_operations(memory))
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
         inbox = self._inbox = Inbox(parts, desk, spawn)
-        # What others do in its name, as their own docstrings say.
         self.send, self.pause = inbox.send, inbox.pause
         self.change_queued, self.take_back = inbox.change_queued, inbox.take_back
         self.answer_gate = self.answer_card = parts.desk.answer

@@ -40,6 +40,8 @@ BASES: Final[Mapping[TaskProfile, int]] = {
     TaskProfile.RESEARCH: 16,
 }
 
+VITAL_WEIGHTS: Final = (("mood", 0.4), ("focus", 0.4), ("stamina", 0.2))  # S0-8
+
 LOW_SCORE: Final = 0.4  # S0-9, both strict
 
 GOOD_SCORE: Final = 0.8
@@ -71,7 +73,7 @@ HIGH_COMPLEXITY: Final = 0.7  # above it complexity, or one of its factors, is h
 
 LOGGER: Final = "duckflow.pacemaker"
 
-_DIGITS: Final = 6  # sums of tenths miss their value by less than this
+DIGITS: Final = 6  # sums of tenths miss their value by less than this
 
 _FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
@@ -155,13 +157,14 @@ class Pacemaker:
         low, high = self._settings.min, self._settings.max
         try:
             base = self._settings.base.get(profile, UNKNOWN_BASE) if profile else UNKNOWN_BASE
-            score = round(  # what floats can tell (S0-8)
-                0.4 * vitals.mood + 0.4 * vitals.focus + 0.2 * vitals.stamina, _DIGITS
-            )
+            score = 0.0
+            for name, weight in VITAL_WEIGHTS:
+                score += weight * getattr(vitals, name)
+            score = round(score, DIGITS)  # what floats can tell
             by_vitals = GOOD_FACTOR if score > GOOD_SCORE else 1.0
             by_vitals = LOW_FACTOR if score < LOW_SCORE else by_vitals
             by_context = 1.0 + COMPLEXITY_WEIGHT * complexity.value  # S0-10
-            product = int(round(base * by_vitals * by_context, _DIGITS))
+            product = int(round(base * by_vitals * by_context, DIGITS))
             limit = LoopLimit(
                 max_loops=min(max(product, low), high),  # truncated before (S0-7)
                 profile=profile,

@@ -9,6 +9,17 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from duckflow_tui.goals.pacemaker import COMPLEXITY_WEIGHT, DIGITS, VITAL_WEIGHTS, complexity_word
+from duckflow_tui.goals.situations import LOW_STAMINA
+from duckflow_tui.goals.vitals import (
+    ATTEMPT_WEIGHT,
+    FAILED_READ_WEIGHT,
+    FAILED_WEIGHT,
+    LOOP_WEIGHT,
+    NEW_WEIGHT,
+    OLD_WEIGHT,
+    SURE_FROM,
+)
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.pace import (
     Complexity,
@@ -24,9 +35,7 @@ from duckflow_tui.words.catalogue import Catalogue
 NAMES: Final = ("mood", "focus", "stamina")
 HIGH: Final = 0.7  # from here on good; words, never figures, say so (S0-44)
 LOW: Final = 0.5
-SPENT: Final = 0.3  # of the stamina: under it the user is asked; a limit used up alone leaves 0.4
 _SIGNS: Final = re.compile(r" (?=[+−=→] )|(?<=·) ")
-_SURE_FROM: Final = 3  # outcomes from which their share counts; a fixed one before
 
 #: Params that a cause may come without.
 _BLANK: Final = {"what": "", "operation": "", "reason": ""}
@@ -36,7 +45,7 @@ def level(value: float, name: str = "") -> str:
     """``high``, ``middle`` or ``low``; what is low differs for the ``stamina``."""
     if value >= HIGH:
         return "high"
-    return "middle" if value >= (SPENT if name == "stamina" else LOW) else "low"
+    return "middle" if value >= (LOW_STAMINA if name == "stamina" else LOW) else "low"
 
 
 def changes_of(name: str, vitals: Vitals) -> list[VitalChange]:
@@ -114,7 +123,7 @@ def brief_words(change: VitalChange, words: Catalogue) -> str:
         if "confidence" in inputs:
             said.append(words("vitals.brief.confidence", value=figure(inputs["confidence"])))
         if inputs["outcomes"]:
-            early = inputs["outcomes"] < _SURE_FROM
+            early = inputs["outcomes"] < SURE_FROM
             key = "vitals.brief.few_outcomes" if early else "vitals.brief.outcomes"
             share = figure(inputs.get("share", 0.0), 1)
             said.append(words(key, share=share, **_whole(change, "good", "outcomes")))
@@ -135,7 +144,7 @@ def given_words(change: VitalChange, words: Catalogue) -> list[str]:
             if "confidence" in inputs
             else words("vitals.given.no_confidence")
         ]
-        early = inputs.get("outcomes", 0) < _SURE_FROM
+        early = inputs.get("outcomes", 0) < SURE_FROM
         key = "vitals.given.few_outcomes" if early else "vitals.given.outcomes"
         said.append(words(key, share=share, **counts))
         if inputs.get("fruitless"):
@@ -163,8 +172,10 @@ def calculation(change: VitalChange, words: Catalogue) -> list[str]:
             judged = (sure + share) / 2
             lines.append(f"c = ({figure(sure)} + {figure(share)}) / 2 = {figure(judged)}")
         old = inputs.get("old", change.old)
-        raw = 0.7 * judged + 0.3 * old
-        lines.append(f"0.7 × {figure(judged)} + 0.3 × {figure(old)} = {figure(raw)}")
+        raw = NEW_WEIGHT * judged + OLD_WEIGHT * old
+        lines.append(
+            f"{NEW_WEIGHT} × {figure(judged)} + {OLD_WEIGHT} × {figure(old)} = {figure(raw)}"
+        )
         if inputs.get("fruitless") and raw > old:
             lines.append(words("vitals.given.held", value=figure(change.new)))
         return lines
@@ -172,9 +183,11 @@ def calculation(change: VitalChange, words: Catalogue) -> list[str]:
         loops, limit = int(inputs.get("loops", 0)), int(inputs["limit"])
         failed, before = int(inputs.get("failed", 0)), int(inputs.get("attempt", 1)) - 1
         reads = int(inputs.get("failed_reads", 0))
-        of_reads = f" − 0.03 × {reads}" if reads else ""
-        sum_ = f"1 − 0.6 × {loops} / {limit} − 0.1 × {failed}{of_reads} − 0.1 × {before}"
-        raw = 1 - 0.6 * loops / max(1, limit) - 0.1 * failed - 0.03 * reads - 0.1 * before
+        of_reads = f" − {FAILED_READ_WEIGHT} × {reads}" if reads else ""
+        of_failed = f" − {FAILED_WEIGHT} × {failed}{of_reads} − {ATTEMPT_WEIGHT} × {before}"
+        sum_ = f"1 − {LOOP_WEIGHT} × {loops} / {limit}{of_failed}"
+        raw = 1 - LOOP_WEIGHT * loops / max(1, limit) - FAILED_WEIGHT * failed
+        raw -= FAILED_READ_WEIGHT * reads + ATTEMPT_WEIGHT * before
         return _kept(sum_, raw, change, words)
     if change.vital == "focus":
         old = inputs.get("old", change.old)
@@ -198,8 +211,6 @@ def _whole(change: VitalChange, *names: str) -> dict[str, int]:
     return {name: int(change.inputs.get(name, 0)) for name in names}
 
 
-_WEIGHTS: Final = (("mood", 0.4), ("focus", 0.4), ("stamina", 0.2))  # S0-8
-_EXACT: Final = 6  # decimals to which the pacemaker rounds before it cuts
 _MOST_DECIMALS: Final = 9  # with which a product is told from its neighbour
 
 
@@ -306,9 +317,9 @@ def limit_blocks(limit: LoopLimit, words: Catalogue) -> list[LimitBlock]:
 
 
 def _vitals(limit: LoopLimit, words: Catalogue) -> LimitBlock:
-    values = {name: float(getattr(limit, name)) for name, _ in _WEIGHTS}
+    values = {name: float(getattr(limit, name)) for name, _ in VITAL_WEIGHTS}
     said = " · ".join(f"{words(f'vitals.{name}')} {value:.2f}" for name, value in values.items())
-    sum_ = " + ".join(f"{weight} × {figure(values[name])}" for name, weight in _WEIGHTS)
+    sum_ = " + ".join(f"{weight} × {figure(values[name])}" for name, weight in VITAL_WEIGHTS)
     word = "low" if limit.vitals_factor < 1 else "good" if limit.vitals_factor > 1 else "standard"
     return LimitBlock(
         words("pace.block.vitals"),
@@ -336,9 +347,14 @@ def _context(limit: LoopLimit, words: Catalogue) -> LimitBlock:
             lines.append(f"({values}) / {len(parts)} = {figure(complexity.value)}")
         else:
             lines.append(words("pace.figure.unmeasured", value=figure(complexity.value)))
-        lines.append(words(f"pace.figure.{_involved(complexity)}", value=f"{complexity.value:.2f}"))
+        lines.append(
+            words(
+                f"pace.figure.context_{complexity_word(complexity.value)}",
+                value=f"{complexity.value:.2f}",
+            )
+        )
         factor = _factors(limit)[1]
-        lines.append(f"1 + 0.4 × {figure(complexity.value)} = {factor}")
+        lines.append(f"1 + {COMPLEXITY_WEIGHT} × {figure(complexity.value)} = {factor}")
     return LimitBlock(words("pace.block.context"), tuple(lines))
 
 
@@ -351,18 +367,12 @@ def _measured(complexity: Complexity) -> dict[str, float]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _involved(complexity: Complexity) -> str:
-    if complexity.value < 0.3:
-        return "context_low"
-    return "context_high" if complexity.value > 0.7 else "context_medium"
-
-
 def _calculation(limit: LoopLimit, words: Catalogue) -> tuple[str, ...]:
     """``14 × 1.00 × 1.05 = 14.70 → 14``, and what the factors change in percent (S0-34)."""
     vitals, context = _factors(limit)
     product = limit.base_loops * float(vitals) * float(context)
-    whole = int(round(product, _EXACT))
-    decimals = next(n for n in range(2, _EXACT + 1) if int(round(product, n)) == whole)
+    whole = int(round(product, DIGITS))
+    decimals = next(n for n in range(2, DIGITS + 1) if int(round(product, n)) == whole)
     lines = [f"{limit.base_loops} × {vitals} × {context} = {product:.{decimals}f} → {whole}"]
     percents = [
         words(f"pace.figure.by_{name}", percent=f"{'+' if by > 0 else '−'}{abs(by)}")
@@ -391,7 +401,7 @@ def _factors(limit: LoopLimit) -> tuple[str, str]:
 
 
 def _in_range(product: float, limit: LoopLimit) -> int:
-    return min(max(int(round(product, _EXACT)), limit.lowest), limit.highest)
+    return min(max(int(round(product, DIGITS)), limit.lowest), limit.highest)
 
 
 def _final(limit: LoopLimit, words: Catalogue) -> LimitBlock:
