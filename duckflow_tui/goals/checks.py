@@ -449,19 +449,20 @@ def is_quoted(quote: str, shown: str, places: Mapping[str, str] | None = None) -
     word has to be a whole line of any place.
     """
     named, _, behind = quote.partition(":" if ":" in quote else "：")
+    short = ""
     for text in (quote, behind):
         pieces = _GAP.split("…".join(_MARKED.findall(text)) or text)
-        longest = 0
+        longest = ""
         for piece in pieces:
             words = squeezed(piece).strip(_MARKS)
             if words and words not in shown:
                 break
-            longest = max(longest, len(words.encode()))
+            longest = max(longest, piece.strip().strip(_MARKS), key=len)
         else:
-            if longest >= _SHORT:
+            short = longest or short
+            if len(squeezed(longest).encode()) >= _SHORT:
                 return True
-    short = (behind.strip() or quote).strip(_MARKS + " ")
-    if short and len(squeezed(short).encode()) < _SHORT:
+    if short:
         bound = "(?<![A-Za-z0-9_]){}(?![A-Za-z0-9_])".format
         words = r"\s*".join(map(re.escape, short.split()))
         several = len(_WORD.findall(short)) > 1
@@ -470,7 +471,7 @@ def is_quoted(quote: str, shown: str, places: Mapping[str, str] | None = None) -
                 continue
             look = bound(words) if behind.strip() or several else rf"^[-+ \t]*{words}[ \t]*$"
             if re.search(look, text, re.I | re.M):
-                return squeezed(short) in shown
+                return True
         return False
     there = count = 0
     for word in _WORD.findall((behind.strip() or quote).casefold()):
