@@ -29,6 +29,11 @@ ONE_ACTION: Final = (
     "execution.mode is adaptive: one action a decision. Look at the result of the first, then "
     "decide on the next."
 )
+#: Why a call is left out that a turn had made before it broke off.
+RAN_BEFORE: Final = (
+    "this very call was carried out before the work broke off; its result stands above. It was not "
+    "run again. Go on from there; if it has to run once more, ask for it again."
+)
 REPEATS: Final = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
 
 
@@ -60,6 +65,7 @@ class Thread(ABC):
         self._announced = False  # the newest reply only judged, which some models do by itself
         self._stuck: tuple[OperationMessage, int] | None = None
         self._failures: Counter[tuple[str, str]] = Counter()
+        self.ran_before: set[str] = set()  # hashes of calls of the turn that this one takes up
 
     async def decisions(self, rest: Rest | None = None) -> None:
         """One decision after the other; first the ``rest`` of one that an earlier process asked
@@ -164,6 +170,12 @@ class Thread(ABC):
             if skip or (one and (begun or self.ran)):
                 await self.skip(action, skip or ONE_ACTION)
                 continue
+            if self.ran_before and action.args_hash in self.ran_before:
+                self.ran_before.remove(action.args_hash)
+                self.ran.append(await self.skip(action, RAN_BEFORE))
+                continue
+            if self.ran_before and self.parts.router.registry.changes(action.operation):
+                self.ran_before.clear()  # what is done from here on is new
             message = await self.call(action)
             self.ran.append(message)
             outcome = message.result.outcome

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.agent.ask import Asker
 from duckflow_tui.agent.budget import TurnEnd
@@ -19,9 +20,9 @@ from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.plans.propose import end_plan, end_steps, is_halted
 from duckflow_tui.plans.report import changed_files
-from duckflow_tui.state.base import brief, one_line
+from duckflow_tui.state.base import brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
-from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.decision import NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
 from duckflow_tui.state.goal import RequirementState
@@ -32,6 +33,12 @@ from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
 from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, ended_status
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
+
+#: What the model is told where a call to it failed in the middle of the work.
+BROKE_OFF: Final = (
+    "The work broke off here, because a call to you failed. What was done before stays done: go on "
+    "from there, and do nothing of it again."
+)
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
@@ -80,7 +87,8 @@ class Turn(Thread):
         except TurnEnd as end:
             await self._finish(end)
         except LlmError as error:
-            self.parts.notices.error(f"llm.error.{error.code}", **error.params)
+            told = BROKE_OFF if decisions_of(self.store.state) else ""
+            self.parts.notices.error(f"llm.error.{error.code}", for_model=told, **error.params)
             detail = f"{error.code}: {error.detail}"[:200]
             self.parts.machine.set_status(Status.ERROR, detail)
             reason = Reason(code=f"llm.{error.code}")
@@ -274,6 +282,20 @@ class Turn(Thread):
             if before:
                 self._tell_dropped(before)
         self._paced.begin(self._message.text, fresh=fresh)
+        last = state.last_turn
+        if last is not None and last.outcome == "failed":
+            self._take_over(state.messages[: last.messages])
+
+    def _take_over(self, messages: Sequence[Message]) -> None:
+        """Where the turn that failed worked on the same message, its calls are known as done."""
+        if self._message not in messages:
+            return
+        for message in messages[messages.index(self._message) :]:
+            if not isinstance(message, OperationMessage) or message.by_user or message.step_id:
+                continue
+            changes = self.parts.router.registry.changes(message.operation)
+            if changes and message.result.outcome is Outcome.OK:
+                self.ran_before.add(digest(canonical_json([message.operation, message.args])))
 
     def _take_up(self, turn: TurnInfo) -> None:
         self._desk.put_aside = ""

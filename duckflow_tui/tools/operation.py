@@ -269,6 +269,11 @@ class Registry:
         """The operation of exactly that name."""
         return self._operations.get(name)
 
+    def changes(self, name: str) -> bool:
+        """Whether a call of that name may change anything outside our own state."""
+        operation = self._operations.get(name)
+        return operation is not None and operation.spec.has_side_effects
+
     def specs(self) -> tuple[OperationSpec, ...]:
         """Every operation as prompts and native calls name it, in the order of adding."""
         if self._specs is None:

@@ -17,7 +17,7 @@ from duckflow_tui.demo.replies import Fault, Reply
 from duckflow_tui.state.base import JsonObject, canonical_json
 
 KEY = "zoo-key-0123456789abcdef"
-COUNTS = (120, 34, 90)  # tokens of the prompt, of the reply, and of the prompt from a cache
+SAID = 34  # tokens that each reply is said to have
 
 
 class Spoken(NamedTuple):
@@ -81,6 +81,8 @@ class Provider:
         self.broken: list[str] = []  # the rules that a request broke, in order
         self.sent: list[JsonObject] = []  # bodies of the main model that it took
         self.said = 0  # replies
+        self.counts: list[tuple[int, int, int]] = []
+        """Of each reply: tokens of the prompt, of the reply, and of the prompt from a cache."""
 
     def answer(self, request: Request) -> Reply | None:
         """What comes of a request; None leaves it to the script of the endpoint."""
@@ -105,6 +107,8 @@ class Provider:
             return None
         self.sent.append(request.json)
         self.said += 1
+        asked = len(request.raw) // 4
+        self.counts.append((asked, SAID, asked // 2))
         spoken = self.spoken.popleft()
         if request.json.get("stream"):
             return self.stream(spoken, request.json)
@@ -180,7 +184,7 @@ class Provider:
         return f"call_{self.said:03}{place}aBcDeFgHiJ"
 
     def usage(self) -> JsonObject:
-        asked, said, cached = COUNTS
+        asked, said, cached = self.counts[-1]
         return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said,
                 "prompt_tokens_details": {"cached_tokens": cached}}  # fmt: skip
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from support.zoo import COUNTS, Provider, Spoken, asked_for, calls_of, events, messages_of, refusal
+from support.zoo import Provider, Spoken, asked_for, calls_of, events, messages_of, refusal
 
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply
@@ -197,7 +197,7 @@ class DeepSeek(Provider):
         return [self.chunk({"content": "", "reasoning_content": None}, finish, usage=self.usage())]
 
     def usage(self) -> JsonObject:
-        asked, said, cached = COUNTS
+        asked, said, cached = self.counts[-1]
         return {
             "prompt_tokens": asked,
             "completion_tokens": said,
@@ -247,7 +247,7 @@ class Kimi(Provider):
         return [made]
 
     def usage(self) -> JsonObject:
-        asked, said, cached = COUNTS
+        asked, said, cached = self.counts[-1]
         return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said,
                 "cached_tokens": cached}  # fmt: skip
 
