@@ -13,8 +13,9 @@ from duckflow_tui.compose import SessionChoice, secrets_of
 from duckflow_tui.engine import Engine, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
-from duckflow_tui.llm.endpoints import Roles, window_of
+from duckflow_tui.llm.endpoints import Roles
 from duckflow_tui.llm.exchange import LearnedModels, Lesson, Target
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
@@ -163,6 +164,7 @@ def _models(
         temperatures=settings.temperature,
         learned=LearnedModels(kept, store.clock.now(), on_lesson),
     )
+    service.known = KnownModels(None if choice.demo else choice.places.data)
     limits = BudgetLimits(
         max_calls=settings.execution.max_model_calls,
         max_tokens=settings.limits.max_tokens,
@@ -192,6 +194,10 @@ def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) 
     """What a new session of this choice begins with."""
     main = choice.settings.roles.of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
+    window = endpoint.context if endpoint else 0
+    if main and endpoint and not window:
+        known = KnownModels(None if choice.demo else choice.places.data)
+        window = known.of(endpoint.origin, main.model).context
     return SessionStarted(
         session=SessionInfo(
             session_id=session_id,
@@ -205,7 +211,7 @@ def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) 
             branch=branch_of(root),
         ),
         mode=choice.mode,
-        context_window=endpoint.context or window_of(main.model) if main and endpoint else 0,
+        context_window=window,
     )
 
 

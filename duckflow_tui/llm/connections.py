@@ -43,6 +43,7 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
     context: int = 0  # tokens of its window; 0: the server does not say
     price_in: float | None = None  # US dollars for a million tokens; None: it does not say
     price_out: float | None = None
+    price_cached: float | None = None  # of prompt that came from a cache
 
 
 class ModelConnection(BaseModel, frozen=True, extra="ignore"):

@@ -351,9 +351,13 @@ def _line(name: str, entry: JsonObject) -> ModelLine:
     prices = inner_of(entry, "pricing")
     if "prompt" in prices:  # a token's, as text
         price_in, price_out = _price(prices["prompt"], 1e6), _price(prices.get("completion"), 1e6)
+        cached = _price(prices.get("input_cache_read"), 1e6)
     else:
         price_in, price_out = _price(prices.get("input"), 1.0), _price(prices.get("output"), 1.0)
-    return ModelLine(id=name, context=context, price_in=price_in, price_out=price_out)
+        cached = _price(prices.get("cached_input"), 1.0)
+    return ModelLine(
+        id=name, context=context, price_in=price_in, price_out=price_out, price_cached=cached
+    )
 
 
 def inner_of(entry: JsonObject, name: str) -> dict[str, Any]:

@@ -40,23 +40,6 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 #: A name that is a key in truth: long, with small letters and digits.
 _KEY: Final = re.compile(r"(?=.{20})(?=.*[a-z])(?=.*[0-9]).*")
 
-#: Tokens of the window of models, by how their names begin, without what a router puts before them;
-#: the first that fits. As generally known in 2025, not looked up: approximate, and newer models of
-#: these names may hold more or less. ``--context`` and the setting ``context`` of an endpoint go
-#: first, and a request that is refused as too long is made shorter, whatever stands here.
-_WINDOWS: Final = (
-    ("gpt-5", 400_000), ("gpt-4.1", 1_047_576), ("gpt-4o", 128_000), ("o1", 200_000),
-    ("o3", 200_000), ("o4", 200_000), ("claude", 200_000), ("gemini", 1_048_576),
-    ("codestral", 256_000), ("gpt-4-turbo", 128_000), ("gpt-4", 8_192), ("gpt-3.5", 16_385),
-)  # fmt: skip
-
-
-def window_of(model: str) -> int:
-    """Tokens of the window of the model of that name; 0 when it is not known."""
-    name = model.rpartition("/")[2].lower()
-    return next((size for begins, size in _WINDOWS if name.startswith(begins)), 0)
-
-
 Need = Literal["nothing", "key", "confirmation", "refused"]
 
 

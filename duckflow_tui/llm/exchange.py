@@ -19,6 +19,7 @@ from duckflow_tui.llm.codec_json import JsonRung
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.known_models import ModelFacts
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json, digest
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
 
@@ -76,6 +77,9 @@ class Target(NamedTuple):
     model: str
 
 
+_UNKNOWN: Final = ModelFacts()
+
+
 @dataclass(slots=True)
 class Exchange:
     """One question: how it is written for each rung, what came of it so far, what it took."""
@@ -95,6 +99,7 @@ class Exchange:
     completion: Completion | None = field(default=None, init=False)  # of the last HTTP request
     decoder: Decoder | None = field(default=None, init=False)  # of the same; a question has none
     shown: bool = field(default=False, init=False)  # whether the user has seen a part of it
+    facts: ModelFacts = field(default=_UNKNOWN, init=False)  # of the model, settings left out
     started: float = field(init=False)  # monotonic
 
     def __post_init__(self) -> None:
@@ -185,12 +190,7 @@ class Exchange:
         """The finished record of the call, with what arrived of an answer."""
         endpoint, model = self.target
         tokens_in, tokens_out, cached, reasoning, estimated = self._tokens()
-        cost: float | None = None
-        if endpoint.price_in is not None or endpoint.price_out is not None:
-            price_in, price_out = endpoint.price_in or 0.0, endpoint.price_out or 0.0
-            price_cached = endpoint.price_cached
-            spared = 0.0 if price_cached is None else cached * (price_in - price_cached)
-            cost = (tokens_in * price_in - spared + tokens_out * price_out) / _MILLION
+        cost = self.price(tokens_in, cached, tokens_out)
         first = self.completion.first_token_at if self.completion is not None else None
         return LlmCall(
             llm_id=self.llm_id,
@@ -210,6 +210,22 @@ class Exchange:
             error=error,
             attempts=max(self.attempts, 1),
         )
+
+    def price(self, tokens_in: int, cached: int, tokens_out: int) -> float | None:
+        """US dollars for so many tokens; ``cached`` are those of the prompt that came from a cache.
+        By the settings, else by what is known of the model; None where neither says.
+        """
+        endpoint, facts = self.target.endpoint, self.facts
+        price_in, price_out = endpoint.price_in, endpoint.price_out
+        price_cached = endpoint.price_cached
+        if price_in is None and price_out is None:
+            price_in, price_out = facts.price_in, facts.price_out
+            price_cached = facts.price_cached if price_cached is None else price_cached
+        if price_in is None and price_out is None:
+            return None
+        price_in, price_out = price_in or 0.0, price_out or 0.0
+        spared = 0.0 if price_cached is None else cached * (price_in - price_cached)
+        return (tokens_in * price_in - spared + tokens_out * price_out) / _MILLION
 
     def _tokens(self) -> tuple[int, int, int, int, bool]:
         """In, out, cached, reasoning; and whether they are our own estimate."""

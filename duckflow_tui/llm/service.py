@@ -35,7 +35,6 @@ from duckflow_tui.llm.endpoints import (
     needs,
     resolve_key,
     setting_of,
-    window_of,
 )
 from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
 from duckflow_tui.llm.exchange import (
@@ -49,6 +48,7 @@ from duckflow_tui.llm.exchange import (
     is_lasting,
     is_miswritten,
 )
+from duckflow_tui.llm.known_models import KnownModels, ModelFacts
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject
@@ -128,6 +128,8 @@ class LLMService:
         self._opening = asyncio.Lock()
         self._learned = learned or LearnedModels()
         self._text_calls: Counter[str] = Counter()  # replies in a row, by model
+        self.known = KnownModels()
+        self._known: dict[tuple[str, str], ModelFacts] = {}  # looked up, by origin and model
         self._cancelled: dict[str, LlmCall] = {}
         self._sent: dict[str, WireRequest] = {}  # newest last
 
@@ -177,9 +179,16 @@ class LLMService:
         """Tokens of the window of a role's model; 0 when unknown."""
         try:
             endpoint, model = self.endpoint_of(role)
-            return endpoint.context or window_of(model)
+            return endpoint.context or self._facts(endpoint, model).context
         except LlmError:
             return 0
+
+    def _facts(self, endpoint: Endpoint, model: str) -> ModelFacts:
+        """What is known of a model, but for what the settings say."""
+        key = endpoint.origin, model
+        if key not in self._known:
+            self._known[key] = self.known.of(*key)
+        return self._known[key]
 
     async def decide(
         self,
@@ -205,6 +214,7 @@ class LLMService:
         sender = (target.endpoint.origin, target.model)
         learned = self._learned.models[" ".join(sender)]
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
+        exchange.facts = self._facts(*target)
         broken: LlmError | None = None
         try:
             completion = await self._complete(exchange)
@@ -287,6 +297,7 @@ class LLMService:
 
         target, unseen = self.endpoint_of(role), ReplyObserver()
         exchange = Exchange(llm_id, role, purpose, target, self._clock, unseen, encode, calls=False)
+        exchange.facts = self._facts(*target)
         completion = await self._complete(exchange)
         truncated = completion.finish == "length"
         value, problems = _shaped(completion.text, shape)

@@ -1,0 +1,123 @@
+"""What is known of a model by its name: the window, abilities, prices.
+
+The catalogue in ``models.toml`` comes with the program and has a date. What an endpoint said of its
+models when the user asked for it is kept beside it, and goes before it; a setting goes before both.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from duckflow_tui.llm.connections import ModelLine, write_private
+
+FILE_NAME: Final = "models.json"
+_MOST: Final = 16 * 1024 * 1024  # bytes of the file that are read
+
+Ability = Literal["tools", "schema", "reasoning", "vision"]
+Price = float | None  # US dollars for a million tokens; None: unknown
+
+#: What stands behind a name when a maker dates its model.
+_DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d\d-\d\d|latest|0)$")
+
+
+class ModelFacts(BaseModel, frozen=True, extra="forbid"):
+    """What is known of a model; ``date`` is of when, empty where nothing is."""
+
+    context: int = Field(default=0, ge=0)  # tokens of the window; 0: unknown
+    price_in: Price = None
+    price_cached: Price = None
+    price_out: Price = None
+    abilities: tuple[Ability, ...] = ()
+    date: str = ""
+
+
+class _Family(BaseModel, frozen=True, extra="forbid"):
+    begins: str
+    context: int = Field(ge=1)
+    abilities: tuple[Ability, ...] = ()
+
+
+class _Maker(BaseModel, frozen=True, extra="forbid"):
+    origins: tuple[str, ...]
+    prices: dict[str, tuple[float, float, float]]
+
+
+class _Packaged(BaseModel, frozen=True, extra="forbid"):
+    date: str
+    family: tuple[_Family, ...]
+    maker: tuple[_Maker, ...]
+
+
+class Refreshed(BaseModel, frozen=True, extra="ignore"):
+    """What an endpoint said of its models."""
+
+    date: str
+    models: dict[str, ModelLine]
+
+
+class _File(BaseModel, frozen=True, extra="ignore"):
+    origins: dict[str, Refreshed] = {}
+
+
+@cache
+def packaged() -> _Packaged:
+    """The catalogue that comes with the program."""
+    text = resources.files("duckflow_tui.llm").joinpath("models.toml").read_text(encoding="utf-8")
+    return _Packaged.model_validate(tomllib.loads(text))
+
+
+class KnownModels:
+    """The catalogue, and over it what endpoints said when they were asked."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """``folder`` is the program's data folder; None: nothing was asked. A file that cannot be
+        read counts as empty.
+        """
+        self._path = folder / FILE_NAME if folder is not None else None
+        self.refreshed: Mapping[str, Refreshed] = {}  # by origin
+        if self._path is not None:
+            with suppress(OSError, ValidationError):
+                if self._path.stat().st_size <= _MOST:
+                    self.refreshed = _File.model_validate_json(self._path.read_bytes()).origins
+
+    def of(self, origin: str, model: str) -> ModelFacts:
+        """What is known of a model at an origin; all of it may be unknown."""
+        known, bare = packaged(), model.rpartition("/")[2].lower()
+        found = ModelFacts()
+        for family in known.family:
+            if bare.startswith(family.begins):
+                found = ModelFacts(
+                    context=family.context, abilities=family.abilities, date=known.date
+                )
+                break
+        name = _DATED.sub("", bare)
+        for maker in known.maker:
+            if origin in maker.origins and (prices := maker.prices.get(name)):
+                fields = zip(("price_in", "price_cached", "price_out"), prices, strict=True)
+                found = found.model_copy(update=dict(fields))
+        asked = self.refreshed.get(origin)
+        line = asked.models.get(model) if asked is not None else None
+        if asked is None or line is None:
+            return found
+        update: dict[str, object] = {"context": line.context or found.context, "date": asked.date}
+        if line.price_in is not None and line.price_out is not None:  # one price list, not two
+            names = ("price_in", "price_cached", "price_out")
+            update |= {name: getattr(line, name) for name in names}
+        return found.model_copy(update=update)
+
+    def keep(self, origin: str, lines: Sequence[ModelLine], date: str) -> None:
+        """Keep what an endpoint said, in place of what it said before. Raises OSError."""
+        new = Refreshed(date=date, models={line.id: line for line in lines})
+        self.refreshed = {**self.refreshed, origin: new}
+        if self._path is not None:
+            text = _File(origins=dict(self.refreshed)).model_dump_json(indent=1)
+            write_private(self._path, text.encode())

@@ -1,0 +1,106 @@
+"""What is known of models: the catalogue of the package, and what endpoints said over it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from duckflow_tui.llm.codec import WireRequest
+from duckflow_tui.llm.connections import ModelLine
+from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.exchange import Exchange, ReplyObserver, Target
+from duckflow_tui.llm.known_models import KnownModels, ModelFacts, packaged
+from duckflow_tui.state.base import SystemClock
+
+OPENAI = "https://api.openai.com:443"
+ROUTER = "https://openrouter.ai:443"
+HERE = "http://127.0.0.1:11434"
+
+
+def prices(facts: ModelFacts) -> tuple[float | None, float | None, float | None]:
+    return facts.price_in, facts.price_cached, facts.price_out
+
+
+def test_the_catalogue_has_a_date_and_its_prices_are_in_order() -> None:
+    """What comes from a cache is never dearer than what does not, and a reply never cheaper."""
+    known = packaged()
+    assert re.fullmatch(r"20\d\d-\d\d", known.date)
+    assert "pproximate" in (
+        Path(__file__).parents[2] / "duckflow_tui" / "llm" / "models.toml"
+    ).read_text(encoding="utf-8")
+    for maker in known.maker:
+        for origin in maker.origins:
+            assert Endpoint(name="x", base_url=f"{origin}/v1").origin == origin
+        for name, (full, cached, reply) in maker.prices.items():
+            assert 0 < cached <= full <= reply, name
+            assert KnownModels().of(maker.origins[0], name).context, name
+
+
+@pytest.mark.parametrize(
+    ("origin", "model", "context", "wanted"),
+    [
+        (OPENAI, "gpt-4o", 128_000, (2.5, 1.25, 10.0)),
+        (OPENAI, "gpt-4o-2024-08-06", 128_000, (2.5, 1.25, 10.0)),
+        (ROUTER, "openai/gpt-4o", 128_000, (2.5, 1.25, 10.0)),
+        (ROUTER, "anthropic/claude-sonnet-4", 200_000, (3.0, 0.3, 15.0)),
+        (OPENAI, "gpt-4o-audio-preview", 128_000, (None, None, None)),  # another model, unknown
+        (OPENAI, "gpt-5.4", 400_000, (None, None, None)),
+        (ROUTER, "openai/gpt-4o:free", 128_000, (None, None, None)),
+        (HERE, "gpt-4o", 128_000, (None, None, None)),  # elsewhere the name says no price
+        (HERE, "qwen3-coder", 0, (None, None, None)),
+    ],
+)
+def test_a_price_is_known_only_for_the_very_model_at_its_maker(
+    origin: str, model: str, context: int, wanted: tuple[float | None, ...]
+) -> None:
+    facts = KnownModels().of(origin, model)
+    assert (facts.context, prices(facts)) == (context, wanted)
+
+
+def test_what_an_endpoint_said_goes_before_the_catalogue_and_is_kept(tmp_path: Path) -> None:
+    known = KnownModels(tmp_path)
+    lines = [
+        ModelLine(id="openai/gpt-4o", context=64_000, price_in=9.0, price_out=8.0),
+        ModelLine(id="openai/o3", context=1_000),
+    ]
+    known.keep(ROUTER, lines, "2026-11-23")
+    for models in (known, KnownModels(tmp_path)):
+        facts = models.of(ROUTER, "openai/gpt-4o")
+        assert (facts.context, facts.date) == (64_000, "2026-11-23")
+        assert prices(facts) == (9.0, None, 8.0)  # one list of prices, not two
+        assert "vision" in facts.abilities
+        assert models.of(ROUTER, "openai/o3").context == 1_000
+        assert prices(models.of(ROUTER, "openai/o3")) == (2.0, 0.5, 8.0)
+        assert models.of(OPENAI, "gpt-4o").date == packaged().date  # of another origin
+    known.keep(ROUTER, [], "2026-11-24")
+    assert KnownModels(tmp_path).of(ROUTER, "openai/gpt-4o").context == 128_000
+    (tmp_path / "models.json").write_text("{broken")
+    assert KnownModels(tmp_path).of(ROUTER, "openai/gpt-4o").context == 128_000
+
+
+@pytest.mark.parametrize(
+    ("own", "model", "cost"),
+    [
+        ({}, "gpt-4o", 400 * 2.5 + 600 * 1.25 + 200 * 10.0),
+        ({"price_in": 1.0, "price_out": 2.0}, "gpt-4o", 1000 * 1.0 + 200 * 2.0),
+        ({"price_cached": 0.0}, "gpt-4o", 400 * 2.5 + 200 * 10.0),
+        ({"price_in": 0.0}, "gpt-4o", 0.0),
+        ({}, "gpt-9", None),
+    ],
+)
+def test_an_own_price_goes_before_the_catalogue_and_what_nobody_knows_has_none(
+    own: dict[str, float], model: str, cost: float | None
+) -> None:
+    endpoint = Endpoint.model_validate(
+        {"name": "o", "base_url": "https://api.openai.com/v1", **own}
+    )
+    target = Target(endpoint, model)
+    exchange = Exchange(
+        *("llm_1", "main", "main", target, SystemClock(), ReplyObserver()),
+        lambda _: WireRequest([]),
+    )
+    exchange.facts = KnownModels().of(endpoint.origin, model)
+    found = exchange.price(1000, 600, 200)
+    assert (None if found is None else round(found * 1_000_000)) == cost
