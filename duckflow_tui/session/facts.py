@@ -224,7 +224,10 @@ def _last_state(state: AgentState) -> LastState:
     if state.turn is not None:
         cut = state.interrupted is not None or state.turn.pause != "paused"
         return "interrupted" if cut else "paused"
-    return state.last_turn.outcome if state.last_turn is not None else "new"
+    last = state.last_turn
+    if last is not None and last.question is not None and last.outcome == "partial":
+        return "card"
+    return last.outcome if last is not None else "new"
 
 
 def _line(text: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.screens import shown
 from textual import events
 
 from duckflow_tui.ui.history import MessageHistory
@@ -288,3 +290,17 @@ async def test_enter_runs_the_command_that_is_written_not_one_of_a_list_that_is_
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await settled(pilot, lambda: app.bench.composer.text == "")
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_a_list_of_commands_that_is_cut_says_so(language: str) -> None:
+    app = app_with(engine(), language=language)
+    async with standing(app, 40, 20) as pilot:
+        await pilot.press("/")
+        await settled(pilot, lambda: app.bench.completions.is_open)
+        width = app.bench.completions.size.width
+        rows = shown(app.bench.completions).splitlines()
+        for candidate, row in zip(app.bench.completions.candidates, rows, strict=False):
+            assert row.rstrip().endswith((candidate.about, "…"))
+            assert cell_len(row.rstrip()) <= width
+        assert any(row.rstrip().endswith("…") for row in rows)

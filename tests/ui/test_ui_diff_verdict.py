@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
-from support.conversations import START, answer, operation
+from support.conversations import START, answer, operation, user
 from support.gates import gate, pricing
 from textual.widgets import Static
 
 from duckflow_tui.state.calls import ChangesUndone, OperationFinished, OperationRequested
 from duckflow_tui.state.gates import GateAnswer, GateChoice, GateOpened, GateWithdrawn
 from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.rewind import RewindUndone
 from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.words.catalogue import Catalogue
@@ -139,3 +140,23 @@ async def test_a_change_that_nobody_was_asked_about_is_shown_when_it_was_made() 
         await settled(pilot, lambda: app.bench.diff.view.heading.files == 1, "the diff")
         assert app.bench.diff.view.heading.path == "src/shop/pricing.py"
         await settled(pilot, lambda: shown(app) == "✓ applied", "the verdict")
+
+
+async def test_no_diff_stays_of_a_change_that_left_with_a_way_back() -> None:
+    asked = gate(previews=(pricing(),))
+    older = operation(EDIT, {}, gate=asked, answer=answer(GateChoice.ONCE))
+    newer = older.model_copy(update={"call_id": "c_newer"})
+    store = store_with()
+    store.state.messages += [user("one"), older, user("two", 2), newer]
+    engine = FakeEngine(store)
+    app = app_with(engine)
+    async with standing(app, 120, 40) as pilot:
+        await settled(pilot, lambda: app.bench.diff.call_id == "c_newer", "the last change")
+        await engine.rewind.back("u2")
+        await settled(pilot, lambda: app.bench.diff.call_id == older.call_id, "the one before")
+        store.dispatch(RewindUndone(message_id="u2"))
+        await settled(pilot, lambda: app.bench.diff.call_id == "c_newer", "the last again")
+        await engine.rewind.back("u0")
+        await settled(pilot, lambda: app.bench.diff.call_id == "", "nothing to compare")
+        assert not app.bench.diff.view.document.previews
+        assert shown(app) == ""

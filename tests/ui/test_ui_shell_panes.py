@@ -22,8 +22,14 @@ from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, WorkStatus
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.state.turn import PauseRequested, TurnFinished, TurnOutcome
-from duckflow_tui.state.usage import LlmCall, LlmCallFinished, ReplyDelta
+from duckflow_tui.state.turn import PauseRequested, TurnFinished, TurnOutcome, TurnSummary
+from duckflow_tui.state.usage import (
+    LlmCall,
+    LlmCallDropped,
+    LlmCallFinished,
+    LlmCallStarted,
+    ReplyDelta,
+)
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.bridge import FRAME, Bridge
 from duckflow_tui.ui.fuzzy import Sieve
@@ -74,6 +80,20 @@ async def test_the_header_says_how_the_turn_ended(language: str, outcome: TurnOu
         store.dispatch(turn_started())
         app.bench.header.show(store.state)
         assert ready in shown(app.bench.header)
+
+
+async def test_an_answer_beside_work_that_has_ended_is_said_to_go_on() -> None:
+    store = store_with()
+    state = store.state
+    state.phase, state.last_turn = Phase.DONE, TurnSummary(turn_id="t", outcome="done")
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        assert shown(app.bench.header).endswith("finished")
+        begun = LlmCallStarted(llm_id="l", purpose="main", at=1.0, aside=True)
+        store.dispatch(begun)
+        await settled(pilot, lambda: "still answering you" in shown(app.bench.header))
+        store.dispatch(LlmCallDropped(llm_id="l"))
+        await settled(pilot, lambda: shown(app.bench.header).endswith("finished"))
 
 
 async def test_the_header_tells_phase_attempt_and_loop() -> None:

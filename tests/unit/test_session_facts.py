@@ -17,6 +17,7 @@ from duckflow_tui.session.records import JournalHeader
 from duckflow_tui.session.resume import Applied, Restored
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Message, QueuedMessage
+from duckflow_tui.state.decision import Question
 from duckflow_tui.state.gates import CardAnswer, CardMessage
 from duckflow_tui.state.goal import RequirementState, TaskObjective
 from duckflow_tui.state.plan import PlanStatus, ReportMessage
@@ -120,6 +121,10 @@ def test_a_session_is_where_its_turn_was_left() -> None:
     assert facts(state).state == "new"
     state.last_turn = TurnSummary(turn_id="t", outcome="partial")
     assert facts(state).state == "partial"
+    # It ended with a question that nobody has answered: that is what it waits for.
+    asked = Question(text="Which?", options=("a", "b"))
+    state.last_turn = TurnSummary(turn_id="t", outcome="partial", question=asked)
+    assert facts(state).state == "card"
     turn = TurnInfo(turn_id="t", message_id="u", started_at=1.0)
     state.turn = turn
     assert facts(state).state == "interrupted"

@@ -107,23 +107,22 @@ class CompletionList(Rows):
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
-        names = max((cell_len(c.value) for c in self.candidates), default=0)
+        names = min(max((cell_len(c.value) for c in self.candidates), default=0), width - 4)
         rows: list[Row] = []
         first = max(0, min(self._at - SHOWN + 1, len(self.candidates) - SHOWN))
         for number, candidate in enumerate(self.candidates[first : first + SHOWN], first):
             here = number == self._at
+            about = fit(candidate.about, max(0, width - names - 6)) if candidate.about else ""
             on = palette.bars if here else palette.raised
             value = fit(visible_line(candidate.value), max(4, width - 4), keep="end")
             mark = "› " if here else "  "
             row = [
                 Segment(f" {mark}", ink(palette.accent, on=on)),
                 Segment(
-                    pad(value, min(names, width - 4)),
+                    pad(value, names),
                     ink(palette.text, on=on, bold=here),
                 ),
-                Segment(
-                    f"   {candidate.about}" if candidate.about else "", ink(palette.quiet, on=on)
-                ),
+                Segment(f"   {about}" if about else "", ink(palette.quiet, on=on)),
             ]
             used = sum(cell_len(segment.text) for segment in row)
             rows.append([*row, Segment(" " * max(0, width - used), ink(None, on=on))])

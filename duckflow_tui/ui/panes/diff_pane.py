@@ -132,14 +132,21 @@ class DiffPane(Vertical):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return state.gates, len(state.messages), state.undone_calls
+        return state.gates, len(state.messages), state.undone_calls, state.rewound
 
     def show(self, state: AgentState) -> None:
         """What became of the change; one that no gate asked about comes once it was made."""
         message = None if state.gates else newest_change(state.messages)
         if message is not None and message.call_id != self.call_id:
             self.open(DiffDocument(previews_of(message)), message.call_id)
+        elif message is None and not state.gates and self._gone(state):
+            self.open(DiffDocument(()))
         self.ended(ending_of(self.call_id, state.messages, state.undone_calls))
+
+    def _gone(self, state: AgentState) -> bool:
+        """Whether the call that is shown left the conversation, as the user went back in it."""
+        known = any(running.call_id == self.call_id for running in state.running)
+        return bool(self.call_id) and not known and state.rewound is not None
 
     def open(self, document: DiffDocument, call_id: str = "") -> None:
         """Show another document from its start: what the call would change."""

@@ -59,11 +59,12 @@ class Header(Rows):
         self._work: WorkInfo | None = None
         self._step = (0, 0)
         self._calls = 0  # of this turn
+        self._answers = False  # what was asked beside the work, while no turn runs
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
         work = (state.turn, state.last_turn, state.work, *step_place(state), state.usage.calls)
-        return state.session, state.phase, state.status, state.vitals, *work
+        return state.session, state.phase, state.status, state.vitals, *work, _answers(state)
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -74,6 +75,7 @@ class Header(Rows):
         last = state.last_turn if state.turn is None else None
         self._ended = last.outcome if last is not None else ""
         self._work, self._step = state.work, step_place(state)
+        self._answers = _answers(state)
         self._calls = state.usage.calls - state.turn.calls_before if state.turn else 0
         self.invalidate()
 
@@ -154,6 +156,8 @@ class Header(Rows):
         if self._ended and self._phase in (Phase.IDLE, Phase.DONE):
             key = f"header.ended.{self._ended}"
         words = self.words(key)
+        if self._answers:
+            words = f"{words} · {self.words('header.answering')}"
         colours = {Status.ERROR: palette.bad, Status.REQUIRES_USER_INPUT: palette.accent}
         colour = colours.get(self._status, palette.quiet)
         return BarPart(f"· {words}", ink(colour), weight=7, gap=1)
@@ -168,6 +172,14 @@ class Header(Rows):
             parts.append(replace(name_part, gap=2) if parts else name_part)
             parts.append(BarPart(spark(value), ink(colour), weight=8, gap=1))
         return parts
+
+
+def _answers(state: AgentState) -> bool:
+    """Whether an answer beside the work is still under way, while the work itself has ended."""
+    if state.turn is not None:
+        return False
+    asides = any(live.aside for live in state.live.values())
+    return asides or any(not running.by_user for running in state.running)
 
 
 #: Text needs one to resolve the names of styles; nothing is printed to it.
