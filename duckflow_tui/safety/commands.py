@@ -206,18 +206,15 @@ class _Plain:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._raw = text.encode()
         self._parts: list[SimpleCommand] = []
         self._tokens: list[str] = []  # as a lexer has to see them
         self._joiner = ""
         self._argv: list[str] = []
-        self._end = 0  # of the last token, in bytes
 
     def read(self, root: Node) -> tuple[SimpleCommand, ...]:
         if "\n" in self._text:
             raise _NotPlain("newline")
         self._walk(root)
-        self._gap(len(self._raw))
         self._close()
         if not self._parts:
             raise _NotPlain("unparsed")
@@ -246,8 +243,6 @@ class _Plain:
                 raise _NotPlain(_NOT_PLAIN.get(node.type, "compound"))
 
     def _argument(self, node: Node) -> None:
-        self._gap(node.start_byte)
-        self._end = node.end_byte
         value = _value(node)
         if not self._argv and "=" in value:
             raise _NotPlain("assignment")
@@ -255,8 +250,6 @@ class _Plain:
         self._tokens.append(value)
 
     def _join(self, node: Node) -> None:
-        self._gap(node.start_byte)
-        self._end = node.end_byte
         self._close()
         if not self._parts or self._joiner:
             raise _NotPlain("unparsed")
@@ -267,8 +260,6 @@ class _Plain:
         """``2>&1``, and ``>/dev/null`` of either stream; nothing else (R04)."""
         words: list[str] = []
         for child in node.children:
-            self._gap(child.start_byte)
-            self._end = child.end_byte
             words.append(_text(child))
         self._tokens += words
         match words:
@@ -292,13 +283,9 @@ class _Plain:
         if len(self._parts) > MAX_PARTS:
             raise _NotPlain("too_many")
 
-    def _gap(self, until: int) -> None:
-        """Between two tokens lies nothing but blanks: the grammar skipped nothing else."""
-        if until < self._end or self._raw[self._end : until].strip(b" \t"):
-            raise _NotPlain("unparsed")
-
 
 def _lexed(text: str) -> list[str]:
+    """Its tokens, whatever the grammar skipped among them; none where it cannot be split."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
