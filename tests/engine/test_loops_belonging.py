@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.pace_talk import changes
 from support.reviews import WORDS, claim, judged, story, works
 from support.session import Session, action, decision, done, session
 
@@ -99,6 +100,7 @@ async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_say
         end = await s.turn("forget it, is there a log?")
         assert (end.outcome, end.satisfaction) == ("done", 0.9)  # the log was there before: judged
         assert wanted(objective(s)) == ["the log is there"]
+        assert [cause for cause, _ in changes(s, "stamina")].count("new_objective") == 1
         assert [(o.objective_id, o.left) for o in s.state.earlier] == [(first, "partial")]
 
 

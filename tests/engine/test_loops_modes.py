@@ -18,6 +18,7 @@ from duckflow_tui.state.calls import OperationFinished, OperationRequested
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
+from duckflow_tui.state.plan_events import WorkFinished
 from duckflow_tui.state.store import Record
 
 PROPOSE = decision("Planning.", action("plan_tool.propose", goal="notes"), step="PLANNING")
@@ -166,6 +167,7 @@ async def test_light_actions_run_in_order_and_heavy_ones_in_a_worker_of_their_ow
             "task_loop.run",
             "file_ops.write_file",
         ]
+        assert [event.outcome for event in running.events(WorkFinished)] == ["completed"]
 
 
 async def test_work_on_a_plan_is_offered_once_there_is_one(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from duckflow_tui.goals.checks import (
     Finding,
     Satisfaction,
+    can_fail,
     judged,
     lacking,
     overall,
@@ -260,3 +261,31 @@ def test_of_thousands_of_requirements_in_one_decision_only_the_kept_ones_get_ids
 def test_where_every_requirement_is_met_the_judges_aspects_are_what_is_missing() -> None:
     met = item().model_copy(update={"state": RequirementState.MET})
     assert [m.what for m in lacking([met], {}, said(0.3)).missing] == ["an aspect"]
+
+
+@pytest.mark.parametrize(
+    ("command", "can"),
+    [
+        ("pytest -q", True),
+        ("pytest -q && true", True),
+        ("cd src && pytest", True),
+        ("true && pytest", True),
+        ("echo x | grep y", True),
+        ("exit 1", True),
+        ("sed -n 1p a.txt", True),
+        ("pytest > /dev/null", True),
+        ("$(pytest)", True),  # what cannot be read may
+        ("true", False),
+        ("exit", False),
+        ("exit 0", False),
+        ("true; exit 0", False),
+        ("pytest; true", False),
+        ("pytest || echo bad", False),
+        ("true || pytest", False),
+        ("pytest > log.txt", False),  # it makes what it looks for
+        ("tee log.txt", False),
+        ("sed -i s/a/b/ a.txt && pytest", False),
+    ],
+)
+def test_a_command_that_cannot_fail_says_nothing_of_the_work(command: str, can: bool) -> None:
+    assert can_fail(command) is can

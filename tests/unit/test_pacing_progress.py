@@ -342,6 +342,14 @@ def test_what_was_taken_back_is_not_reached_and_alike_calls_are_told_apart() -> 
     assert [t.back for t in tried(work.log)].count(True) == 3
 
 
+def test_a_change_that_had_to_be_made_again_comes_back_to_what_was() -> None:
+    """Somebody else had taken it back."""
+    work = Work()
+    for _ in range(2):
+        work.loop(edit("a.py", "A", "B"))
+    assert [t.back for t in tried(work.log)] == [False, True]
+
+
 def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
     """Covers S0-38."""
     work = Work()
