@@ -160,9 +160,10 @@ class _Search:
             raise Unusable(self._say("cli.not_confirmed", origin=source.endpoint.origin))
         if source.fault is not None and not _unlisted(source):
             raise Unusable(self._words(source.fault))
-        model = usual_model(source.known, source.models) if source.known is not None else ""
-        if not model and len(source.models) == 1:
-            model = source.models[0].id
+        usual = source.known.default_model if source.known is not None else ""
+        model = usual_model(source.known, source.models)
+        if len(source.models) > 1 and not (usual and model.startswith(usual)):
+            model = ""  # the first of many is nobody's choice
         if not model:
             raise Unusable(self._which(source.label, source.models))
         return self._taken(source.endpoint, model, source.label)

@@ -193,7 +193,7 @@ async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
             headers, body = await get_bounded(endpoint, None, f"{base_url}/models", MAX_HERE)
             entries = _entries(jiter.from_json(body))
             kind = _kind_of(headers, entries)
-            if not kind and port == LOOPBACK_PORTS[0] and not entries:
+            if not kind and not entries:  # Ollama without a model says so at its root only
                 _, body = await get_bounded(endpoint, None, f"{endpoint.origin}/", 1024)
                 kind = "Ollama" if body.startswith(b"Ollama is running") else ""
             return FoundServer(base_url, kind, _lines(entries))
@@ -393,7 +393,7 @@ async def get_bounded(
     endpoint: Endpoint, key: str | None, url: str, most: int
 ) -> tuple[Mapping[str, str], bytes]:
     """Headers and body of one answer, which has at most ``most`` bytes; raises what
-    ``_faults`` says, or BadStatus.
+    ``read_faults`` says, or BadStatus.
     """
     from duckflow_tui.llm.transport import BodyTooLarge, open_http
 

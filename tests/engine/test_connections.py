@@ -111,6 +111,20 @@ async def test_a_server_is_named_by_what_it_says_of_itself(
     assert found.base_url == f"http://127.0.0.1:{served.port}/v1"
 
 
+async def test_ollama_without_a_model_is_still_ollama() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        root = head.startswith(b"GET / ")
+        writer.write(answering(b"Ollama is running" if root else {"object": "list", "data": None}))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        (found,) = await servers_here((server.sockets[0].getsockname()[1],))
+    assert (found.kind, found.models) == ("Ollama", ())
+
+
 async def test_no_key_and_no_cookie_is_sent_to_a_server_that_nobody_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -166,6 +166,9 @@ def test_a_key_of_the_environment_is_used_with_its_address(tmp_path: Path) -> No
         assert (ended.returncode, ended.stdout) == (0, "Hello.\n")
         assert "with the key in OPENAI_API_KEY" in ended.stderr
         assert ran(tmp_path, "--api-key-env", "OPENAI_API_KEY", environ=own).returncode == 0
+        with serving("first", "second") as other:
+            many = ran(tmp_path, environ={**own, "OPENAI_BASE_URL": other.endpoint.base_url})
+            assert "Name one with --model: first, second" in many.stderr
         wrong = ran(tmp_path, environ={**own, "OPENAI_API_KEY": "sk-wrong-0123456789"})
     assert wrong.returncode == 2
     assert "does not accept the key in OPENAI_API_KEY" in wrong.stderr
