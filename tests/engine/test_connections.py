@@ -43,6 +43,7 @@ class Served:
 
     def __init__(self) -> None:
         self.heads: list[str] = []
+        self.sent = 0  # bytes
         self.port = 0
 
 
@@ -62,6 +63,7 @@ async def serving(
             while forever:
                 writer.write(forever)
                 await writer.drain()
+                served.sent += len(forever)
                 await asyncio.sleep(pause_s)
         except OSError:
             pass
@@ -166,6 +168,12 @@ async def test_a_hostile_server_costs_its_own_time_only(kind: str) -> None:
         assert time.monotonic() - begun < 5.0
     assert [server.models for server in found][-1] == (ModelLine(id="good"),)
     assert all(not server.models for server in found[:-1])
+
+
+async def test_of_an_endless_list_only_the_beginning_is_read() -> None:
+    async with serving(b"HTTP/1.1 200 OK\r\n\r\n", forever=b"[" * 65536) as served:
+        assert await servers_here((served.port,), 5.0) == ()
+        assert served.sent < 16 * 1024 * 1024  # what is read, and what the system holds on its way
 
 
 async def test_a_redirect_is_not_followed() -> None:
@@ -378,12 +386,15 @@ async def test_a_model_that_can_do_all_is_reported_so() -> None:
 
 async def test_what_a_probe_learns_is_kept_and_what_was_known_is_forgotten(tmp_path: Path) -> None:
     kept = tmp_path / "learned_models.json"
-    refuses = (RefusedPart(name="tools", message="tools are not supported"),)
+    refuses = (
+        RefusedPart(name="tools", message="tools are not supported"),
+        RefusedPart(name="json_schema", message="response_format json_schema is not supported"),
+    )
     async with ScriptedEndpoint(script(LOOKS_UP, refuses=refuses)) as server:
         here = ModelConnection(name="here", base_url=server.base_url)
         report = await probe(here, "duck-1", learned=LearnedModels(kept))
         name = LearnedModels.name_of(Target(here.endpoint, "duck-1"))
-    assert (report.native_calls, report.answers) == (False, True)
+    assert (report.native_calls, report.json_schema, report.answers) == (False, False, True)
     assert not LearnedModels(kept).models[name].tools
     port = here.endpoint.host.rpartition(":")[2]
     async with ScriptedEndpoint(script(LOOKS_UP), port=int(port)):
@@ -403,6 +414,36 @@ async def test_a_probe_that_is_refused_says_by_whom() -> None:
         assert (report.answers, report.native_calls, report.json_schema) == (False, None, None)
         assert SECRET not in repr(report)
         assert (await probe(here, "duck-1", "right")).native_calls is True
+
+
+async def test_a_model_that_only_talks_is_reported_so() -> None:
+    """Without a stream, a call or an object of its own; its window is the server's."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        if "content-length" in head:
+            await reader.readexactly(int(head.partition("content-length:")[2].split()[0]))
+        message = {"role": "assistant", "content": "Hello, how can I help you?"}
+        body: dict[str, Any] = {"choices": [{"message": message, "finish_reason": "stop"}]}
+        if head.startswith("get /api/ps "):
+            body = {
+                "models": [
+                    {"name": "other", "context_length": 9},
+                    {"name": "m", "context_length": 4096},
+                ]
+            }
+        writer.write(answering(body, "Content-Type: application/json"))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        here = ModelConnection(name="here", base_url=f"http://127.0.0.1:{port}/v1")
+        report = await probe(here, "m")
+    assert report.error is None
+    assert (report.streams, report.native_calls, report.json_schema) == (False, None, False)
+    assert report.context == 4096
 
 
 # --- what was chosen ------------------------------------------------------------------------------

@@ -262,13 +262,15 @@ def test_the_nearest_names_are_those_that_were_meant(name: str, near: list[str])
 def test_a_private_address_is_asked_for_nothing_before_the_user_confirmed_it(
     tmp_path: Path,
 ) -> None:
-    """R11. Neither that of the command line nor that of the environment."""
+    """R11. Not that of the command line, of the settings or of the environment."""
     ended = ran(
         tmp_path,
         environ={"OPENAI_BASE_URL": "http://192.168.255.254:9/v1", "OPENAI_API_KEY": "x"},
     )
     assert ended.returncode == 2
     assert "Start the app once without -p to confirm it" in ended.stderr
+    box = {"DUCKFLOW_ENDPOINTS__BOX__BASE_URL": "http://192.168.255.254:9/v1"}
+    assert "Start the app once without -p to confirm it" in ran(tmp_path, environ=box).stderr
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     flags = Flags(workspace=tmp_path, base_url="http://192.168.255.254:9/v1")
     choice = choose(flags, places, "en", {})
