@@ -151,7 +151,7 @@ def _models(
     settings = choice.settings
 
     def on_lesson(lesson: Lesson, target: Target) -> None:
-        if lesson in ("tools", "format", "roles"):
+        if lesson in ("tools", "effort", "format", "roles"):
             notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
 
     kept = None if choice.demo else choice.places.data / "learned_models.json"

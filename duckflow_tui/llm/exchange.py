@@ -358,7 +358,7 @@ _STEPS: Final[dict[Rung, JsonRung]] = {
 Rule = Literal[
     "no_stream", "no_effort", "short_ids", "reasoning_content", "thought_signature", "no_marks"
 ]
-Lesson = Literal["tools", "format", "roles", "parameter", "thoughts", ""]
+Lesson = Literal["tools", "effort", "format", "roles", "parameter", "thoughts", ""]
 
 
 @dataclass(slots=True)
@@ -395,7 +395,7 @@ class Learned:
                 wanted.discard("no_marks")  # there were none
             if not wanted <= self.rules:
                 self.rules |= wanted
-                return "parameter"
+                return "effort" if "no_effort" in wanted else "parameter"
         if error.status in (*_NAMED, 500) and self.roles != "no_system":
             in_turn, no_system = (p.search(error.message) for p in (_ROLES, _NO_SYSTEM))
             if in_turn or no_system:

@@ -105,6 +105,12 @@ def _apply(text: str, edit: Edit, label: str, crlf: bool, sha: str) -> tuple[str
             f"{label}old occurs {len(spans)} times, at lines {_numbers(text, spans)}; "
             "give more of the lines around it, or set all to true"
         )
+    lead = text[text.rfind("\n", 0, spans[0][0]) + 1 : spans[0][0]]
+    rows = new.split("\n")
+    if how is None and len(spans) == 1 and lead and not lead.strip(_BLANKS) and old in rows[1:]:
+        # The line itself comes again below, without its indentation: all of them were cut off.
+        rows[1:] = [lead + row if row.strip(_BLANKS) else row for row in rows[1:]]
+        new, how = "\n".join(rows), "other_indentation"
     parts: list[str] = []
     at = 0
     for start, end in spans:

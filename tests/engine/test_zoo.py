@@ -63,6 +63,8 @@ async def test_the_work_is_done_by_the_rules_of_each(
         assert (await s.turn(ASKED[3])).reply == "You are welcome."
         assert all("tools" in body for body in provider.sent)
         assert len(provider.broken) == len(set(provider.broken)) == ZOO[kind]
+        told = kind is OpenAi  # that its model does not think in this work
+        assert s.notices().count("llm.learned.effort") == told
         assert not [key for key in s.notices() if key.startswith(("llm.error", "turn.repair"))]
         counted = [e.call for e in s.events(LlmCallFinished) if e.call.purpose == "main"]
         cached = kind not in (Ollama, Vllm)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import duckflow_tui
 from duckflow_tui.tools.edits import Edit, EditRefused, apply_edits
 
 CODE = "def a():\n    return 1\n\n\ndef b():\n    return 1\n"
@@ -103,6 +105,11 @@ def test_the_nearest_match_is_looked_for_in_bounded_time() -> None:
     assert time.process_time() - start < 3.0
 
 
+SHOP = Path(duckflow_tui.__file__).parent / "demo/workspace/little-shop/src/shop"
+AMOUNT = """        lines.append(f"{item.name:<{width - 10}}{amount:>10}")
+    lines.append("-" * width)
+    lines.append(f"{'Total':<{width - 10}}{whole:>10}")"""
+
 # Texts as they stand in files: what to change, and how it should read afterwards.
 PLACES: dict[str, tuple[str, str, str]] = {
     "a method in a class": (
@@ -128,6 +135,18 @@ PLACES: dict[str, tuple[str, str, str]] = {
         '      - run: "pytest -q"\n  lint:\n    steps:\n      - run: "ruff check ."\n',
         '      - run: "pip install -e \'.[dev]\'"\n      - run: "pytest -q"',
         '      - run: "pip install -e \'.[dev]\'"\n      - run: "pytest -q -x"',
+    ),
+    "a receipt": (
+        (SHOP / "receipt.py").read_text("utf-8"),
+        AMOUNT,
+        AMOUNT.replace(
+            "    lines.append(f\"{'Total", "    paid = whole\n    lines.append(f\"{'Total"
+        ),
+    ),
+    "a price": (
+        (SHOP / "pricing.py").read_text("utf-8"),
+        "    return price * (1 - rate)",
+        "    if rate > 1:\n        rate = rate / 100\n    return price * (1 - rate)",
     ),
     "Japanese prose": (
         "設定を読む。\n    「値」が無ければ - 既定の 'auto' を使う。\n    終わり。\n",
@@ -217,6 +236,17 @@ def test_a_new_line_that_cannot_be_moved_with_the_others_is_refused() -> None:
     text = "    a()\n    b()\n"
     error = refusal(text, replacing("        a()\n        b()", "        a()\n  c()"))
     assert "not found" in error.text
+
+
+def test_a_line_whose_indentation_was_cut_off_stands_below_what_comes_before_it() -> None:
+    """It is told by the line itself, which comes again; what is written in full stays as it is."""
+    text = "def a():\n    return 1\n"
+    above = apply_edits(text, [replacing("return 1", "b()\nreturn 1")], crlf=False)
+    assert above == ("def a():\n    b()\n    return 1\n", ("other_indentation",))
+    in_full = replacing("return 1", "b()\n    return 1")
+    assert apply_edits(text, [in_full], crlf=False) == (above.text, ())
+    below = replacing("return 1", "return 1\n\n\ndef b():\n    return 2")
+    assert edit(text, below) == "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 
 
 def test_how_a_near_miss_was_found_is_told() -> None:
