@@ -17,6 +17,7 @@ from support.plan_talk import (
 from support.session import Session, action, decision, done, judged_good, session
 
 from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.operations import Outcome
@@ -135,8 +136,9 @@ async def test_of_several_plans_one_is_in_hand_and_a_key_takes_another(tmp_path:
         assert s.engine.plan.close(second) is not None  # its card waits for an answer
         await answer(s, "run_steps")
         await asked(s, CardKind.REPORT)
-        assert s.engine.plan.activate(first) is not None  # the second is being worked on
-        assert s.engine.plan.close(second) is not None
+        at_work = Told(key="plan.problem.at_work")
+        assert s.engine.plan.activate(first) == at_work  # the second is being worked on
+        assert s.engine.plan.close(second) == at_work
         await answer(s, "stop")
         await s.ended(2)
         assert [p.status.value for p in s.state.listed_plans] == ["cancelled", "in_progress"]

@@ -128,6 +128,21 @@ def test_nearest_names(name: str, first: str) -> None:
     assert nearest(name, [spec.name for spec in default_registry().specs()])[0] == first
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("write", ("file_ops.write_file",)),  # a part of its last word is enough
+        ("filesystem_service.status", ("git.status", "mcp.shop.status")),
+        ("file_ops.", ()),
+        ("paint", ()),
+    ],
+)
+def test_names_are_near_by_their_last_word_or_a_part_of_it(
+    name: str, near: tuple[str, ...]
+) -> None:
+    assert nearest(name, ["file_ops.write_file", "git.status", "mcp.shop.status"]) == near
+
+
 def test_wrong_arguments_are_named_one_by_one() -> None:
     with pytest.raises(ValidationError) as caught:
         Sample.model_validate({"parts": [{"size": "3"}], "colour": 1})
