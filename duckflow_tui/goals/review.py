@@ -200,7 +200,7 @@ class Reviewer:
         for message in evidence:
             worked = worked or self._checks.may_have_changed(message)
         before = await files_before(self._store.state, router.blobs)
-        case.changes = await _net_change(before, router.workspace)
+        case.changes = await net_change(before, router.workspace)
         if not worked and self._store.state.profile_choice not in TALK:
             acted = bool(shown_by(evidence, specs)) or any(
                 message.result.went_well and _INNER.search("\n".join(texts)) for message in evidence
@@ -489,7 +489,7 @@ def _sentences(items: Sequence[str] | str) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def _net_change(before: Mapping[str, Original], workspace: Workspace) -> str:
+async def net_change(before: Mapping[str, Original], workspace: Workspace) -> str:
     """The difference between each file before its first change and now, with indentation and the
     heading of the function around it; source before tests, at most 600 lines. What was taken
     back is left out; of a file that cannot be compared only the name is there.

@@ -213,14 +213,13 @@ _LONGEST_ESCAPE: Final = 6
 
 
 class ReplyPreview:
-    """Gives out the string under one top-level key as its characters arrive.
+    """Gives out the string under the top-level key ``reply`` as its characters arrive.
 
     Every character is looked at once, whatever the sizes of the pieces (O(n) over the stream).
     """
 
-    def __init__(self, emit: Callable[[str], None], key: str = "reply") -> None:
+    def __init__(self, emit: Callable[[str], None]) -> None:
         self._show = PieceJoiner(emit)
-        self._key = key
         self._depth = 0
         self._in_string = False
         self._is_key = True  # the next string at depth 1 is a key
@@ -268,7 +267,7 @@ class ReplyPreview:
         piece = _ESCAPE.sub(_unescaped, text[at:end])
         if self._depth == 1 and self._is_key:
             self._current += piece
-        elif self._depth == 1 and self._current == self._key:
+        elif self._depth == 1 and self._current == "reply":
             self._show.feed(piece)
         if end == len(text):
             return end

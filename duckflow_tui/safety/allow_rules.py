@@ -113,9 +113,9 @@ class AllowRules:
                 continue
             if part.argv[0] != "cd":
                 return "not_named"
-            following = line.parts[number + 1 : number + 2]
+            piped = "|" in [near.joiner for near in line.parts[number : number + 2]]
             moves += 1
-            if moves > 1 or _piped(part, following) or not _moves_inside(part, inside):
+            if moves > 1 or piped or not _moves_inside(part, inside):
                 return "cd"
         return "" if moves + shown < len(line.parts) else "not_named"
 
@@ -135,10 +135,6 @@ def _runs_anything(argv: tuple[str, ...]) -> bool:
         return False
     is_script = len(argv) > 1 and not argv[1].startswith("-")
     return not is_script and (len(argv) < 3 or argv[1] != "-m")
-
-
-def _piped(part: SimpleCommand, following: tuple[SimpleCommand, ...]) -> bool:
-    return part.joiner == "|" or any(after.joiner == "|" for after in following)
 
 
 def _moves_inside(part: SimpleCommand, inside: Callable[[str], bool]) -> bool:

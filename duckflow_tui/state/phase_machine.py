@@ -123,9 +123,9 @@ class PhaseMachine:
         if (state.status, state.status_detail) != (status, detail):
             self._store.dispatch(StatusChanged(status=status, detail=detail))
 
-    def reset(self, trigger: Trigger = Trigger.RESET, status: Status = Status.SUCCESS) -> None:
+    def reset(self, trigger: Trigger = Trigger.RESET) -> None:
         """The way out of any state (S4-56): to IDLE."""
-        self.move(Phase.IDLE, trigger, status=status)
+        self.move(Phase.IDLE, trigger, status=Status.SUCCESS)
 
     def _forbidden(self, new: Phase, trigger: Trigger, decision_id: str) -> str:
         state = self._store.state

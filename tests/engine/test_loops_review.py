@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ from support.session import Session, action, decision, done, session
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.requirements import MAX_NEW
+from duckflow_tui.goals.review import net_change
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Check
@@ -47,6 +50,7 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.tools.operation import Original
 
 ALLOWED = (CHECK,)
 FIRST = "create notes.txt +1 −0"  # what the first attempt of ``thrice`` does
@@ -1233,6 +1237,20 @@ async def test_the_judge_sees_the_net_change_and_not_what_was_read(tmp_path: Pat
         assert "harbour opens" not in text
         assert text.startswith("You are the judge")
         assert "pair programmer" not in text
+
+
+async def test_of_a_file_whose_bytes_before_are_gone_the_judge_sees_the_name(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("now\n")
+    before = {
+        "a.txt": Original("a.txt", "0" * 64, None),  # there was one, and its bytes are not kept
+        "b.txt": Original("b.txt", "", None),  # there was none
+    }
+    with closing(Workspace(tmp_path)) as workspace:
+        seen = await net_change(before, workspace)
+    assert seen == "- a.txt\n- created b.txt +1 −0\n@@ b.txt 1\n+now"
 
 
 @pytest.mark.parametrize("seed", range(24))
