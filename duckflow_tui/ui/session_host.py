@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.screens.confirm import Confirm
@@ -123,6 +125,8 @@ class SessionHost:
         self.opening = False
         await self._app.bench.show_welcome()
         self.give_back_unsent()
+        if self.sources.missing:
+            self._app.report(visible_line(one_line(self.sources.missing, 400)), wrong=True)
 
     async def _confirm_origin(self) -> bool:
         """Plain http to a private address is confirmed once (R11)."""

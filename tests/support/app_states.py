@@ -424,6 +424,7 @@ class FakeSessions:
         self.resumed: list[str] = []
         self.demos = 0
         self.unconfirmed_origin = ""
+        self.missing = ""
         self.confirmed = 0
         self.closed = False
         self.frozen = False

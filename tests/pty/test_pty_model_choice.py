@@ -1,0 +1,36 @@
+"""The app, started with only a part of what names a model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from support.pty import Terminal
+from support.serving import Served, served
+from support.session import done, script
+
+PROGRAM = [sys.executable, "-m", "duckflow_tui"]
+
+
+def start(tmp_path: Path, server: Served, *flags: str) -> Terminal:
+    """With the server on the only port that is asked, from a fresh home."""
+    port = server.endpoint.base_url.rpartition(":")[2].partition("/")[0]
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "DUCKFLOW_DISCOVERY__PORTS": f"[{port}]"}
+    return Terminal([*PROGRAM, *flags], cwd=tmp_path, environ=environ)
+
+
+def test_a_model_alone_is_found_and_the_text_typed_meanwhile_is_answered(tmp_path: Path) -> None:
+    replies = script(done("Hello from here.")).model_copy(update={"models": ("small", "large")})
+    with served(replies) as server, start(tmp_path, server, "--model", "large") as terminal:
+        terminal.sees("Message")
+        terminal.type("hello\r")
+        terminal.sees("Hello from here.")
+        asked = [request.json.get("model") for request in server.endpoint.of("main")]
+        assert asked[0] == "large"
+
+
+def test_a_model_that_is_nowhere_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    replies = script(done("x")).model_copy(update={"models": ("qwen3-coder",)})
+    with served(replies) as server, start(tmp_path, server, "--model", "qwen3-codr") as terminal:
+        terminal.sees("No model named qwen3-codr was found. Nearest: qwen3-coder.")
+        assert server.endpoint.of("main") == []
