@@ -79,6 +79,10 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         from duckflow_tui import doctor_cli
 
         return doctor_cli.run(arguments[1:], places, language), False
+    if arguments[:1] == ["models"]:
+        from duckflow_tui import models_cli
+
+        return models_cli.run(arguments[1:], places, language), False
     args = parser(_help_words(arguments, language)).parse_args(arguments)
     if args.context is not None and _count(args.context) is None:
         return _refuse(_words(language)("cli.bad_context", given=args.context)), False

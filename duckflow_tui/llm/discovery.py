@@ -237,13 +237,13 @@ async def reach(
     """
     endpoint = _endpoint(base_url, key, variable)
     try:
-        return await _listed(endpoint, key, seconds)
+        return await listed(endpoint, key, seconds)
     except LlmError as error:
         if urlsplit(endpoint.base_url).path or error.code not in ("not_found", "html", "not_json"):
             raise
         try:
             with_version = endpoint.model_copy(update={"base_url": f"{endpoint.base_url}/v1"})
-            return await _listed(with_version, key, seconds)
+            return await listed(with_version, key, seconds)
         except LlmError as other:
             raise (error if other.code == "not_found" else other) from None
 
@@ -253,7 +253,10 @@ def _endpoint(base_url: str, key: str, variable: str) -> Endpoint:
     return Endpoint(name="cli", base_url=base_url, api_key_env=name)
 
 
-async def _listed(endpoint: Endpoint, key: str, seconds: float) -> FoundServer:
+async def listed(endpoint: Endpoint, key: str, seconds: float) -> FoundServer:
+    """What the server at this very address says of its models; ``key`` is empty without one. Raises
+    LlmError.
+    """
     async with _client(endpoint, key) as client:
         answer = await client.listing(seconds)
         try:

@@ -1,0 +1,120 @@
+"""``duckflow-tui models``: what is known of the models in use. With ``--refresh`` their endpoints
+are asked first; they are asked at no other time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, cast, get_args
+
+from duckflow_tui.compose import Flags, SessionChoice, Unusable, choose
+from duckflow_tui.glance import LANGUAGES
+from duckflow_tui.llm.discovery import LIST_S, listed
+from duckflow_tui.llm.endpoints import Endpoint, resolve_key
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.known_models import KnownModels, Price, packaged
+from duckflow_tui.places import Places
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.sessions_cli import command_line
+from duckflow_tui.state.usage import Role
+from duckflow_tui.words.catalogue import Catalogue
+
+DONE: Final = 0
+FAILED: Final = 1  # an endpoint did not say, or what it said could not be kept
+UNUSABLE: Final = 2
+
+
+def run(arguments: Sequence[str], places: Places, language: str) -> int:
+    """What stands behind ``models`` on the command line; returns the exit status."""
+    say = Catalogue(language)
+    args = parser(say).parse_args(arguments)
+    cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    flags = Flags(
+        workspace=Path.cwd(),
+        base_url=args.base_url,
+        model=args.model,
+        api_key_env=args.api_key_env,
+    )
+    try:
+        choice = choose(flags, places, language)
+    except Unusable as refused:
+        print(refused, file=sys.stderr)
+        return UNUSABLE
+    known, status = KnownModels(places.data), DONE
+    if args.refresh:
+        for endpoint in {e.origin: e for e in choice.settings.endpoints.values()}.values():
+            if not _refreshed(known, endpoint, choice, say):
+                status = FAILED
+    print(say("models.packaged", date=packaged().date))
+    for origin, asked in known.refreshed.items():
+        print(say("models.refreshed", origin=origin, count=len(asked.models), date=asked.date))
+    _print_used(known, choice, say)
+    return status
+
+
+def parser(say: Catalogue) -> argparse.ArgumentParser:
+    """The command line of ``models``."""
+    made = command_line("models", "models.description", say)
+    add = made.add_argument
+    add("--refresh", action="store_true", help=say("models.refresh"))
+    add("--base-url", metavar="U", help=say("cli.help.base_url"))
+    add("--model", metavar="N", help=say("cli.help.model"))
+    add("--api-key-env", metavar="V", help=say("cli.help.api_key_env"))
+    add("--lang", choices=LANGUAGES, help=say("cli.help.lang"))
+    return made
+
+
+def _refreshed(
+    known: KnownModels, endpoint: Endpoint, choice: SessionChoice, say: Catalogue
+) -> bool:
+    """Ask one endpoint for its models and keep what it says; False where that failed."""
+    key = resolve_key(endpoint, choice.environ) or ""
+    try:
+        found = asyncio.run(listed(endpoint, key, LIST_S))
+        known.keep(endpoint.origin, found.models, time.strftime("%Y-%m-%d", time.gmtime()))
+    except LlmError as error:
+        print(say(f"llm.error.{error.code}", **error.params), file=sys.stderr)
+        return False
+    except OSError as error:
+        reason = error.strerror or str(error)
+        print(say("models.not_kept", host=endpoint.host, reason=reason), file=sys.stderr)
+        return False
+    return True
+
+
+def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> None:
+    """A line for each model of a role."""
+    roles = choice.settings.roles
+    for ref in dict.fromkeys(map(roles.of, get_args(Role))):
+        endpoint = choice.settings.endpoints.get(ref.endpoint) if ref is not None else None
+        if ref is None or endpoint is None:
+            continue
+        facts = known.of(endpoint.origin, ref.model)
+        context = endpoint.context or facts.context
+        own = endpoint.price_in is not None or endpoint.price_out is not None
+        prices = endpoint if own else facts
+        cached = endpoint.price_cached
+        window = f"{context:,}" if context else say("models.unknown")
+        abilities = ", ".join(facts.abilities) or say("models.unknown")
+        print(visible_line(str(ref)))
+        print("  " + say("models.window", tokens=window))
+        print(
+            "  "
+            + say(
+                "models.prices",
+                full=_price(prices.price_in, say),
+                cached=_price(prices.price_cached if cached is None else cached, say),
+                reply=_price(prices.price_out, say),
+            )
+        )
+        print("  " + say("models.abilities", names=abilities))
+
+
+def _price(price: Price, say: Catalogue) -> str:
+    return say("models.unknown") if price is None else f"${price:g}"
