@@ -64,6 +64,7 @@ def test_the_list_is_read() -> None:
 
 
 async def test_a_turn_goes_the_way_that_is_told(tmp_path: Path) -> None:
+    """Covers S4-5: from the message over model, gate and tool back into the state."""
     edit = decision(
         "Writing.",
         action("file_ops.write_file", path="a.txt", content="two\n"),

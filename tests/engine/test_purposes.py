@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from support.plan_talk import plan_reply, report_reply, tasks_reply, write
@@ -286,3 +288,17 @@ async def test_what_the_user_adds_to_a_request_reaches_the_judge_and_older_talk_
         (asked,) = s.server.of("satisfaction")
         assert "<said>\n- by date, please\n</said>" in asked.text
         assert "good morning" not in asked.text
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+async def test_the_first_request_says_what_each_kind_of_task_means(
+    tmp_path: Path, protocol: Literal["json", "tools"]
+) -> None:
+    """Covers S0-54: where the model has to name one, and only there."""
+    look = decision("", action("file_ops.list_dir", path="."))
+    async with session(tmp_path, script(look, done("So.")), protocol=protocol) as s:
+        await s.turn("what is here?")
+        first, second = (r.text for r in s.server.of("main"))
+        for profile in TaskProfile:
+            assert re.search(rf"^- {profile.value}: \w+", first.replace("\\n", "\n"), re.M)
+        assert "- DEBUGGING: " not in second

@@ -7,9 +7,12 @@ from pathlib import Path
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply
+from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import Told
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.memory import WorkingMemory
+from duckflow_tui.state.operations import Outcome
 
 READ = action("file_ops.read_file", path="app.py")
 MINE = "total() gives 81.00"
@@ -163,3 +166,24 @@ async def test_what_breaks_a_limit_is_refused_and_nothing_is_recorded_for_the_sa
         assert s.state.memory.plan_brief == ("x" * 100, "y")
         assert write("plan_brief", ["y"]) is None
         assert s.state.memory.plan_brief == ("y",)
+
+
+async def test_the_record_on_disk_has_each_run_of_an_operation(tmp_path: Path) -> None:
+    """Covers S4-6, S4-45: what ran, with what, how it ended; also what did not come to run."""
+    write = action("file_ops.write_file", path="../x", content="x")
+    missing = action("file_ops.read_file", path="gone.py")
+    replies = script(decision("", READ, missing, write), done("So."))
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
+        (s.workspace / "app.py").write_text("pass\n")
+        await s.turn("look around")
+        folder, ran = s.ending.folder, s.results()
+        s.cut()
+    assert folder is not None
+    found = [m for m in open_to_read(folder).state.messages if isinstance(m, OperationMessage)]
+    assert found == ran
+    told = [(m.operation, m.args["path"], m.result.outcome) for m in found]
+    assert told == [
+        ("file_ops.read_file", "app.py", Outcome.OK),
+        ("file_ops.read_file", "gone.py", Outcome.ERROR),
+        ("file_ops.write_file", "../x", Outcome.DENIED),
+    ]

@@ -280,19 +280,3 @@ async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
         together = any("line 3 " in line and "line 3!" in line for line in app.text().split("\n"))
         assert together is sides
         assert ("too narrow for two sides" in app.text()) is not sides
-
-
-async def test_room_for_two_versions_is_taken_as_soon_as_there_is_some() -> None:
-    app = GateApp(gate([changes(3)]))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        view_of(app).focus()
-        await press(pilot, "v")
-        assert "too narrow for two sides" in app.text()
-        await pilot.resize_terminal(240, 40)
-        await drawn(pilot)
-        assert "too narrow for two sides" not in app.text()
-        assert any("line 3 " in line and "line 3!" in line for line in app.text().split("\n"))
-        await pilot.resize_terminal(120, 40)
-        await drawn(pilot)
-        assert "too narrow for two sides" in app.text()

@@ -323,7 +323,6 @@ class DiffView(LineView, can_focus=True):
     def on_resize(self) -> None:
         if self._finding:
             self.call_after_refresh(self._find_change)
-        self._changed()  # two sides may have room now, or none any more
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
