@@ -65,11 +65,12 @@ def _requirements(asked: str, text: str) -> JsonObject:
         listed = _JUDGED.findall(_frame("requirements", text))
         ids = {_CHECK.sub("", said): key for key, _, _, said in listed}
         small = "plan_tool.propose" in since and SMALL.search(since) is not None
-        dropped: list[str] = []
+        dropped: dict[str, str] = {}
+        words = since.partition(": ")[2].partition("\n")[0]
         for name, wanted in zip(("receipt", "readme"), plan["requirements"][1:], strict=True):
             out = small or f"drop the step {plan['steps'][name]['name']!r}" in since
             if out and wanted in ids:
-                dropped.append(ids[wanted])
+                dropped[ids[wanted]] = words
         return {"requirements": [], "dropped": dropped, "again": []}
     check = {"kind": "judgement", "value": ""}
     words = " ".join(asked.split())[:200]

@@ -13,6 +13,7 @@ from duckflow_tui.goals.pacemaker import TALK, asked_for, guess
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
+from duckflow_tui.safety.names import words_of
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
@@ -37,6 +38,26 @@ if TYPE_CHECKING:
     from duckflow_tui.state.turn import Belongs
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
+
+_QUOTE: Final = 4  # bytes of the user's words that drop a requirement, at least
+
+#: An entry of a list in a request; what stands in a fence is quoted from elsewhere.
+_ENTRY: Final = re.compile(
+    r"^[ \t]*(?:(?:[-*+•‣◦]|\(?(?:\d{1,2}|[a-z])[.)])[ \t]+"
+    r"|(?:[・①-⑳]|\d{1,2}[．、）])[ \t]*)(\S.{2,})$"
+    r"|(?:(?<=[\s:：])|^)\(?\d{1,2}\)[ \t]*(\S.{2,}?)(?=[,;]?(?:\s+and)?\s\(?\d{1,2}\)|$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+_FENCED: Final = re.compile(r"^```.*?^```|^>.*?$", re.MULTILINE | re.DOTALL)
+
+_TERM: Final = re.compile(r"[a-z0-9_]{3,}|\d+|[ァ-ヶー]{2,}|[一-龥]{1,2}", re.IGNORECASE)
+
+_EMPTY_TERMS: Final = words_of(
+    "the and for with that this from into are was has have should must can all any its you"
+)
+
+_COVERED: Final = 0.5  # of the words of an entry that requirements name
 
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 
@@ -213,8 +234,10 @@ async def hear(
         if message.at < objective.created_at:
             continue
         match message:
-            case UserMessage(aside=False, text=text):
-                if goes_on(text) != "all" and text.strip() != objective.original_query.strip():
+            case UserMessage(aside=aside, text=text):
+                asks = aside and asked_for((text,)) == "words"
+                again = text.strip() == objective.original_query.strip()
+                if not (asks or again or goes_on(text) == "all"):
                     words.append(text)
                     said.append(f"said: {text}")
             case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
@@ -250,11 +273,14 @@ async def hear(
         objective = objective.replace(heard=until)
         store.dispatch(ObjectiveChanged(objective=objective))
     count, items = new_items(objective, claims)
+    asked = "\n\n".join((objective.original_query, *words))
+    if (items or objective.extracted_requirements) and _ENTRY.search(asked):
+        items = (*items, *_uncovered(objective, items, asked))
     if count > len(items):
         parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
     if counted and not any(item.counts for item in (*objective.extracted_requirements, *items)):
-        asked = f"{one_line(objective.original_query, 300)}; {one_line('; '.join(words), 200)}"
-        items = (new_requirement(objective, asked.removesuffix("; ")),)
+        whole = f"{one_line(objective.original_query, 300)}; {one_line('; '.join(words), 200)}"
+        items = (new_requirement(objective, whole.removesuffix("; ")),)
     if items:
         await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
         for item in items if store.state.session.headless else ():
@@ -272,11 +298,14 @@ async def hear(
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What a reply makes of the user's words; ``dropped`` and ``again`` are ids."""
+    """What a reply makes of the user's words; the others are ids: ``kept`` stay, as nothing that
+    the user said or did drops them.
+    """
 
     claims: tuple[RequirementClaim, ...]
     dropped: tuple[str, ...]
     again: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
@@ -300,7 +329,14 @@ async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[st
         unknown = [key for key in (*reply.dropped, *reply.again) if key not in ids]
         if said and unknown:
             raise ValueError(f"{unknown[0]!r} is no id of the list; the ids are {', '.join(ids)}")
-        return _Changes(claims, tuple(reply.dropped), tuple(reply.again))
+        heard = "\n".join(said).casefold()
+        dropped: list[str] = []
+        for key, words in reply.dropped.items():
+            quote = r"\s+".join(map(re.escape, words.strip(" \"'“”「」.。").casefold().split()))
+            if len(words.encode()) >= _QUOTE and re.search(rf"(?<![a-z0-9_]){quote}", heard):
+                dropped.append(key)
+        kept = tuple(key for key in reply.dropped if key not in dropped)
+        return _Changes(claims, tuple(dropped), tuple(reply.again), kept)
 
     question = requirements_question(parts.store.state, objective.original_query, said)
     return await parts.models.ask(question, read)
@@ -320,6 +356,8 @@ def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
         )
         if drops:
             dropped.append(f"{key} {item.requirement}")
+    if found.kept:
+        parts.notices.say("judging.kept", what=", ".join(found.kept))
     if dropped:
         what = one_line("; ".join(dropped), 300)
         parts.notices.say(
@@ -328,6 +366,30 @@ def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
             f"{what}. Do not bring them, and do not ask for them again.",
             what=what,
         )
+
+
+def _uncovered(
+    objective: TaskObjective, items: Sequence[RequirementItem], asked: str
+) -> list[RequirementItem]:
+    """A requirement for each entry of the lists in the user's words that no requirement names:
+    of what the user numbers, nothing is lost where a model splits it. At most ``MAX_NEW``.
+    """
+    there = [*objective.extracted_requirements, *items]
+    named = [f"{item.requirement} {item.check.value}".casefold() for item in there]
+    found: list[RequirementItem] = []
+    for entry in _ENTRY.finditer(_FENCED.sub("", asked)):
+        words = (entry[1] or entry[2]).strip(" ,;")
+        terms = {term.casefold() for term in _TERM.findall(words)} - _EMPTY_TERMS
+        for said in named:
+            if sum(term[:6] in said for term in terms) >= _COVERED * len(terms):
+                break
+        else:
+            if len(found) < MAX_NEW:
+                item = new_requirement(objective, one_line(words, 300))
+                key = next_id(objective, (*items, *found))
+                found.append(item.replace(requirement_id=key))
+                named.append(words.casefold())
+    return found
 
 
 def _changed(change: PlanChange, plan: Plan | None) -> str:

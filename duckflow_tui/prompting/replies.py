@@ -100,11 +100,21 @@ class ProposedRequirement(Shape):
 
 
 class RequirementsReply(Shape):
-    """Purpose ``requirements``; ``dropped`` and ``again`` are ids, where there is a ledger."""
+    """Purpose ``requirements``; ``dropped`` and ``again`` are ids, where there is a ledger:
+    ``dropped`` with the user's words that drop it.
+    """
 
     requirements: list[ProposedRequirement]
-    dropped: list[str] = Field(default_factory=list[str])
+    dropped: dict[str, str] = Field(default_factory=dict[str, str])
     again: list[str] = Field(default_factory=list[str])
+
+    @classmethod
+    def _understood(cls, said: dict[str, Any]) -> dict[str, Any]:
+        """An id without words stands in a list; it names none."""
+        given = said.get("dropped")
+        if isinstance(given, list):
+            said["dropped"] = dict.fromkeys(map(str, cast("list[Any]", given)), "")
+        return said
 
 
 Score = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]

@@ -5,11 +5,11 @@ unmet is shown as done.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from support.plan_talk import answer, plan_reply
-from support.reviews import claim, found, judged, lacks, next_plan, story, works, write
+from support.reviews import believes, claim, found, judged, lacks, next_plan, story, works, write
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply
@@ -421,6 +421,128 @@ async def test_what_is_dropped_is_told_to_model_and_user_and_the_request_is_judg
         assert state is (MET if met else RequirementState.REFUTED)
         assert s.state.last_review is not None
         assert s.state.last_review.done is met
+
+
+@pytest.mark.parametrize("quote", ["I never wanted a changelog", "", "the", "e it"])
+async def test_what_is_dropped_by_words_that_the_user_did_not_say_stays(
+    tmp_path: Path, quote: str
+) -> None:
+    """A model that wants to be done names a reason; the app looks it up. Covers S1-1."""
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        ASK,
+        *[done("All done.", task_profile="FILE_OPERATION")] * 3,
+        requirements=(found(dropped=["r2"], quote=quote or " "),),
+        satisfaction=(judged(0.4, {"r1": 0.9, "r2": 0.0}),) * 3,
+        missing=(lacks("the changelog"),) * 3,
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
+    )
+    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+        await s.turn("write the notes and a changelog")
+        assert (await s.turn("make the notes short")).outcome == "partial"
+        assert ledger(s)["r2"][1] is RequirementState.REFUTED
+        assert "judging.kept" in s.notices()
+        assert "judging.dropped" not in s.notices()
+
+
+LIST = {
+    "numbers": "Please do this:\n1. set x to 2\n2. write the changelog\n3. remove old.txt",
+    "bullets": "Please do this:\n- set x to 2\n- write the changelog\n- remove old.txt",
+    "inline": "Please do: 1) set x to 2, 2) write the changelog, 3) remove old.txt",
+    "ja": "お願いします。\n・xを2に設定する\n・changelogを書く\n・old.txtを削除する",
+}
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("splits", ["the worker", "the app", "whole"])
+@pytest.mark.parametrize("text", LIST.values(), ids=LIST)
+async def test_an_entry_of_the_users_list_that_nobody_names_becomes_a_requirement(
+    tmp_path: Path, text: str, splits: str, protocol: Literal["tools", "json"]
+) -> None:
+    """Whoever splits the request and leaves something out; what is named is not named twice."""
+    named = [claim("x is set to 2"), claim("there is a changelog")]
+    if splits == "whole":
+        named += [claim("the old.txt is gone")]
+    first = decision(
+        "",
+        write("x = 2\n", "a.py"),
+        task_profile="FILE_OPERATION",
+        requirements=named if splits != "the app" else [],
+    )
+    script = story(first, done("Done."), requirements=(found(*named),), satisfaction=(), missing=())
+    kept: dict[str, Any] = {"mode": "trusted", "headless": True, "author": believes}
+    async with session(tmp_path, script, protocol=protocol, **kept) as s:
+        await s.turn(text)
+        (rest,) = [words for words, _ in list(ledger(s).values())[2:]]
+        assert "old.txt" in rest
+        (asked,) = s.server.of("satisfaction")
+        assert "of these: r1, r2, r3." in asked.text
+
+
+async def test_a_list_inside_what_the_user_pasted_is_no_list_of_wishes(tmp_path: Path) -> None:
+    text = "set x to 2; the log says\n```\n- opened the pond\n- closed it\n```\n> - a quote\n"
+    script = story(
+        decision("", write("x = 2\n", "a.py"), requirements=[claim("x is 2")]), done("Done.")
+    )
+    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+        assert (await s.turn(text)).outcome == "done"
+        assert list(ledger(s)) == ["r1"]
+
+
+# --- what is said beside the work ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("also add a changelog", True),
+        ("changelogも追加して", True),
+        ("how far are you?", False),
+        ("何をしていますか", False),
+    ],
+)
+async def test_a_wish_that_is_said_beside_the_work_joins_the_ledger(
+    tmp_path: Path, said: str, heard: bool, protocol: Literal["tools", "json"]
+) -> None:
+    """And the work is not done without it; a question beside it costs no call more."""
+    held = Reply(decision=done("The notes are there.").decision, hold="a")
+    script = story(
+        works(claim(NOTES)),
+        held,
+        requirements=(found(claim(LOG)),),
+        satisfaction=(),
+        aside=(done("I see."),),
+        missing=(lacks("the changelog"),),
+    )
+    kept: dict[str, Any] = {"mode": "trusted", "author": believes}
+    async with session(tmp_path, script, protocol=protocol, **kept) as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("a")
+        await s.engine.send(said, "now")
+        s.server.release("a")
+        assert (await s.ended()).outcome == "done"
+        assert list(ledger(s)) == (["r1", "r2"] if heard else ["r1"])
+        asked = s.server.of("requirements")
+        assert len(asked) == heard
+        assert not heard or f"- said: {said}" in asked[0].text
+
+
+async def test_what_is_dropped_beside_the_work_is_waived(tmp_path: Path) -> None:
+    held = Reply(decision=done("The notes are there.").decision, hold="a")
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        held,
+        requirements=(found(dropped=["r2"]),),
+        satisfaction=(good("r1"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes and a changelog")
+        await s.server.reached("a")
+        await s.engine.send("leave the changelog out", "now")
+        s.server.release("a")
+        assert (await s.ended()).outcome == "done"
+        assert ledger(s) == {"r1": (NOTES, MET), "r2": (LOG, WAIVED)}
 
 
 async def test_a_wish_for_speed_drops_nothing_though_a_model_says_so_again_and_again(

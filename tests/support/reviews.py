@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from support.session import action, decision, done
@@ -92,9 +93,15 @@ def diagnosis() -> Reply:
     return Reply(data={"cause": "the word is never written", "fix": "write it", "retryable": True})
 
 
-def found(*claims: dict[str, Any], **ids: list[str]) -> Reply:
-    """The requirements of a request; ``ids`` are those dropped, and those wanted again."""
-    return Reply(data={"requirements": list(claims), **ids})
+def found(
+    *claims: dict[str, Any], dropped: Sequence[str] = (), again: Sequence[str] = (), quote: str = ""
+) -> Reply:
+    """The requirements of a request, the ids of those dropped and of those wanted again. What
+    drops them is ``quote``, else what the user said or did first.
+    """
+    gone = dict.fromkeys(dropped, quote or "{quote}")
+    data = {"requirements": list(claims), "dropped": gone, "again": list(again)}
+    return Reply(data=data, quotes=r"<changes>\n- [^:\n]*: ([^\n]+)")
 
 
 def story(*main: Reply, **others: tuple[Reply, ...]) -> Script:
