@@ -78,7 +78,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._own = self._listing = own_headers(endpoint, key)
         if self._origin == ANTHROPIC and key is not None:  # whose list of models wants it so
             self._listing = {**self._own, "x-api-key": key, "anthropic-version": "2023-06-01"}
-            del self._listing["authorization"]
+            self._listing.pop("authorization", None)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if origin_of(str(request.url)) != self._origin:
