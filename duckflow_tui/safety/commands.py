@@ -390,7 +390,7 @@ def _roughly(node: Node) -> str:
 def _target(node: Node) -> str:
     """The file that a redirect writes to; empty for one that reads or leads to a stream."""
     operator = next((child.type for child in node.children if not child.is_named), "")
-    if operator not in (">", ">>", ">|", "&>", "&>>", "<>", ">&") or not node.children:
+    if operator not in (">", ">>", ">|", "&>", "&>>", "<>", ">&"):
         return ""
     target = _roughly(node.children[-1])
     return "" if operator == ">&" and target.lstrip("-").isdigit() else target

@@ -84,6 +84,8 @@ async def test_a_huge_file_is_not_read_whole(workspace: Workspace, root: Path) -
         await workspace.read_bytes(place)
     assert refused.value.code == "too_large"
     assert await workspace.read_bytes(place, 10**11, 4) == b"\0\0\0\0"
+    os.truncate(root / "huge", 32 * 1024 * 1024)  # R18: as large as it may be
+    assert len(await workspace.read_bytes(place)) == 32 * 1024 * 1024
 
 
 async def test_protected_files_are_not_even_read(workspace: Workspace, root: Path) -> None:

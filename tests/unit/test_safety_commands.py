@@ -684,6 +684,7 @@ def test_other_characters_than_ascii_stay_what_they_are_everywhere() -> None:
     line = read_command("cat 'zq買う' \"日 本\" && rm é/ü")
     assert [part.argv for part in line.parts] == [("cat", "zq買う", "日 本"), ("rm", "é/ü")]
     assert read_command("echo x > 出力").targets == ("出力",)
+    assert read_command("cat < 入力").targets == ()
     inner = read_command("echo $(rm 大事)").found[0].inner
     assert inner[0].words == ("rm", "大事")
     assert read_command("名=1 ls").reason == "assignment"
