@@ -12,7 +12,7 @@ from support.plan_talk import answer, plan_reply
 from support.reviews import believes, claim, found, judged, lacks, next_plan, story, works, write
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.goal import RequirementState, ReviewMessage, TaskObjective
@@ -240,20 +240,25 @@ async def test_a_refusal_waives_what_it_refuses_and_only_that(
             assert (end.outcome, ledger(s)["r2"][1]) == ("partial", RequirementState.REFUTED)
 
 
-async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_out(
-    tmp_path: Path,
-) -> None:
-    drop = action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}])
+def notes_and_changelog(*then: Reply) -> Script:
+    """A plan with a step for each of two requirements, of which the second is dropped later."""
     plans = action("plan_tool.propose", goal="two notes")
     wanted = [claim(NOTES), claim(LOG)]
-    script = story(
+    return story(
         decision("I plan.", plans, task_profile="FILE_OPERATION", requirements=wanted),
-        decision("Simpler.", drop),
+        *then,
         Reply(decision=ASK.decision, hold="a"),
         ASK,
         plan=(plan_reply("write the notes", "write the changelog", chain=False),),
         requirements=(found(dropped=["r2"]),),
     )
+
+
+async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_out(
+    tmp_path: Path,
+) -> None:
+    drop = action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}])
+    script = notes_and_changelog(decision("Simpler.", drop))
     async with session(tmp_path, script, mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
         await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
@@ -271,16 +276,7 @@ async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_o
 async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
     tmp_path: Path,
 ) -> None:
-    plans = action("plan_tool.propose", goal="two notes")
-    wanted = [claim(NOTES), claim(LOG)]
-    script = story(
-        decision("I plan.", plans, task_profile="FILE_OPERATION", requirements=wanted),
-        Reply(decision=ASK.decision, hold="a"),
-        ASK,
-        plan=(plan_reply("write the notes", "write the changelog", chain=False),),
-        requirements=(found(dropped=["r2"]),),
-    )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, notes_and_changelog(), mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
         await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
         first = s.state.cards[0].card_id

@@ -19,7 +19,7 @@ from support.plan_talk import (
 )
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.demo.replies import Fault, Reply, Script, When
 from duckflow_tui.state.base import StateError, Told
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
@@ -1178,3 +1178,18 @@ async def test_a_plan_is_asked_of_the_creative_role_with_the_request_and_the_too
         assert [step.name for step in plan.steps] == ["first note", "second note"]
         running.engine.stop()
         await running.ended()
+
+
+async def test_why_no_plan_could_be_had_is_said_to_the_user_and_the_model(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("Then without.")),
+            "plan": (Reply(fault=Fault(status=401)),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.turn("two notes please")
+        (result,) = running.results()
+        assert result.result.text.startswith("The plan could not be made: ")
+        code = result.result.text.removeprefix("The plan could not be made: ").rstrip(".")
+        assert f"llm.error.{code}" in running.notices()
