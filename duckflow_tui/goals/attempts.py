@@ -220,6 +220,8 @@ class Attempts:
                 case "alternative":
                     return await self._begin(review, context, rounds=rounds)
                 case "accept_partial":
+                    if self._store.state.session.headless:
+                        self._tell_unasked(report)
                     change_objective(self._store, closed=True)  # what comes next is another request
                     return "accepted"
                 case "cancel":
@@ -232,6 +234,15 @@ class Attempts:
                     report = report.model_copy(update={"analysis": found or report.analysis})
                 case _:
                     pass
+
+    def _tell_unasked(self, report: SituationReport) -> None:
+        """Without a screen: the report, and what the user could have chosen (S1-32…34)."""
+        self._parts.notices.warn(
+            "judging.unasked",
+            attempts=str(report.attempts),
+            score=f"{report.score:.2f}",
+            missing=one_line("; ".join(report.missing), 400) or "–",
+        )
 
     def _card(self, report: SituationReport) -> Card:
         """Help is offered until it was given."""

@@ -252,6 +252,26 @@ def test_each_end_before_it_was_done_says_why_in_a_sentence(tmp_path: Path) -> N
         assert said in reason["params"]["said"]
 
 
+def test_without_a_screen_the_report_after_the_last_attempt_and_its_options_are_printed(
+    tmp_path: Path,
+) -> None:
+    """Covers S1-50."""
+    replies = story(
+        works(claim("the answer says why")),
+        *[done("So.")] * 4,
+        satisfaction=(judged(0.4),) * 3,
+        missing=(lacks("the reason"),) * 3,
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
+    )
+    with served(replies) as server:
+        ended = run(tmp_path, server.endpoint.base_url, "--mode", "trusted")
+    assert ended.returncode == 1
+    said = next(line for line in ended.stderr.splitlines() if "After 3 attempts" in line)
+    assert "met to 0.40. Missing: the reason. Nobody was there" in said
+    for way in ("taken as it is", "instructions", "another way", "the cause", "given up"):
+        assert way in said
+
+
 def test_what_the_ai_left_to_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
     """No flag of the command line would have let it run."""
     write = action("file_ops.write_file", path="a.txt", content="x")
