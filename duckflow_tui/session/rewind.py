@@ -32,6 +32,7 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
+from duckflow_tui.state.goal import ObjectiveChanged
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
 from duckflow_tui.state.phase import PhaseState
 from duckflow_tui.state.plan import Step, WorkStatus
@@ -401,9 +402,11 @@ class RewindActions:
 
     async def put_files_back(self) -> None:
         """Undo what was done to files after the point that the conversation went back to, the
-        newest change first, until one cannot be undone; the user is told.
+        newest change first, until one cannot be undone; the user is told. Where all of it was
+        undone, the requirements are again as they were judged at that point.
         """
         state = self._store.state
+        rewound = state.rewound
         back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
         left = back & {m.call_id for m in state.left_behind}
         done: list[str] = []
@@ -422,6 +425,14 @@ class RewindActions:
             self._parts.notices.say("rewind.put_back", for_model=told, files=names)
         if stopped is not None:
             self._parts.notices.warn(stopped.key, **stopped.params)
+        undone = set(state.undone_calls)
+        whole = all(m.call_id in undone for m in state.left_behind if m.call_id in back)
+        if done and whole and rewound is not None:
+            past = await self._earlier.before(rewound.message_id)
+            then = past.objective if past is not None else None
+            now = state.objective
+            if then is not None and now is not None and then.objective_id == now.objective_id:
+                await self._store.commit(ObjectiveChanged(objective=then))
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
         """Make another session that goes on from before this message, or from here."""
