@@ -26,8 +26,6 @@ from duckflow_tui.state.goal import (
     DONE_FROM,
     VETO_BELOW,
     Evidence,
-    MissingInfoAnalysis,
-    MissingItem,
     RequirementItem,
     RequirementState,
     SatisfactionEvaluation,
@@ -555,28 +553,6 @@ def weighted(items: Sequence[RequirementItem]) -> float:
         total += WEIGHTS[item.priority]
         levels += WEIGHTS[item.priority] * item.satisfaction_level
     return levels / total if total else 0.0
-
-
-def lacking(
-    items: Sequence[RequirementItem],
-    findings: Mapping[str, Finding],
-    evaluation: SatisfactionEvaluation | None,
-) -> MissingInfoAnalysis:
-    """What is missing as far as checks and scores say it, the most important first."""
-    found: list[MissingItem] = []
-    for item in items:
-        if item.state is RequirementState.MET:
-            continue
-        finding = findings.get(item.requirement_id)
-        why = "" if finding is None else f" ({finding.words})"
-        struck = [fact.text for fact in item.evidence if fact.found is False]
-        if struck:
-            why += f" (found nowhere: {struck[0]})"
-        words = one_line(f"{item.requirement}{why}", 2 * _WORDS)
-        found.append(MissingItem(what=words, priority=item.priority))
-    if evaluation is not None and not found:
-        found = [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
-    return MissingInfoAnalysis(missing=tuple(sorted(found, key=lambda m: m.priority)))
 
 
 def _diffs(

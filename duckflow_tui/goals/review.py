@@ -12,7 +12,6 @@ from duckflow_tui.goals.checks import (
     Finding,
     RequirementChecks,
     judged,
-    lacking,
     overall,
     passed_suites,
     squeezed,
@@ -44,6 +43,7 @@ from duckflow_tui.state.goal import (
     ObjectiveReviewed,
     RequirementItem,
     RequirementsFound,
+    RequirementState,
     Review,
     ReviewMessage,
     SatisfactionEvaluation,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.operation import Original
 
 _LINE: Final = 500  # characters of a sentence that is kept
+_LACKING: Final = 600  # characters of a requirement that is not met, with what was found
 
 _REASON: Final = 200  # characters of what is shown of a fault, or of what nobody saw met
 
@@ -487,6 +488,28 @@ def _sentences(items: Sequence[str] | str) -> tuple[str, ...]:
         if item.strip():
             found.append(one_line(item, _LINE))
     return tuple(found)
+
+
+def lacking(
+    items: Sequence[RequirementItem],
+    findings: Mapping[str, Finding],
+    evaluation: SatisfactionEvaluation | None,
+) -> MissingInfoAnalysis:
+    """What is missing as far as checks and scores say it, the most important first."""
+    found: list[MissingItem] = []
+    for item in items:
+        if item.state is RequirementState.MET:
+            continue
+        finding = findings.get(item.requirement_id)
+        why = "" if finding is None else f" ({finding.words})"
+        struck = [fact.text for fact in item.evidence if fact.found is False]
+        if struck:
+            why += f" (found nowhere: {struck[0]})"
+        words = one_line(f"{item.requirement}{why}", _LACKING)
+        found.append(MissingItem(what=words, priority=item.priority))
+    if evaluation is not None and not found:
+        found = [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
+    return MissingInfoAnalysis(missing=tuple(sorted(found, key=lambda m: m.priority)))
 
 
 async def net_change(before: Mapping[str, Original], workspace: Workspace) -> str:

@@ -11,12 +11,12 @@ from duckflow_tui.goals.checks import (
     Satisfaction,
     can_fail,
     judged,
-    lacking,
     overall,
     squeezed,
     weighted,
 )
 from duckflow_tui.goals.requirements import new_items
+from duckflow_tui.goals.review import lacking
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import RequirementClaim
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
