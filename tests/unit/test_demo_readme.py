@@ -6,7 +6,7 @@ import re
 
 from support.readme_tables import README, with_tables
 
-from duckflow_tui import cli, replay_cli, sessions_cli
+from duckflow_tui import cli, models_cli, replay_cli, sessions_cli
 from duckflow_tui.cli import USAGE_ERROR
 from duckflow_tui.commands import COMMANDS
 from duckflow_tui.headless import EXIT_STATUS, WAITS
@@ -28,7 +28,7 @@ def test_it_starts_with_the_commands_that_work() -> None:
 def test_it_names_only_flags_and_commands_that_exist() -> None:
     flags = {
         option
-        for made in (m.parser(Catalogue()) for m in (cli, sessions_cli, replay_cli))
+        for made in (m.parser(Catalogue()) for m in (cli, sessions_cli, replay_cli, models_cli))
         for action in made._actions  # pyright: ignore[reportPrivateUsage]  # argparse has no other list
         for option in action.option_strings
     }
