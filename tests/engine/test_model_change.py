@@ -125,7 +125,7 @@ async def test_what_one_model_refused_is_asked_of_the_other(tmp_path: Path) -> N
 async def test_another_role_alone_can_be_given_to_another_model(tmp_path: Path) -> None:
     """What judges is the new one; what decides stays."""
     asked = [{"requirement": "it is", "priority": 1, "check": {"kind": "judgement", "value": ""}}]
-    replies = script(done("Done.", requirements=asked))
+    replies = script(done("Yes, it is so.", requirements=asked))
     async with (
         ScriptedEndpoint(script()) as other,
         session(project(tmp_path), replies) as s,
@@ -133,7 +133,7 @@ async def test_another_role_alone_can_be_given_to_another_model(tmp_path: Path) 
         first = s.engine.endpoints["cli"]
         roles = Roles(main="cli/scripted", evaluator="two/judge")
         assert s.engine.choose_models({"cli": first, **second(other)}, roles)
-        await s.turn("make it so")
+        await s.turn("is it so?")
         assert [r.json["model"] for r in other.of("satisfaction")] == ["judge"]
         assert s.server.of("satisfaction") == []
         assert s.state.session.model == "scripted"
