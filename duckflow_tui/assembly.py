@@ -165,6 +165,7 @@ def _models(
         learned=LearnedModels(kept, store.clock.now(), on_lesson),
     )
     service.known = KnownModels(None if choice.demo else choice.places.data)
+    service.lines = choice.lines
     limits = BudgetLimits(
         max_calls=settings.execution.max_model_calls,
         max_tokens=settings.limits.max_tokens,
@@ -194,7 +195,8 @@ def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) 
     """What a new session of this choice begins with."""
     main = choice.settings.roles.of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
-    window = endpoint.context if endpoint else 0
+    line = choice.lines.get(main) if main else None
+    window = (endpoint.context if endpoint else 0) or (line.context if line else 0)
     if main and endpoint and not window:
         known = KnownModels(None if choice.demo else choice.places.data)
         window = known.of(endpoint.origin, main.model).context

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from duckflow_tui.ending import Ending
-from duckflow_tui.llm.connections import Connections
+from duckflow_tui.llm.connections import Connections, ModelLine
 from duckflow_tui.llm.endpoints import (
     CLI_ENDPOINT,
     Endpoint,
     ModelRef,
+    ModelsInUse,
     Roles,
     needs,
     resolve_key,
@@ -45,6 +46,7 @@ from duckflow_tui.settings import (
 from duckflow_tui.state.base import Spawn, SystemClock, one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase_machine import PhaseTable
+from duckflow_tui.state.usage import Role
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -107,6 +109,7 @@ class SessionChoice:
     flags: Flags | None = None  # what it was chosen from
     #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
     keys: Mapping[str, str] | None = field(default=None, repr=False)
+    lines: Mapping[ModelRef, ModelLine] = field(default_factory=dict[ModelRef, ModelLine])
 
     @property
     def redact(self) -> Callable[[str], str]:
@@ -133,10 +136,11 @@ class SessionChoice:
             return self
         from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 
-        keys = self.connections.stored_keys(self.settings.endpoints)
+        kept = self.connections
+        keys = kept.stored_keys(self.settings.endpoints)
         for handler in logging.getLogger().handlers if keys else ():
             handler.addFilter(RedactingFilter(Redactor(keys.values())))
-        return replace(self, keys=keys)
+        return replace(self, keys=keys, lines=kept.lines)
 
 
 def choose(
@@ -440,14 +444,33 @@ class Sessions:
             self.ending.fault = fault
             raise
 
-    def connected(self) -> None:
-        """Choose anew, after something was chosen in ``connections``: ``open`` opens that. Raises
-        Unusable where the flags and settings do not allow it.
+    def use_model(
+        self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None
+    ) -> ModelsInUse:
+        """Have this model do a role from now on, in this process whatever flags and settings say,
+        and in later ones where they name none. Waits for the disk and the keyring; raises OSError.
         """
-        choice = self.choice
-        flags = choice.flags or Flags(workspace=choice.workspace)
-        fresh = choose(flags, choice.places, choice.language)
-        self.choice = replace(fresh, resume=choice.resume)
+        kept = self.connections
+        kept.choose(ref, role, line)
+        settings = self.choice.settings
+        added = {c.name: c.endpoint for c in kept.all if c.name not in settings.endpoints}
+        settings = settings.model_copy(
+            update={
+                "endpoints": settings.endpoints | added,
+                "roles": settings.roles.model_copy(update={role: str(ref)}),
+            }
+        )
+        choice = replace(
+            self.choice, settings=settings, keys=None, demo=False, endpoint_missing=False
+        )
+        self.choice = choice = choice.with_keys()
+        return ModelsInUse(settings.endpoints, settings.roles, choice.environ, choice.lines)
+
+    def needs_confirmation(self, endpoint: Endpoint) -> bool:
+        """Whether the user has yet to allow plain http to this private address (R11)."""
+        if needs(endpoint, {}) != "confirmation":
+            return False
+        return not ConfirmedOrigins(self.choice.places.data).has(endpoint.origin)
 
     @property
     def connections(self) -> Connections:
@@ -495,9 +518,11 @@ class Sessions:
         """Plain http to a private address that waits for the user's word; empty for none."""
         return self.choice.confirm_origin
 
-    def confirm_origin(self) -> None:
-        """The user confirmed plain http to the private address; raises OSError."""
-        ConfirmedOrigins(self.choice.places.data).add(self.choice.confirm_origin)
+    def confirm_origin(self, origin: str = "") -> None:
+        """The user confirmed plain http to this private address, or to the one that waits for it;
+        raises OSError.
+        """
+        ConfirmedOrigins(self.choice.places.data).add(origin or self.choice.confirm_origin)
         self.choice = replace(self.choice, confirm_origin="")
 
     def redact(self, text: str) -> str:

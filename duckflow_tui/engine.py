@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from duckflow_tui.agent.compaction import ContextActions
@@ -41,7 +41,7 @@ from duckflow_tui.tools.shell import OwnCommands
 from duckflow_tui.tools.watch import FileWatcher
 
 if TYPE_CHECKING:
-    from duckflow_tui.llm.endpoints import Endpoint, Roles
+    from duckflow_tui.llm.endpoints import ModelsInUse
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store
@@ -79,7 +79,7 @@ class Engine:
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
         self._gone = False  # that the workspace went was said
         self._keeper = PhaseKeeper(parts.store, parts.machine)
-        self._chosen: tuple[Mapping[str, Endpoint], Roles] | None = None  # for when the turn ends
+        self._chosen: ModelsInUse | None = None  # for when the turn ends
         parts.store.watch(self._hear)
         note_changes(parts.store)
         self._task_loop = TaskLoop(parts.store, spawn)
@@ -128,33 +128,32 @@ class Engine:
         self._models.service.forget_lessons()
 
     @property
-    def endpoints(self) -> Mapping[str, Endpoint]:
-        """Those that models are asked at, by name."""
-        return self._models.service.endpoints
+    def models(self) -> ModelsInUse:
+        """Which models do the work now."""
+        return self._models.service.models_in_use
 
-    def choose_models(self, endpoints: Mapping[str, Endpoint], roles: Roles) -> bool:
+    def choose_models(self, models: ModelsInUse) -> bool:
         """Have these models answer from the next request on. While a turn runs, once it has ended:
         then False.
         """
         turn = self.store.state.turn
         if turn is not None and turn.pause != "paused":
-            self._chosen = endpoints, roles
+            self._chosen = models
             return False
-        self._change_models(endpoints, roles)
+        self._change_models(models)
         return True
 
-    def _change_models(self, endpoints: Mapping[str, Endpoint], roles: Roles) -> None:
-        service, before = self._models.service, self._models.service.roles
-        service.change(endpoints, roles)
+    def _change_models(self, models: ModelsInUse) -> None:
+        service, before, roles = self._models.service, self._models.service.roles, models.roles
+        service.change(models)
         self._chosen = None
         endpoint, model = service.endpoint_of("main")
-        others = roles.model_dump(exclude={"main"}, exclude_defaults=True)
         self.store.dispatch(
             ModelsChosen(
                 endpoint=endpoint.name,
                 model=model,
                 context_window=service.window("main"),
-                roles=others,
+                roles=roles.model_dump(exclude={"main"}, exclude_defaults=True),
                 at=self.store.clock.now(),
             )
         )
@@ -230,7 +229,7 @@ class Engine:
         is written from then on.
         """
         if self._chosen is not None and isinstance(record.event, TurnFinished):
-            self._change_models(*self._chosen)
+            self._change_models(self._chosen)
         if not isinstance(record.event, OperationFinished) or self._gone:
             return
         if (

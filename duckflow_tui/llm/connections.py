@@ -115,6 +115,11 @@ class Connections:
         """The connection of that name."""
         return self._kept.connections.get(name)
 
+    @property
+    def lines(self) -> dict[ModelRef, ModelLine]:
+        """What servers said of their models when those were chosen."""
+        return {ModelRef.parse(text): line for text, line in self._kept.models.items()}
+
     def line_of(self, ref: ModelRef) -> ModelLine | None:
         """What its server said of a model when it was chosen."""
         return self._kept.models.get(str(ref))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, field_validator
@@ -16,6 +16,9 @@ from pydantic_core import PydanticCustomError
 
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.usage import Role
+
+if TYPE_CHECKING:
+    from duckflow_tui.llm.connections import ModelLine
 
 Protocol = Literal["auto", "tools", "json"]
 
@@ -211,6 +214,15 @@ class Roles(BaseModel, frozen=True, extra="forbid"):
             if found is not None and found != main:
                 return role, found.model
         return None
+
+
+class ModelsInUse(NamedTuple):
+    """Which models do the work of a session, and with which keys."""
+
+    endpoints: Mapping[str, Endpoint]
+    roles: Roles
+    environ: Mapping[str, str]
+    lines: Mapping[ModelRef, ModelLine]  # what servers say of models
 
 
 class Temperatures(BaseModel, frozen=True, extra="forbid"):

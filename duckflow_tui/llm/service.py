@@ -30,6 +30,8 @@ from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import (
     KEPT_KEY,
     Endpoint,
+    ModelRef,
+    ModelsInUse,
     Roles,
     Temperatures,
     needs,
@@ -58,6 +60,7 @@ from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waitin
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.client import ChatClient
+    from duckflow_tui.llm.connections import ModelLine
 
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
 _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
@@ -116,8 +119,9 @@ class LLMService:
         temperatures: Temperatures | None = None,
         learned: LearnedModels | None = None,
     ) -> None:
+        self.lines: Mapping[ModelRef, ModelLine] = {}  # what servers say of their models
         self._temperatures = temperatures or Temperatures()
-        self.endpoints = dict(endpoints)
+        self.endpoints = endpoints
         self.roles = roles
         self._ids = ids
         self._clock = clock
@@ -144,11 +148,16 @@ class LLMService:
         for client in clients:
             await client.aclose()
 
-    def change(self, endpoints: Mapping[str, Endpoint], roles: Roles) -> None:
+    @property
+    def models_in_use(self) -> ModelsInUse:
+        """Which models are asked, and with which keys."""
+        return ModelsInUse(self.endpoints, self.roles, self._environ, self.lines)
+
+    def change(self, models: ModelsInUse) -> None:
         """Ask these from the next request on, with keys looked up anew. What is on its way is
         still answered as it was asked.
         """
-        self.endpoints, self.roles = dict(endpoints), roles
+        self.endpoints, self.roles, self._environ, self.lines = models
         self._left += self._clients.values()
         self._clients = {}
 
@@ -162,6 +171,12 @@ class LLMService:
             raise LlmError(
                 "no_model", endpoint=ref.endpoint, model=ref.model, setting=f"roles.{role}"
             )
+        if (line := self.lines.get(ref)) is not None:
+            context = endpoint.context or line.context
+            endpoint = endpoint.model_copy(update={"context": context})
+            if endpoint.price_in is None and endpoint.price_out is None:
+                prices = {"price_in": line.price_in, "price_out": line.price_out}
+                endpoint = endpoint.model_copy(update=prices)
         temperature: float | None = getattr(self._temperatures, role)
         if temperature is not None:
             endpoint = endpoint.model_copy(update={"temperature": temperature})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Fault, Reply
-from duckflow_tui.llm.endpoints import Endpoint, Roles
+from duckflow_tui.llm.connections import ModelLine
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, Roles
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.session import ModelsChosen
@@ -22,6 +24,14 @@ def second(server: ScriptedEndpoint, **fields: object) -> dict[str, Endpoint]:
     """The endpoints of a session with this server as ``two`` beside the first one."""
     made = {"name": "two", "base_url": server.base_url, **fields}
     return {"two": Endpoint.model_validate(made)}
+
+
+def in_use(
+    endpoints: Mapping[str, Endpoint], line: ModelLine | None = None, **roles: str
+) -> ModelsInUse:
+    """These models, without keys; ``line`` is what the server says of the main one."""
+    lines = {ModelRef.parse(roles["main"]): line} if line is not None else {}
+    return ModelsInUse(endpoints, Roles.model_validate(roles), {}, lines)
 
 
 def thinking_call() -> Reply:
@@ -48,7 +58,7 @@ async def test_the_next_turn_is_answered_by_the_new_model_at_its_server(tmp_path
     ):
         await s.turn("hello")
         endpoints = second(other, context=50_000, price_in=1_000.0, price_out=1_000.0)
-        assert s.engine.choose_models(endpoints, Roles(main="two/newer"))
+        assert s.engine.choose_models(in_use(endpoints, main="two/newer"))
         assert (s.state.session.endpoint, s.state.session.model) == ("two", "newer")
         assert s.state.usage.context_window == 50_000
         assert s.state.usage.cost is None
@@ -80,7 +90,7 @@ async def test_while_a_turn_runs_it_waits_for_its_end(tmp_path: Path) -> None:
         await s.engine.send("look at a.py")
         await s.server.reached("rest")
         await s.engine.send("and then?", when="next")
-        assert not s.engine.choose_models(second(other), Roles(main="two/newer"))
+        assert not s.engine.choose_models(in_use(second(other), main="two/newer"))
         assert s.state.session.model == "scripted"
         s.server.release("rest")
         await s.ended(2)
@@ -99,7 +109,7 @@ async def test_reasoning_of_the_model_before_is_not_sent_to_the_new_one(tmp_path
     ):
         assert (await s.turn("what does a.py say?")).outcome == "failed"
         assert "I read." in json.dumps(s.server.of("main")[1].json)
-        s.engine.choose_models(second(other, protocol="tools"), Roles(main="two/newer"))
+        s.engine.choose_models(in_use(second(other, protocol="tools"), main="two/newer"))
         assert await s.engine.retry()
         assert (await s.ended(2)).outcome == "done"
         assert "I read." not in json.dumps(other.of("main")[0].json)
@@ -117,7 +127,7 @@ async def test_what_one_model_refused_is_asked_of_the_other(tmp_path: Path) -> N
     ):
         await s.turn("hello")
         assert "tools" not in s.server.of("main")[1].json
-        s.engine.choose_models(second(other), Roles(main="two/newer"))
+        s.engine.choose_models(in_use(second(other), main="two/newer"))
         await s.turn("hello again")
         assert other.of("main")[0].json["tools"]
 
@@ -130,11 +140,29 @@ async def test_another_role_alone_can_be_given_to_another_model(tmp_path: Path) 
         ScriptedEndpoint(script()) as other,
         session(project(tmp_path), replies) as s,
     ):
-        first = s.engine.endpoints["cli"]
-        roles = Roles(main="cli/scripted", evaluator="two/judge")
-        assert s.engine.choose_models({"cli": first, **second(other)}, roles)
+        both = {**s.engine.models.endpoints, **second(other)}
+        assert s.engine.choose_models(in_use(both, main="cli/scripted", evaluator="two/judge"))
         await s.turn("is it so?")
         assert [r.json["model"] for r in other.of("satisfaction")] == ["judge"]
         assert s.server.of("satisfaction") == []
         assert s.state.session.model == "scripted"
         assert [n for n in s.notices() if n.startswith("llm.")] == ["llm.answers.evaluator"]
+
+
+async def test_the_window_and_the_price_that_a_server_lists_of_the_model_count(
+    tmp_path: Path,
+) -> None:
+    """Another model of the same server has its own, as listed; what the settings say goes first."""
+    line = ModelLine(id="newer", context=70_000, price_in=1_000.0, price_out=2_000.0)
+    async with session(project(tmp_path), script(done("One."), done("Two."))) as s:
+        cli = s.engine.models.endpoints["cli"]
+        s.engine.choose_models(in_use({"cli": cli}, line, main="cli/newer"))
+        assert s.state.usage.context_window == 70_000
+        await s.turn("hello")
+        call = s.events(LlmCallFinished)[-1].call
+        assert call.cost == (call.tokens_in * 1_000.0 + call.tokens_out * 2_000.0) / 1_000_000
+        own = cli.model_copy(update={"context": 9_000, "price_in": 0.0})
+        s.engine.choose_models(in_use({"cli": own}, line, main="cli/newer"))
+        assert s.state.usage.context_window == 9_000
+        await s.turn("hello again")
+        assert s.events(LlmCallFinished)[-1].call.cost == 0.0
