@@ -242,6 +242,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     ),
     Command("fork", "acting_page('fork')", when=with_endpoint),
     Command("copy", "screen.copy", when=always, reads=True),
+    Command("model", "model", when=always),
+    Command("connect", "connect", when=always),
     Command("context", "acting_page('context')"),
     Command("probe", act=_probe, when=with_endpoint),
     Command("compact", act=_compact, takes="text", when=with_endpoint),

@@ -450,21 +450,34 @@ class Sessions:
         """Have this model do a role from now on, in this process whatever flags and settings say,
         and in later ones where they name none. Waits for the disk and the keyring; raises OSError.
         """
-        kept = self.connections
-        kept.choose(ref, role, line)
-        settings = self.choice.settings
-        added = {c.name: c.endpoint for c in kept.all if c.name not in settings.endpoints}
-        settings = settings.model_copy(
-            update={
-                "endpoints": settings.endpoints | added,
-                "roles": settings.roles.model_copy(update={role: str(ref)}),
-            }
+        kept, at_hand = self.connections, self.models_at_hand()
+        if kept.of(ref.endpoint) is not None:
+            kept.choose(ref, role, line)
+        roles = at_hand.roles.model_copy(update={role: str(ref)})
+        settings = self.choice.settings.model_copy(
+            update={"endpoints": dict(at_hand.endpoints), "roles": roles}
         )
         choice = replace(
             self.choice, settings=settings, keys=None, demo=False, endpoint_missing=False
         )
         self.choice = choice = choice.with_keys()
-        return ModelsInUse(settings.endpoints, settings.roles, choice.environ, choice.lines)
+        lines = {**choice.lines, **({ref: line} if line is not None else {})}
+        return ModelsInUse(settings.endpoints, roles, choice.environ, lines)
+
+    def models_at_hand(self) -> ModelsInUse:
+        """Every endpoint of the settings and every connection, with the keys that are kept. Waits
+        for the disk and the keyring.
+        """
+        kept, settings = self.connections, self.choice.settings
+        added = {c.name: c.endpoint for c in kept.all if c.name not in settings.endpoints}
+        endpoints = settings.endpoints | added
+        environ = {**kept.stored_keys(endpoints), **os.environ}
+        return ModelsInUse(endpoints, settings.roles, environ, kept.lines)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Of this machine, where servers are looked for."""
+        return self.choice.settings.discovery.ports
 
     def needs_confirmation(self, endpoint: Endpoint) -> bool:
         """Whether the user has yet to allow plain http to this private address (R11)."""

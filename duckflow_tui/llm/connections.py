@@ -245,6 +245,11 @@ class KeyStore:
     why_not: str = field(default="", init=False)  # the keyring is not used, in its own words
     _looked: bool = field(default=False, init=False)
 
+    @property
+    def file(self) -> Path:
+        """Where keys are that no keyring holds; only this user can read it."""
+        return self.folder / KEYS_NAME
+
     def place(self) -> Literal["keyring", "file"]:
         """Where the next key would be kept. Looks for a keyring at the first call."""
         if not self._looked:
@@ -260,11 +265,12 @@ class KeyStore:
         return "file" if self.library is None else "keyring"
 
     def put(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
-        """Keep a key; returns where. A keyring that refuses it, or that does not answer in time,
-        is not used. Raises OSError when the disk fails.
+        """Keep a key, in the file where the connection says so; returns where. A keyring that
+        refuses it, or that does not answer in time, is not used. Raises OSError when the disk
+        fails.
         """
         user = _user_of(connection)
-        if self.place() == "keyring":
+        if connection.key_place != "file" and self.place() == "keyring":
             library = cast("KeyringLike", self.library)
             try:
                 _within(self.seconds[1], lambda: library.set_password(SERVICE, user, secret))
@@ -303,7 +309,7 @@ class KeyStore:
 
     def _file(self) -> dict[str, str]:
         try:
-            held: object = json.loads(_read_file(self.folder / KEYS_NAME) or b"{}")
+            held: object = json.loads(_read_file(self.file) or b"{}")
         except (OSError, ValueError):
             return {}
         if not isinstance(held, dict):
@@ -317,7 +323,7 @@ class KeyStore:
             return
         held[user] = secret
         held = {name: key for name, key in held.items() if key}
-        write_private(self.folder / KEYS_NAME, json.dumps(held, indent=1).encode())
+        write_private(self.file, json.dumps(held, indent=1).encode())
 
 
 def _user_of(connection: ModelConnection) -> str:

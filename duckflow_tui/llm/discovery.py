@@ -157,6 +157,24 @@ def nearest(name: str, names: Iterable[str], count: int) -> list[str]:
     return [other for _, other in sorted(near, key=lambda pair: -pair[0])[:count]]
 
 
+#: How keys begin that only one provider gives out.
+_KEYS_BEGIN: Final = (
+    ("sk-ant-", "Anthropic"), ("sk-or-", "OpenRouter"), ("sk-proj-", "OpenAI"), ("gsk_", "Groq"),
+    ("AIza", "Gemini"), ("xai-", "xAI"), ("csk-", "Cerebras"),
+)  # fmt: skip
+
+
+def address_of(text: str, key: str = "") -> str:
+    """The address that is meant by what was typed: a provider's name, an address, or nothing with
+    a key whose beginning tells whose it is; empty where it does not.
+    """
+    name = text.strip().lower()
+    if not name:
+        name = next((who for begin, who in _KEYS_BEGIN if key.startswith(begin)), "").lower()
+    found = next((known for known in _PROVIDERS if known.provider.lower() == name), None)
+    return found.base_url if found is not None else tidied(text)
+
+
 def tidied(address: str) -> str:
     """An address as people type it, with its scheme: http where it can only be near, else https."""
     address = address.strip()

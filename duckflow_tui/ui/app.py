@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.console import RenderableType
@@ -50,6 +51,7 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.compose import Sessions
     from duckflow_tui.engine import Engine
+    from duckflow_tui.ui.connecting import Connecting
 
 log = logging.getLogger("duckflow.ui")
 
@@ -372,6 +374,19 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
         loaded = self.options.settings or Loaded(Settings())
         self.push_screen(SettingsBoard(self.words, self.clock, loaded, self.options.settings_path))
+
+    @cached_property
+    def connecting(self) -> Connecting:
+        """How models are found and chosen."""
+        from duckflow_tui.ui.connecting import Connecting
+
+        return Connecting(self)
+
+    def action_model(self) -> None:
+        self.spawn(self.connecting.choose_model(), "connecting")
+
+    def action_connect(self) -> None:
+        self.spawn(self.connecting.connect(), "connecting")
 
     def action_sessions(self) -> None:
         self.spawn(self.session.choose_another(), "sessions")

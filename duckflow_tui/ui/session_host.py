@@ -75,6 +75,7 @@ class SessionHost:
         self.engine: Engine | None = None
         self.opening = True  # a session is on its way; what is sent meanwhile is kept
         self.unsent: list[Unsent] = []
+        self.sends_draft = False  # what is written is sent once there is a session
 
     @property
     def sources(self) -> Sessions:
@@ -125,6 +126,9 @@ class SessionHost:
         self.opening = False
         await self._app.bench.show_welcome()
         self.give_back_unsent()
+        written = bool(self._app.bench.composer.draft.strip())
+        if not written or self.sends_draft:
+            self._app.bench.to_welcome(waits=self.sends_draft)
         if self.sources.missing:
             self._app.report(visible_line(one_line(self.sources.missing, 400)), wrong=True)
 
@@ -151,8 +155,17 @@ class SessionHost:
         )
         return await self._app.push_screen_wait(page)
 
+    async def begin(self) -> None:
+        """Open a new session with the model that was chosen, in place of the demo if it is open."""
+        if self.engine is not None:
+            await self.leave_for()
+        elif not self.opening:
+            self.opening = True
+            await self.open()
+
     def start_demo(self) -> None:
         """Open the session that needs no model, where there is none."""
+        self.sends_draft = False
         if self.engine is None and not self.opening:
             self._app.spawn(self._open_demo(), "opening")
 
@@ -214,6 +227,9 @@ class SessionHost:
                 app.run_typed(unsent.text)
             else:
                 await self.send(unsent.text, own=unsent.own)
+        if self.sends_draft:
+            self.sends_draft = False
+            composer.submit()
 
     def give_back_unsent(self) -> None:
         """No session comes: messages are the user's draft again, commands say what they need."""
@@ -223,6 +239,7 @@ class SessionHost:
                 self._app.run_typed(unsent.text)
             else:
                 self._app.bench.composer.add(unsent.text)
+                self.sends_draft = True
 
     # --- what the user sends ----------------------------------------------------------------
 

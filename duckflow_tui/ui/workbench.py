@@ -137,13 +137,24 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     async def show_session(self, store: Store) -> None:
         """The chat of this session takes the place of whatever was there."""
+        at_welcome = self.focused is not None and self.focused is self.talk.welcome
         await self.talk.show_session(store)
+        if at_welcome:
+            self.set_focus(self.composer)
         self._lay_out()
 
     async def show_welcome(self) -> None:
-        """No endpoint is configured: say how to set one."""
+        """No endpoint is configured: show what there is to connect to."""
         await self.talk.show_welcome()
         self._lay_out()
+
+    def to_welcome(self, *, waits: bool = False) -> None:
+        """The keys are for the first screen; ``waits``: for what is written a model is wanted."""
+        welcome = self.talk.welcome
+        if welcome is not None and self.focused is self.composer:
+            welcome.waits = waits
+            welcome.invalidate()
+            self.set_focus(welcome)
 
     def show_pane(self, pane: PaneName) -> None:
         """Bring the pane on the screen and give it the focus; an open gate takes the diff's."""
@@ -243,8 +254,9 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.status.show_notice("shell.no_command", name=typed.name)
             composer.give_back(event.text)
         elif typed is None and session.engine is None and not session.opening:
-            self.status.show_notice("shell.no_endpoint")
             composer.give_back(event.text)
+            session.sends_draft = True
+            self.to_welcome(waits=True)
         else:
             composer.remember(event.text, own=event.own)
             if typed is None:
@@ -262,7 +274,8 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_composer_empty_enter(self) -> None:
         session = self.host.session
         if session.engine is None:
-            session.start_demo()
+            if self.talk.welcome is not None:
+                self.talk.welcome.action_take()
             return
         state, engine = session.engine.store.state, session.acting()
         if state.gates or state.cards:
@@ -319,6 +332,11 @@ class Workbench(Screen[None], inherit_bindings=False):
         """
         around = self._around()
         asked = self.gate in around or self.card in around
+        welcome = self.talk.welcome
+        behind = welcome is not None and (welcome.is_done or self.focused is self.composer)
+        if event.key == "enter" and behind:  # what it sends came the same way
+            self.to_composer(event)
+            return
         if asked or not event.is_printable or event.character is None:
             return
         if self.focused is not self.composer and event.key in self.active_bindings:

@@ -425,6 +425,7 @@ class FakeSessions:
         self.demos = 0
         self.unconfirmed_origin = ""
         self.missing = ""
+        self.ports: tuple[int, ...] = ()
         self.confirmed = 0
         self.closed = False
         self.frozen = False

@@ -59,7 +59,7 @@ def test_without_a_session_only_some_commands_run() -> None:
     always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "new", "more", "queue"}
     assert always == {
         "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "settings", "sessions",
-        "doctor", "export", "lang", "theme", "quit",
+        "model", "connect", "doctor", "export", "lang", "theme", "quit",
     }  # fmt: skip
 
 

@@ -84,7 +84,9 @@ class Talk(Vertical):
         chat = self.query_one("#chat", Vertical)
         await chat.remove_children()
         self.transcript = None
-        self.welcome = Welcome(self._options.settings_path, self._options.problems, id="welcome")
+        options, connecting = self._options, host_of(self).connecting
+        path, problems = options.settings_path, options.problems
+        self.welcome = Welcome(path, problems, connecting, id="welcome")
         self.welcome.words = self.words
         await chat.mount(self.welcome)
 

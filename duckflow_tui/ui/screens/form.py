@@ -59,7 +59,8 @@ class Form(Dialog[T], Generic[T]):
     def on_mount(self) -> None:
         for field in self.query(Input).results(Input):
             field.cursor_blink = field.select_on_focus = False
-        self.query_one(TextArea).cursor_blink = False
+        for area in self.query(TextArea).results(TextArea):
+            area.cursor_blink = False
         self.query_one(".form-problem").display = False
         self.query_one(self._first).focus()
 
@@ -70,8 +71,10 @@ class Form(Dialog[T], Generic[T]):
                 event.prevent_default()
                 if key.action == "apply":
                     self.apply()
-                else:
+                elif key.action == "escape":
                     self.dismiss(None)
+                else:
+                    self.focus_next()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

@@ -1,0 +1,407 @@
+"""Connecting models: what is found, taken, written and chosen, on the first screen and later."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from duckflow_tui.llm.connections import ModelConnection, ModelLine
+from duckflow_tui.llm.endpoints import (
+    Endpoint,
+    ModelRef,
+    ModelsInUse,
+    Roles,
+    resolve_key,
+    window_of,
+)
+from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.turn import TurnStarted
+from duckflow_tui.ui.panes.status import short_count
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
+    from duckflow_tui.llm.discovery import FoundServer, KnownKey
+    from duckflow_tui.llm.probe import ProbeReport
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.store import Record
+    from duckflow_tui.state.usage import Role
+    from duckflow_tui.ui.app import DuckflowApp
+    from duckflow_tui.ui.screens.model_list import ModelList
+    from duckflow_tui.words.catalogue import Catalogue
+
+SourceKind = Literal["server", "key", "kept", "form", "again", "demo"]
+
+#: Answers that do not tell a wrong address from a server that has no list of its models.
+UNLISTED: Final = ("not_found", "not_json", "html")
+REFUSED: Final = ("auth", "no_key_sent", "forbidden", "bad_key")
+
+
+class Source(NamedTuple):
+    """Where models can be had from, or a way to say so."""
+
+    kind: SourceKind
+    server: FoundServer | None = None
+    known: KnownKey | None = None
+    kept: ModelConnection | None = None
+
+    def words(self, say: Catalogue) -> tuple[str, str]:
+        """What it is called, and what is said of it."""
+        if self.server is not None:
+            host, count = host_of_url(self.server.base_url), len(self.server.models)
+            key = "wants_key" if self.server.wants_key else "no_models" if not count else "models"
+            key = "model" if key == "models" and count == 1 else key
+            return self.server.kind or say("connect.server"), say(
+                f"connect.has.{key}", host=host, count=count
+            )
+        if self.known is not None:
+            return self.known.provider, say("connect.has.key", variable=self.known.variable)
+        if self.kept is not None:
+            place = say(f"connect.place.{self.kept.key_place}", variable=self.kept.variable)
+            return self.kept.name, f"{host_of_url(self.kept.base_url)} · {place}"
+        return say(f"connect.source.{self.kind}"), say(f"connect.about.{self.kind}")
+
+
+def host_of_url(base_url: str) -> str:
+    """Host and port of an address, as the user is shown them."""
+    return visible_line(urlsplit(base_url).netloc)
+
+
+def fault_words(error: LlmError, say: Catalogue, variable: str = "") -> str:
+    """What is wrong and what to do; ``variable`` is where the key came from, empty for a written
+    one.
+    """
+    code = error.code
+    if code in ("auth", "forbidden", "no_key_sent", "bad_key"):
+        code = "refused_key" if code in ("auth", "forbidden") else code
+        where = "variable" if variable and code == "refused_key" else "written"
+        params = {**error.params, "variable": variable}
+        return visible_line(one_line(say(f"connect.fault.{code}.{where}", **params), 400))
+    return visible_line(one_line(say(f"llm.error.{code}", **error.params), 400))
+
+
+def report_words(report: ProbeReport, say: Catalogue) -> str:
+    """What a model was seen to do, in plain words."""
+    if report.error is not None and not report.answers:
+        return fault_words(report.error, say)
+    parts = [say("connect.tried.streams" if report.streams else "connect.tried.whole")]
+    calls = {True: "calls", False: "no_calls", None: "no_call_made"}[report.native_calls]
+    parts.append(say(f"connect.tried.{calls}"))
+    if report.json_schema is not None:
+        parts.append(say(f"connect.tried.{'schema' if report.json_schema else 'no_schema'}"))
+    context = report.context or window_of(report.model)
+    if context:
+        parts.append(say("connect.tried.context", tokens=short_count(context)))
+    if report.tokens_per_s:
+        parts.append(say("connect.tried.speed", count=f"{report.tokens_per_s:.0f}"))
+    return " · ".join(parts)
+
+
+class Connecting:
+    """One for the app. ``changed`` is called whenever there is something else to show."""
+
+    def __init__(self, app: DuckflowApp) -> None:
+        self._app = app
+        self.servers: Sequence[FoundServer] = ()
+        self.keys: Sequence[KnownKey] = ()
+        self.looking = False
+        self.chosen = False  # a model was chosen, and its session is not there yet
+        self.said = ""  # what came of the last thing that was taken
+        self.changed: Callable[[], None] = lambda: None
+
+    # --- what there is ------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Look for servers and keys; no key is sent to anybody."""
+        from duckflow_tui.llm.discovery import keys_here, servers_here
+
+        if self.looking:
+            return
+        self.looking = True
+        self.say("")
+        self.keys = keys_here(os.environ)
+        ports = self._app.session.sources.ports
+        try:
+            self.servers = await servers_here(ports) if ports else ()
+        finally:
+            self.looking = False
+        self.changed()
+
+    @property
+    def first(self) -> list[Source]:
+        """The lines of the first screen: while it looks only those that stay as they are."""
+        if self.looking:
+            return [Source("form"), Source("demo")]
+        again = () if self.servers or self.keys else (Source("again"),)
+        return [*self._found(()), Source("form"), *again, Source("demo")]
+
+    def later(self, kept: Sequence[ModelConnection]) -> list[Source]:
+        """The lines of ``/connect``: what is connected, then what else there is."""
+        mine = [Source("kept", kept=one) for one in kept]
+        return [*mine, *self._found([one.base_url for one in kept]), Source("form")]
+
+    def _found(self, but: Sequence[str]) -> list[Source]:
+        servers = [Source("server", server=s) for s in self.servers if s.base_url not in but]
+        keys = [Source("key", known=k) for k in self.keys if k.base_url not in but]
+        return servers + keys
+
+    def say(self, said: str) -> None:
+        """Show it where the user is: on the first screen, else in the status line."""
+        self.said = said
+        self.changed()
+        if said and self._app.bench.talk.welcome is None:
+            self._app.report(said)
+
+    # --- what is taken ------------------------------------------------------------------------
+
+    async def take(self, source: Source) -> None:
+        """Do what the line says; what is in the way is said."""
+        words = self._app.words
+        if source.server is not None:
+            server = source.server
+            if server.wants_key:
+                await self.write(server.base_url)
+            elif not server.models:
+                self.say(words("connect.no_models", host=host_of_url(server.base_url)))
+            else:
+                wanted = server.kind.lower().replace(" ", "-") or "local"
+                await self._offer(self._named(wanted, server.base_url), "", server.models)
+        elif source.known is not None:
+            await self._take_key(source.known)
+        elif source.kept is not None:
+            await self.choose_model(source.kept.name)
+        elif source.kind == "form":
+            await self.write()
+        elif source.kind == "again":
+            await self.look()
+        else:
+            self._app.session.start_demo()
+
+    async def _take_key(self, known: KnownKey) -> None:
+        from duckflow_tui.llm.discovery import reach, usual_model
+
+        words = self._app.words
+        self.say(words("connect.asking", host=host_of_url(known.base_url)))
+        models: Sequence[ModelLine] = ()
+        try:
+            key = os.environ.get(known.variable, "").strip()
+            models = (await reach(known.base_url, key, known.variable)).models
+        except LlmError as error:
+            said = fault_words(error, words, known.variable)
+            if error.code in REFUSED:
+                self.say(said)
+                await self.write(known.base_url, said)
+                return
+            if error.code not in UNLISTED or not known.default_model:
+                self.say(said)
+                return
+        self.say("")
+        connection = self._named(known.connection.name, known.base_url).model_copy(
+            update={"key_place": "variable", "variable": known.variable}
+        )
+        await self._offer(connection, "", models, usual_model(known, models))
+
+    def _named(self, wanted: str, base_url: str) -> ModelConnection:
+        """A connection to this address: the name of the one that is kept, or a free one."""
+        sources = self._app.session.sources
+        kept = sources.connections
+        same = next((one for one in kept.all if one.base_url == base_url), None)
+        if same is not None:
+            return same
+        taken = sources.models_at_hand().endpoints
+        name = kept.free_name(wanted)
+        while name in taken:
+            name = kept.free_name(f"{name}-x")
+        return ModelConnection(name=name, base_url=base_url)
+
+    async def write(self, address: str = "", problem: str = "") -> None:
+        """Ask for an address and a key."""
+        from duckflow_tui.ui.screens.connect_form import ConnectForm
+
+        app = self._app
+        place = await asyncio.to_thread(app.session.sources.connections.keys.place)
+        path = str(app.session.sources.connections.keys.file)
+        form = ConnectForm(app.words, address, problem, place, path)
+        written = await app.push_screen_wait(form)
+        if written is None:
+            return
+        wanted = (urlsplit(written.base_url).hostname or "server").removeprefix("api.")
+        connection = self._named(wanted.removesuffix(".com"), written.base_url)
+        update = {"key_place": written.place, "variable": written.variable}
+        connection = connection.model_copy(update=update)
+        await self._offer(connection, written.secret, written.models)
+
+    # --- models -------------------------------------------------------------------------------
+
+    async def _offer(
+        self, connection: ModelConnection, secret: str, models: Sequence[ModelLine], best: str = ""
+    ) -> None:
+        """Let the user choose a model of a connection, with the best one marked."""
+        from duckflow_tui.ui.screens.model_list import ModelList
+
+        app = self._app
+        lines = {str(ModelRef(connection.name, line.id)): line for line in models}
+        if best and not models:
+            lines[str(ModelRef(connection.name, best))] = ModelLine(id=best)
+        order = sorted(lines, key=lambda text: lines[text].id != best)
+        title = app.words("models.first", host=host_of_url(connection.base_url))
+        page = ModelList(app.words, title, connection.name, self)
+        page.offer({text: lines[text] for text in order})
+        page.all_listed()
+        value = await app.push_screen_wait(page)
+        if value is None:
+            return
+
+        def keep() -> None:
+            app.session.sources.connections.add(connection, secret)
+
+        await self._use(ModelRef.parse(value), page.role, lines.get(value), keep)
+
+    async def _use(
+        self,
+        ref: ModelRef,
+        role: Role,
+        line: ModelLine | None,
+        keep: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Have the model do this from now on; ``keep`` puts its connection down before."""
+        app, session = self._app, self._app.session
+
+        def use() -> ModelsInUse:
+            keep()
+            return session.sources.use_model(ref, role, line)
+
+        try:
+            models = await asyncio.to_thread(use)
+        except OSError as error:
+            self.chosen = False
+            self.say(app.words("connect.not_kept", reason=error.strerror or str(error)))
+            return
+        self.say("")
+        engine = session.acting()
+        if engine is None or engine.store.state.session.demo:
+            await session.begin()
+            self.chosen, engine = False, session.acting()
+        elif not engine.choose_models(models):
+            app.status.show_notice("connect.after_turn")
+        if engine is not None and role == "main":
+            app.spawn(self._try_behind(engine, line), "probe")
+
+    async def choose_model(self, only: str = "") -> None:
+        """Let the user choose among the models of all endpoints, or of the one so named."""
+        from duckflow_tui.ui.screens.model_list import ModelList
+
+        app, sources = self._app, self._app.session.sources
+        at_hand = await asyncio.to_thread(sources.models_at_hand)
+        names = [name for name in at_hand.endpoints if not only or name == only]
+        if not names:
+            await self.connect()
+            return
+        page = ModelList(app.words, app.words("models.title"), only, self, at_hand)
+        known = [ref for ref in at_hand.lines if ref.endpoint in names]
+        now = [ref for role in Roles.model_fields if (ref := _of(at_hand.roles, role)) is not None]
+        page.offer({str(r): at_hand.lines.get(r) or ModelLine(id=r.model) for r in (*now, *known)})
+        endpoints = [at_hand.endpoints[name] for name in names]
+        asking = app.spawn(self._list(page, endpoints, at_hand.environ), "models")
+        value = await app.push_screen_wait(page)
+        asking.cancel()
+        if value is not None:
+            await self._use(ModelRef.parse(value), page.role, page.lines.get(value))
+
+    async def _list(
+        self, page: ModelList, endpoints: Sequence[Endpoint], environ: Mapping[str, str]
+    ) -> None:
+        """Ask every endpoint for its models at once, and show them as they come."""
+
+        async def ask(endpoint: Endpoint) -> None:
+            from duckflow_tui.llm.discovery import models_of
+
+            key = resolve_key(endpoint, environ) or ""
+            try:
+                models = await models_of(endpoint.base_url, key, endpoint.api_key_env)
+            except LlmError as error:
+                page.failed(fault_words(error, self._app.words, endpoint.api_key_env))
+            else:
+                page.offer({f"{endpoint.name}/{line.id}": line for line in models})
+
+        await asyncio.gather(*map(ask, endpoints))
+        page.all_listed()
+
+    def favour(self, value: str, favourite: bool) -> None:
+        """Keep it as a favourite, or no longer."""
+        kept = self._app.session.sources.connections
+        try:
+            kept.favour(ModelRef.parse(value), favourite)
+        except OSError as error:
+            self.say(self._app.words("connect.not_kept", reason=error.strerror or str(error)))
+
+    async def connect(self) -> None:
+        """Show what is connected and what there is."""
+        from duckflow_tui.ui.screens.connect import ConnectBoard
+
+        app = self._app
+        connections = app.session.sources.connections
+        page = ConnectBoard(app.words, app.clock, self, connections)
+        app.spawn(self.look(), "discovery")
+        source = await app.push_screen_wait(page)
+        self.changed = lambda: None
+        if source is not None:
+            await self.take(source)
+
+    # --- trying a model -----------------------------------------------------------------------
+
+    async def _try_behind(self, engine: Engine, line: ModelLine | None) -> None:
+        """Say in the chat what the model can do; a turn that begins goes first."""
+        state = engine.store.state
+        if state.turn is not None or state.queue:
+            return
+        models = engine.models
+        ref = models.roles.of("main")
+        assert ref is not None
+        probing = asyncio.create_task(
+            tried(models.endpoints[ref.endpoint], ref, models.environ, line)
+        )
+
+        def begun(_: AgentState, record: Record) -> None:
+            if isinstance(record.event, TurnStarted):
+                probing.cancel()
+
+        forget = engine.store.watch(begun)
+        try:
+            report = await probing
+        except asyncio.CancelledError:
+            probing.cancel()
+            if not engine.store.state.turn:
+                raise
+            return
+        finally:
+            forget()
+        what = report_words(report, self._app.words)
+        if not report.answers:
+            engine.notices.warn("connect.tried_in_vain", what=what)
+        else:
+            engine.notices.say("connect.tried_well", model=ref.model, what=what)
+
+
+async def tried(
+    endpoint: Endpoint, ref: ModelRef, environ: Mapping[str, str], line: ModelLine | None
+) -> ProbeReport:
+    """What a model can do, by two small requests."""
+    from duckflow_tui.llm.probe import probe
+
+    connection = ModelConnection(
+        name="probe",
+        base_url=endpoint.base_url,
+        key_place="variable" if endpoint.api_key_env else "none",
+        variable=endpoint.api_key_env,
+    )
+    return await probe(connection, ref.model, resolve_key(endpoint, environ) or "", line=line)
+
+
+def _of(roles: Roles, role: str) -> ModelRef | None:
+    text: str = getattr(roles, role)
+    return ModelRef.parse(text) if text else None

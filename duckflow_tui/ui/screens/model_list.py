@@ -1,0 +1,184 @@
+"""``/model``: the models there are, the favourites first; which one does which work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input, OptionList, Static
+
+from duckflow_tui.llm.connections import ModelLine
+from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse, window_of
+from duckflow_tui.state.usage import Role
+from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.panes.status import short_count
+from duckflow_tui.ui.screens.pick_list import Choice, PickList
+from duckflow_tui.words.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.connecting import Connecting
+
+ROLES: Final[tuple[Role, ...]] = ("main", "creative", "fast", "evaluator")
+
+
+class ModelList(PickList):
+    """Gives back ``endpoint/model``; ``role`` is the work that it was chosen for."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # At once, so that what is typed behind it in one burst goes to the composer.
+        Binding("enter", "take", show=False, priority=True),
+        Binding("tab", "next_role", show=False, priority=True),
+        Binding("ctrl+l", "favour", show=False, priority=True),
+        Binding("ctrl+t", "attempt", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        words: Catalogue,
+        title: str,
+        only: str,
+        owner: Connecting,
+        at_hand: ModelsInUse | None = None,
+    ) -> None:
+        """``only`` is the one endpoint whose models are listed, empty where there are several;
+        without ``at_hand`` none of them is connected yet, and there is one role.
+        """
+        super().__init__(title, words("models.hint"), ())
+        self._words = words
+        self._heading = title
+        self._only = only
+        self._owner = owner
+        self._at_hand = at_hand
+        self._favourites: list[str] = []
+        self._listing = True
+        self._faults: list[str] = []
+        self.role: Role = "main"
+        self.lines: dict[str, ModelLine] = {}
+
+    def on_mount(self) -> None:
+        card = self.query_one(".card", Vertical)
+        kept = host_of(self).session.sources.connections
+        self._favourites = [str(ref) for ref in kept.favourites]
+        surface = keys_of("models" if self._at_hand is not None else "first_model")
+        hints = "   ".join(f"{key.label} {self._words(key.text)}" for key in surface)
+        card.mount(Static("", markup=False, classes="form-problem", id="models-said"))
+        card.mount(Static(hints, markup=False, classes="model-keys"))
+        self._refresh()
+
+    # --- what there is ------------------------------------------------------------------------
+
+    def offer(self, lines: Mapping[str, ModelLine]) -> None:
+        """List these too."""
+        self.lines.update(lines)
+        self._refresh()
+
+    def failed(self, said: str) -> None:
+        """A server gave no list."""
+        self._faults.append(said)
+        self._tell()
+
+    def all_listed(self) -> None:
+        """No more models come."""
+        self._listing = False
+        self._tell()
+
+    def _refresh(self) -> None:
+        order = sorted(self.lines, key=lambda value: value not in self._favourites)
+        choices = [self._choice(value) for value in order]
+        self._choices = {choice.value: choice for choice in choices}
+        self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
+        if not self.is_mounted:
+            return
+        options = self.query_one(OptionList)
+        at = options.highlighted
+        before = options.get_option_at_index(at).id if at else None
+        self._fill(self.query_one(Input).value)
+        ids = [options.get_option_at_index(n).id for n in range(options.option_count)]
+        if before in ids:
+            options.highlighted = ids.index(before)
+        self._tell()
+
+    def _choice(self, value: str) -> Choice:
+        line, ref, words = self.lines[value], ModelRef.parse(value), self._words
+        parts: list[str] = []
+        context = line.context or window_of(line.id)
+        if context:
+            parts.append(short_count(context))
+        if line.price_in is not None and line.price_out is not None:
+            parts.append(f"${line.price_in:g} / ${line.price_out:g}")
+        if not self._only:
+            parts.append(ref.endpoint)
+        if self._at_hand is not None and self._at_hand.roles.of(self.role) == ref:
+            parts.append(words("models.now"))
+        mark = "★ " if value in self._favourites else ""
+        return Choice(value, f"{mark}{line.id}", " · ".join(parts))
+
+    def _tell(self, said: str = "") -> None:
+        if not self.is_mounted:
+            return
+        words = self._words
+        told = [said] if said else list(self._faults)
+        if not said and self._listing:
+            told.append(words("models.listing"))
+        elif not said and not self.lines:
+            told.append(words("models.write_name"))
+        line = self.query_one("#models-said", Static)
+        line.update("\n".join(told))
+        line.display = bool(told)
+
+    # --- keys ---------------------------------------------------------------------------------
+
+    @property
+    def _chosen(self) -> str:
+        options = self.query_one(OptionList)
+        at = options.highlighted
+        if at is not None:
+            return options.get_option_at_index(at).id or ""
+        typed = self.query_one(Input).value.strip()
+        return f"{self._only}/{typed}" if typed and self._only else ""
+
+    def action_take(self) -> None:
+        chosen = self._chosen
+        if chosen:
+            self._owner.chosen = True
+            self.dismiss(chosen)
+
+    def action_next_role(self) -> None:
+        if self._at_hand is None:
+            return
+        self.role = ROLES[(ROLES.index(self.role) + 1) % len(ROLES)]
+        title = self._heading if self.role == "main" else self._words(f"models.role.{self.role}")
+        self.query_one(".card-title", Static).update(title)
+        self._refresh()
+
+    def action_favour(self) -> None:
+        value = self._chosen
+        if not value or self._at_hand is None:
+            return
+        favourite = value not in self._favourites
+        if favourite:
+            self._favourites.append(value)
+        else:
+            self._favourites.remove(value)
+        self._owner.favour(value, favourite)
+        self._refresh()
+
+    def action_attempt(self) -> None:
+        if self._chosen and self._at_hand is not None:
+            self.run_worker(self._attempt(self._chosen), exclusive=True, exit_on_error=False)
+
+    async def _attempt(self, value: str) -> None:
+        from duckflow_tui.ui.connecting import report_words, tried
+
+        assert self._at_hand is not None
+        ref = ModelRef.parse(value)
+        self._tell(self._words("models.trying", model=ref.model))
+        endpoint = self._at_hand.endpoints[ref.endpoint]
+        report = await asyncio.shield(
+            tried(endpoint, ref, self._at_hand.environ, self.lines.get(value))
+        )
+        self._tell(f"{ref.model}: {report_words(report, self._words)}")
