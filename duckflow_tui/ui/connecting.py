@@ -193,7 +193,7 @@ class Connecting:
         except LlmError as error:
             said = fault_words(error, words, known.variable)
             if error.code in REFUSED:
-                self.say(said)
+                self.say("")
                 await self.write(known.base_url, said)
                 return
             if error.code not in UNLISTED or not known.default_model:

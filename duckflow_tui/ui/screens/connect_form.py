@@ -53,6 +53,7 @@ class ConnectForm(Form[WrittenConnection | None]):
         """``place`` is where a key would be kept by itself, ``path`` the file for one."""
         first = "#connect-key" if address else "#connect-address"
         super().__init__(words, words("connect.form.title"), first)
+        self.AUTO_FOCUS = first  # a key that is typed at once is never written in the clear
         self._address = address
         self._first_problem = problem
         self._places: Final[tuple[KeyPlace, ...]] = (
