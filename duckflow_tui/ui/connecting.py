@@ -15,9 +15,9 @@ from duckflow_tui.llm.endpoints import (
     ModelsInUse,
     Roles,
     resolve_key,
-    window_of,
 )
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.turn import TurnStarted
@@ -93,7 +93,7 @@ def report_words(report: ProbeReport, say: Catalogue) -> str:
     parts.append(say(f"connect.tried.{calls}"))
     if report.json_schema is not None:
         parts.append(say(f"connect.tried.{'schema' if report.json_schema else 'no_schema'}"))
-    context = report.context or window_of(report.model)
+    context = report.context or KnownModels().of("", report.model).context
     if context:
         parts.append(say("connect.tried.context", tokens=short_count(context)))
     if report.tokens_per_s:

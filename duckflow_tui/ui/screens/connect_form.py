@@ -39,6 +39,7 @@ class WrittenConnection:
 class ConnectForm(Form[WrittenConnection | None]):
     """Gives back what was written once the server answers to it."""
 
+    AUTO_FOCUS: ClassVar[str | None] = ""  # a key typed at once is never written in the clear
     SURFACE: ClassVar[Surface] = "connect_form"
     LABELS: ClassVar[str] = "connect.form"
 
@@ -53,7 +54,6 @@ class ConnectForm(Form[WrittenConnection | None]):
         """``place`` is where a key would be kept by itself, ``path`` the file for one."""
         first = "#connect-key" if address else "#connect-address"
         super().__init__(words, words("connect.form.title"), first)
-        self.AUTO_FOCUS = first  # a key that is typed at once is never written in the clear
         self._address = address
         self._first_problem = problem
         self._places: Final[tuple[KeyPlace, ...]] = (

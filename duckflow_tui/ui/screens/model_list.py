@@ -11,7 +11,8 @@ from textual.containers import Vertical
 from textual.widgets import Input, OptionList, Static
 
 from duckflow_tui.llm.connections import ModelLine
-from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse, window_of
+from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
@@ -53,6 +54,7 @@ class ModelList(PickList):
         self._only = only
         self._owner = owner
         self._at_hand = at_hand
+        self._known = KnownModels()
         self._favourites: list[str] = []
         self._listing = True
         self._faults: list[str] = []
@@ -105,11 +107,16 @@ class ModelList(PickList):
     def _choice(self, value: str) -> Choice:
         line, ref, words = self.lines[value], ModelRef.parse(value), self._words
         parts: list[str] = []
-        context = line.context or window_of(line.id)
+        endpoint = self._at_hand.endpoints.get(ref.endpoint) if self._at_hand else None
+        known = self._known.of(endpoint.origin if endpoint else "", line.id)
+        context = line.context or known.context
         if context:
             parts.append(short_count(context))
-        if line.price_in is not None and line.price_out is not None:
-            parts.append(f"${line.price_in:g} / ${line.price_out:g}")
+        price_in, price_out = line.price_in, line.price_out
+        if price_in is None:
+            price_in, price_out = known.price_in, known.price_out
+        if price_in is not None and price_out is not None:
+            parts.append(f"${price_in:g} / ${price_out:g}")
         if not self._only:
             parts.append(ref.endpoint)
         if self._at_hand is not None and self._at_hand.roles.of(self.role) == ref:
