@@ -146,7 +146,7 @@ async def test_another_role_alone_can_be_given_to_another_model(tmp_path: Path) 
         assert [r.json["model"] for r in other.of("satisfaction")] == ["judge"]
         assert s.server.of("satisfaction") == []
         assert s.state.session.model == "scripted"
-        assert [n for n in s.notices() if n.startswith("llm.answers")] == ["llm.answers.evaluator"]
+        assert [n for n in s.notices() if n.startswith("llm.")] == ["llm.answers.evaluator"]
 
 
 async def test_the_window_and_the_price_that_a_server_lists_of_the_model_count(
