@@ -546,6 +546,7 @@ _MADE: Final = re.compile(
 _DONE: Final = re.compile(
     r"\W*(?:it['’]s |all |that['’]s |everything['’]s )?(?:done|set|finished|ready|completed?|fixed"
     r"|updated|changed)\b|.*\b(?:is|are) (?:now\b|.{1,30} now\b)"
+    r"|\W*(?:ja, |ist )?(?:erledigt|fertig|gemacht)\b"
     r"|.*(?:完了|できました|終わりました|なっています)"
     r"|\W*(?:ok(?:ay)?|sure|yes|really|right|will do|got it|certainly|of course|no problem|はい"
     r"|了解(?:です|しました)?|承知(?:しました)?)?\W*\Z",

@@ -198,10 +198,12 @@ class Reviewer:
         evidence, said = self._since(objective)
         case = _Case(objective, log, evidence, said or reply)
         router, worked = self._parts.router, False
-        for message in evidence:
-            worked = worked or self._checks.may_have_changed(message)
+        for message in evidence:  # of files, what became of them tells
+            if not message.result.changes:
+                worked = worked or self._checks.may_have_changed(message)
         before = await files_before(self._store.state, router.blobs)
         case.changes = await net_change(before, router.workspace)
+        worked = worked or bool(case.changes)
         if not worked and self._store.state.profile_choice not in TALK:
             acted = bool(shown_by(evidence, specs)) or any(
                 message.result.went_well and _INNER.search("\n".join(texts)) for message in evidence

@@ -610,6 +610,39 @@ async def test_a_weak_order_that_is_answered_by_a_bare_claim_is_never_done(
         assert len(s.state.objective.attempts) == 3
 
 
+@pytest.mark.parametrize(
+    "works",
+    [
+        (decision("", action("shell.run", command="ls")),),
+        (decision("", action("file_ops.edit_file", **edit_to("no such line", "x = 2"))),),
+        (
+            decision("", action("file_ops.edit_file", **edit_to("x = 1", "x = 2"))),
+            decision("", action("file_ops.edit_file", **edit_to("x = 2", "x = 1"))),
+        ),
+        (decision("", action("plan_tool.update_step", step_id="1", status="completed", note="")),),
+    ],
+    ids=["looks", "fails", "takes it back", "ticks a step"],
+)
+async def test_calls_that_leave_every_file_as_it_was_do_not_bear_out_a_claim(
+    tmp_path: Path, works: tuple[Reply, ...]
+) -> None:
+    """The judge believes it. Covers S1-1."""
+    file = project(tmp_path)
+    replies = Script(
+        replies={
+            "main": (*works, *[done("Done, I have set it.")] * 3),
+            "satisfaction": (),
+            "requirements": (found(claim("x is set")),),
+            "missing": (lacks("a.py is as it was"),) * 3,
+            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
+        }
+    )
+    kept: dict[str, Any] = {"mode": "trusted", "headless": True, "author": believes}
+    async with session(tmp_path, replies, allow=("ls",), **kept) as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, file.read_text()) == ("partial", "x = 1\n")
+
+
 @pytest.mark.parametrize("text", WEAK_ORDERS)
 async def test_a_weak_order_that_was_carried_out_is_done(tmp_path: Path, text: str) -> None:
     """By one edit, or, where a look shows that it is so already, by none."""
