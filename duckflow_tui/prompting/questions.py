@@ -323,7 +323,12 @@ def satisfaction_question(
         "again": ", ".join(wanted) if again else "",
         "requirements": data("requirements", _list(required)),
         "changes": data("changes", changes),
-        "log": _log(shown_by(log, operations), contents=False),
+        # Where checks decided each requirement, what is in the log was looked at already.
+        "log": _log(
+            shown_by(log, operations),
+            contents=False,
+            newest=_NEWEST_RESULT if wanted else _LOG_RESULT // 3,
+        ),
         "reply": data("reply", _ends(reply, _REPLY)),
     }
     return ModelQuestion(SATISFACTION, background(state, ledger=False), values)
@@ -402,9 +407,12 @@ def shown_by(
     return [m for m in log if effects.get(m.operation) is not Effect.STATE]
 
 
-def _log(entries: Sequence[OperationMessage], *, contents: bool = True) -> str:
+def _log(
+    entries: Sequence[OperationMessage], *, contents: bool = True, newest: int = _NEWEST_RESULT
+) -> str:
     """Every call, oldest first: the old ones on a line, the newer ones with both ends of their
-    results, the newest with more of them. ``contents``: those of files that were read too.
+    results, the newest with ``newest`` characters of them. ``contents``: those of files that were
+    read too.
     """
     shown: list[str] = []
     first = max(0, len(entries) - _ENTRIES)
@@ -412,7 +420,7 @@ def _log(entries: Sequence[OperationMessage], *, contents: bool = True) -> str:
         if left > _LOG and (contents or message.operation != READ_FILE):
             shown.append(lines.result(message))
             continue
-        limit = _NEWEST_RESULT if left <= _NEWEST else _LOG_RESULT
+        limit = newest if left <= _NEWEST else min(newest, _LOG_RESULT)
         by = "the user ran " if message.by_user else ""
         why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
         head = f"{by}{lines.call(message.operation, message.args)}"

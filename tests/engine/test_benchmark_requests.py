@@ -65,7 +65,7 @@ async def test_planned_work_sends_few_tokens_and_does_what_was_asked() -> None:
     (planned,) = [row for row in rows if row["what"] == "request: plan"]
     assert planned["as_wanted"]
     assert planned["sent"].keys() == {"main", "plan", "task", "report", "satisfaction"}
-    assert sum(planned["sent"].values()) <= PLANNED_MOST
+    assert sum(planned["sent"].values()) <= PLANNED_MOST, planned["sent"]
 
 
 async def test_an_endpoint_that_answers_nothing_is_a_result_and_not_an_end() -> None:
