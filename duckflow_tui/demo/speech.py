@@ -6,6 +6,7 @@ import json
 from typing import Any, cast
 
 from duckflow_tui.demo.replies import Fault, Reply, ScriptedCall, Usage
+from duckflow_tui.llm.exchange import estimated_tokens
 from duckflow_tui.state.base import JsonObject
 
 
@@ -16,7 +17,7 @@ class Speech:
         self._reply = reply
         self._number = number
         self._model = str(body.get("model", "scripted"))
-        self._asked = len(json.dumps(body.get("messages", []), ensure_ascii=False))
+        self._asked = estimated_tokens(json.dumps(body.get("messages", []), ensure_ascii=False))
         options: Any = body.get("stream_options")
         self._wants_usage = isinstance(options, dict) and bool(
             cast("JsonObject", options).get("include_usage")
@@ -109,7 +110,7 @@ class Speech:
         said = len(self._content) + sum(len(_arguments(call)) for call in self._calls)
         thought = len(self._reply.reasoning)
         usage = self._reply.usage or Usage(
-            prompt=self._asked // 4 + 1, reply=(said + thought) // 4 + 1, reasoning=thought // 4
+            prompt=self._asked, reply=(said + thought) // 4 + 1, reasoning=thought // 4
         )
         return {
             "prompt_tokens": usage.prompt,

@@ -160,8 +160,9 @@ class RewindUndone(Event, kind="rewind_undone"):
         state.last_turn = state.turns[-1] if state.turns else None
         now, then = state.memory, rewound.memory
         rewound.standing.put(state)
-        written = [n for n in now.untold if getattr(now, n) != getattr(then, n)]  # since then
-        state.memory = state.memory.keeping(now, tuple(written))
+        state.memory = state.memory.keeping(  # what was written by hand since then
+            now, tuple(n for n in now.untold if getattr(now, n) != getattr(then, n))
+        )
         back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
         if self.reopens:
             reopen(state)

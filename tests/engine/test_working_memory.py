@@ -83,9 +83,9 @@ async def test_what_is_written_between_two_requests_is_for_the_next_one(tmp_path
     """Covers S4-103: a new request clears the five items, but not what no model has read."""
     first = says(THEIRS, last=True, constraints=["theirs"])
     async with session(tmp_path, script(first, done("So."), done("Yes.")), mode="trusted") as s:
-        await s.turn("Mend the totals.")
+        await s.turn("Which totals are wrong?")
         s.engine.working.write("constraints", ["no new dependency"])
-        await s.turn("Now the receipts.")
+        await s.turn("And which receipts are wrong?")
         assert "Goal: –" in tail(s)
         assert "- no new dependency" in tail(s)
         assert f"{HAND}constraints." in tail(s)
