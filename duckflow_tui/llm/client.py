@@ -157,6 +157,8 @@ class ChatClient:
             ) from None
         except _FAULTS as error:
             raise self._broken(error, teller) from None
+        except (ValueError, RecursionError) as error:  # said to be JSON, and is none
+            raise teller.of("not_json", str(error), setting="base_url") from None
 
     async def models(self, seconds: float) -> tuple[str, ...]:
         """The names of the models that the server lists, within so many seconds. Raises LlmError;

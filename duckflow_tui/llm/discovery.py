@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MAX_HERE: Final = 1024 * 1024  # bytes of a list that are read from a server nobody named
 MAX_MODELS: Final = 2000  # of one server
 MAX_ID: Final = 200  # characters of a model's name
+_MAX_DATE: Final = 1e12  # seconds since 1970; a longer number is no date of a model
 LIKE: Final = 0.6  # from which share of equal letters on a name was probably meant
 LIST_S: Final = 10.0  # seconds that a server which somebody named has to list its models
 
@@ -338,7 +339,9 @@ def _lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
         name = name.strip().removeprefix("models/")  # Gemini
         if name and name not in made and _talks(name, entry):
             created = entry.get("created")
-            date = float(created) if isinstance(created, (int, float)) else 0.0
+            date = 0.0
+            if isinstance(created, (int, float)) and 0 < created < _MAX_DATE:
+                date = float(created)
             made[name] = date, _line(name, entry)
     dates = {date for date, _ in made.values()}
     order = sorted(made.values(), key=lambda one: one[1].id.casefold())

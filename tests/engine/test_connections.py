@@ -357,6 +357,25 @@ async def test_an_address_without_its_version_is_corrected() -> None:
         assert caught.value.code == "not_found"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b'{"data": [}', b"", b"[" * 100_000, b'["\xff"]', b"9" * 5000],
+    ids=["cut", "empty", "deep", "no text", "long number"],
+)
+async def test_what_only_says_that_it_is_json_is_told_as_unreadable(body: bytes) -> None:
+    async with serving(answering(body, "Content-Type: application/json")) as served:
+        with pytest.raises(LlmError) as caught:
+            await reach(f"http://127.0.0.1:{served.port}/v1")
+    assert caught.value.code == "not_json"
+
+
+async def test_a_model_with_an_impossible_date_is_still_a_model() -> None:
+    body = b'{"data": [{"id": "m", "created": ' + b"9" * 400 + b"}]}"
+    async with serving(answering(body)) as served:
+        (found,) = await servers_here((served.port,))
+    assert found.models == (ModelLine(id="m"),)
+
+
 # --- the probe ------------------------------------------------------------------------------------
 
 
