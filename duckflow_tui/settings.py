@@ -330,6 +330,8 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
 def _add_chosen(loaded: Loaded, chosen: Connections) -> None:
     """The connections and models that were chosen on the screen, where the settings name none."""
     settings = loaded.settings
+    if chosen.problem:
+        _unread(loaded, chosen.path, "no_choice")
     free = [one for one in chosen.all if one.name not in settings.endpoints]
     settings.endpoints |= {one.name: one.endpoint for one in free}
     names = {one.name for one in free}

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, ModelRef
 from duckflow_tui.state.usage import Role
@@ -67,14 +67,23 @@ class ModelConnection(BaseModel, frozen=True, extra="ignore"):
         return Endpoint(name=self.name, base_url=self.base_url, api_key_env=self.key_name)
 
 
+_Model = Annotated[str, AfterValidator(lambda text: str(ModelRef.parse(text)))]
+
+
 class _Kept(BaseModel, extra="ignore"):
     """The file."""
 
     connections: dict[str, ModelConnection] = {}
-    roles: dict[Role, str] = {}
-    favourites: list[str] = []
-    recent: list[str] = []
-    models: dict[str, ModelLine] = {}
+    roles: dict[Role, _Model] = {}
+    favourites: list[_Model] = []
+    recent: list[_Model] = []
+    models: dict[_Model, ModelLine] = {}
+
+    @field_validator("connections")
+    @classmethod
+    def _each_has_an_address(cls, value: dict[str, ModelConnection]) -> dict[str, ModelConnection]:
+        """Raises ValidationError where one can be no endpoint."""
+        return {one.name: one for one in value.values() if one.endpoint}
 
 
 class Connections:
@@ -310,7 +319,7 @@ class KeyStore:
     def _file(self) -> dict[str, str]:
         try:
             held: object = json.loads(_read_file(self.file) or b"{}")
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         if not isinstance(held, dict):
             return {}

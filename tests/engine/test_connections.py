@@ -34,6 +34,7 @@ from duckflow_tui.llm.probe import probe
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
 from duckflow_tui.settings import CHOSEN, load
+from duckflow_tui.words.catalogue import Catalogue
 
 SECRET = "sk-duck-0123456789abcdef"
 
@@ -501,14 +502,46 @@ def test_two_windows_keep_each_others_choices(tmp_path: Path) -> None:
     assert Connections(tmp_path).all == (HERE, FAR)
 
 
-@pytest.mark.parametrize("data", [b"{", b"[]", b"\xff\xfe", b"x" * 300_000, b'{"roles": 5}'])
+BROKEN = {
+    "cut": b"{",
+    "list": b"[]",
+    "bytes": b"\xff\xfe",
+    "long": b"x" * 300_000,
+    "deep": b"[" * 100_000,
+    "roles": b'{"roles": 5}',
+    "no model": b'{"roles": {"main": "noslash"}}',
+    "favourite": b'{"favourites": ["/"]}',
+    "line": b'{"models": {"q": {"id": "q"}}}',
+    "address": b'{"connections": {"a": {"name": "a", "base_url": "ftp://x"}}}',
+    "variable": b'{"connections": {"a": {"name": "a", "base_url": "http://127.0.0.1/v1", '
+    b'"key_place": "variable", "variable": "A B"}}}',
+}
+
+
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
 def test_a_broken_file_counts_as_none_and_a_choice_mends_it(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "connections.json").write_bytes(data)
     broken = Connections(tmp_path)
-    assert broken.all == ()
+    assert (broken.all, broken.roles, broken.favourites, broken.lines) == ((), {}, (), {})
     assert broken.problem
     broken.add(HERE)
     assert Connections(tmp_path).all == (HERE,)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_of_a_broken_file_the_user_is_told_at_the_start(tmp_path: Path, language: str) -> None:
+    places = Places(tmp_path, tmp_path, tmp_path)
+    (tmp_path / "connections.json").write_bytes(BROKEN["address"])
+    (problem,) = load(places, {}).problems
+    told = problem.words(Catalogue(language))
+    assert str(tmp_path / "connections.json") in told
+    assert "no_choice" not in told
+
+
+def test_a_broken_file_of_keys_holds_none(tmp_path: Path) -> None:
+    for data in (b"{", b"[]", b"[" * 100_000, b"\xff"):
+        (tmp_path / "keys.json").write_bytes(data)
+        assert KeyStore(tmp_path).get(FAR.model_copy(update={"key_place": "file"})) == ""
 
 
 def test_a_new_connection_gets_a_name_of_its_own(tmp_path: Path) -> None:
