@@ -302,7 +302,8 @@ class Connecting:
             await self.connect()
             return
         page = ModelList(app.words, app.words("models.title"), only, self, at_hand)
-        known = [ref for ref in at_hand.lines if ref.endpoint in names]
+        kept = (*sources.connections.favourites, *at_hand.lines)
+        known = [ref for ref in kept if ref.endpoint in names]
         now = [ref for role in Roles.model_fields if (ref := _of(at_hand.roles, role)) is not None]
         page.offer({str(r): at_hand.lines.get(r) or ModelLine(id=r.model) for r in (*now, *known)})
         endpoints = [at_hand.endpoints[name] for name in names]

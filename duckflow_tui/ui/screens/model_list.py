@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -23,15 +24,25 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.ui.connecting import Connecting
 
+BURST_S: Final = 1.0  # seconds that the field has for what was typed into it
 ROLES: Final[tuple[Role, ...]] = ("main", "creative", "fast", "evaluator")
 
 
 class ModelList(PickList):
     """Gives back ``endpoint/model``; ``role`` is the work that it was chosen for."""
 
+    # None of these acts before what was typed in front of it in the same burst, and what is typed
+    # behind Enter goes to the composer.
     BINDINGS: ClassVar[list[BindingType]] = [
-        # At once, so that what is typed behind it in one burst goes to the composer.
         Binding("enter", "take", show=False, priority=True),
+        Binding("escape,ctrl+c", "leave", show=False, priority=True),
+        Binding("down,ctrl+n,ctrl+r", "go(1)", show=False, priority=True),
+        Binding("up,ctrl+p", "go(-1)", show=False, priority=True),
+        Binding("pagedown", "go(10)", show=False, priority=True),
+        Binding("pageup", "go(-10)", show=False, priority=True),
+        Binding("backspace,ctrl+h", "erase('left')", show=False, priority=True),
+        Binding("ctrl+w", "erase('left_word')", show=False, priority=True),
+        Binding("ctrl+u", "erase('left_all')", show=False, priority=True),
         Binding("tab", "next_role", show=False, priority=True),
         Binding("ctrl+l", "favour", show=False, priority=True),
         Binding("ctrl+t", "attempt", show=False, priority=True),
@@ -56,6 +67,7 @@ class ModelList(PickList):
         self._at_hand = at_hand
         self._known = KnownModels()
         self._favourites: list[str] = []
+        self._query = ""
         self._listing = True
         self._faults: list[str] = []
         self.role: Role = "main"
@@ -89,8 +101,7 @@ class ModelList(PickList):
         self._tell()
 
     def _refresh(self) -> None:
-        order = sorted(self.lines, key=lambda value: value not in self._favourites)
-        choices = [self._choice(value) for value in order]
+        choices = [self._choice(value) for value in sorted(self.lines, key=self._place_of)]
         self._choices = {choice.value: choice for choice in choices}
         self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
         if not self.is_mounted:
@@ -103,6 +114,18 @@ class ModelList(PickList):
         if before in ids:
             options.highlighted = ids.index(before)
         self._tell()
+
+    def _place_of(self, value: str) -> tuple[bool, bool, int]:
+        """The favourites first, then what does a role now, then by endpoint: whichever server
+        answers first.
+        """
+        if self._at_hand is None:
+            return value not in self._favourites, False, 0
+        names, roles = list(self._at_hand.endpoints), self._at_hand.roles
+        endpoint = ModelRef.parse(value).endpoint
+        in_use = any(value == getattr(roles, role) for role in ROLES)
+        at = names.index(endpoint) if endpoint in names else len(names)
+        return value not in self._favourites, not in_use, at
 
     def _choice(self, value: str) -> Choice:
         line, ref, words = self.lines[value], ModelRef.parse(value), self._words
@@ -148,7 +171,41 @@ class ModelList(PickList):
         typed = self.query_one(Input).value.strip()
         return f"{self._only}/{typed}" if typed and self._only else ""
 
-    def action_take(self) -> None:
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._narrow()
+
+    def _narrow(self) -> None:
+        """List what the field says now, once."""
+        query = self.query_one(Input).value
+        if query != self._query:
+            self._query = query
+            self._fill(query)
+
+    async def _all_typed(self) -> None:
+        """Return once the field holds what was typed before."""
+        field, typed = self.query_one(Input), asyncio.Event()
+        if field.call_later(typed.set):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(typed.wait(), BURST_S)
+        self._narrow()
+
+    async def action_go(self, step: int) -> None:
+        await self._all_typed()
+        self.action_move(step)
+
+    async def action_erase(self, what: Literal["left", "left_word", "left_all"]) -> None:
+        await self._all_typed()
+        field = self.query_one(Input)
+        erase = {
+            "left": field.action_delete_left,
+            "left_word": field.action_delete_left_word,
+            "left_all": field.action_delete_left_all,
+        }
+        erase[what]()
+        self._narrow()
+
+    async def action_take(self) -> None:
+        await self._all_typed()
         chosen = self._chosen
         if chosen:
             self._owner.chosen = True
@@ -162,7 +219,8 @@ class ModelList(PickList):
         self.query_one(".card-title", Static).update(title)
         self._refresh()
 
-    def action_favour(self) -> None:
+    async def action_favour(self) -> None:
+        await self._all_typed()
         value = self._chosen
         if not value or self._at_hand is None:
             return
@@ -174,7 +232,8 @@ class ModelList(PickList):
         self._owner.favour(value, favourite)
         self._refresh()
 
-    def action_attempt(self) -> None:
+    async def action_attempt(self) -> None:
+        await self._all_typed()
         if self._chosen and self._at_hand is not None:
             self.run_worker(self._attempt(self._chosen), exclusive=True, exit_on_error=False)
 

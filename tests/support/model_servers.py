@@ -1,0 +1,168 @@
+"""The whole app at a scripted endpoint, with a second server that lists models and wants a key."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+from support.app_states import settled
+from support.pinned import ManualClock
+from support.prepared import NO_PORTS
+from support.seat import Seat
+from support.session import done, script
+from textual import events
+from textual.app import App
+
+from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Reply
+from duckflow_tui.llm.connections import Connections, ModelConnection
+from duckflow_tui.llm.endpoints import ModelRef
+from duckflow_tui.places import Places
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.session_host import AppOptions
+
+KEY: Final = "duck-1234567890-abcdefgh"  # of no known shape
+PRICED: Final = (
+    {
+        "id": "mallard-large",
+        "context_length": 200_000,
+        "pricing": {"prompt": "0.000003", "completion": "0.000015"},
+    },
+    {"id": "mallard-small", "context_length": 32_768},
+    {"id": "teal"},
+)
+
+
+@contextmanager
+def shelf(*, key: str = "") -> Generator[tuple[str, list[str]]]:
+    """A server that lists ``PRICED``, with ``key`` only to who sends it, and whose models refuse
+    every request with a word about the key that came; its base address, and the keys it was sent.
+    """
+    came: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self, status: int, body: object) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def _refuse(self, sent: str) -> None:
+            self._answer(401, {"error": {"message": f"Incorrect key {sent.split(' ')[-1]}"}})
+
+        def do_GET(self) -> None:
+            sent = self.headers.get("Authorization") or ""
+            came.append(sent)
+            if key and sent != f"Bearer {key}":
+                self._refuse(sent)
+            elif self.path == "/v1/models":
+                self._answer(200, {"object": "list", "data": PRICED})
+            else:
+                self._answer(404, {"error": {"message": "no such page"}})
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            sent = self.headers.get("Authorization") or ""
+            self._answer(400, {"error": {"message": f"not for account {sent.split(' ')[-1]}"}})
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", came
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class ModelSeat(Seat):
+    """Someone at the app, and what stands around it."""
+
+    server: ScriptedEndpoint
+    sessions: Sessions
+    home: Path
+
+    @property
+    def connections(self) -> Connections:
+        """What is kept now."""
+        return Connections(self.home / "data")
+
+    @property
+    def written(self) -> bytes:
+        """All that the program wrote, but for the file that keys are kept in."""
+        files = [f for f in self.home.rglob("*") if f.is_file() and f.name != "keys.json"]
+        return b"".join(f.read_bytes() for f in files)
+
+    def burst(self, *keys: str) -> None:
+        """Type it all at once, as a terminal sends what it has read in one piece."""
+        burst(self.app, *keys)
+
+
+def burst(app: App[Any], *keys: str) -> None:
+    """Each is a key's name, or a text."""
+    for key in keys:
+        names = [key] if len(key) == 1 or key in _NAMED else list(key)
+        for name in names:
+            character = name if len(name) == 1 else None
+            app.post_message(events.Key(name, character))
+
+
+_NAMED: Final = ("enter", "down", "up", "escape", "backspace", "tab", "ctrl+u", "ctrl+t", "ctrl+l")
+
+
+@asynccontextmanager
+async def at_models(
+    tmp_path: Path,
+    *replies: Reply,
+    shelf_url: str = "",
+    size: tuple[int, int] = (120, 40),
+    language: str = "en",
+    ports: str = "[]",
+    settings: str = "",
+) -> AsyncGenerator[ModelSeat]:
+    """The app in a session with the model ``small`` of a scripted endpoint that also lists
+    ``large``; ``shelf_url`` is connected as ``shelf``. In ``settings``, ``URL`` is its address.
+    """
+    workspace, home = tmp_path / "little-shop", tmp_path / "home"
+    workspace.mkdir()
+    places = Places.find({"DUCKFLOW_HOME": str(home)})
+    scripted = script(*(replies or (done("Hello.").model_copy(update={"repeat": True}),)))
+    counted = {"digest": Reply(data={"numbers": [1, 2, 3]}, repeat=True)}
+    fallback = {**scripted.fallback, **counted}
+    update = {"models": ("small", "large"), "fallback": fallback}
+    async with ScriptedEndpoint(scripted.model_copy(update=update)) as server:
+        kept = Connections(places.data)
+        kept.add(ModelConnection(name="pond", base_url=server.base_url))
+        if shelf_url:
+            kept.add(ModelConnection(name="shelf", base_url=shelf_url))
+        if settings:
+            places.config.mkdir(parents=True)
+            places.settings_file.write_text(settings.replace("URL", server.base_url))
+        else:
+            kept.choose(ModelRef("pond", "small"))
+        flags = Flags(workspace=workspace)
+        environ = {**NO_PORTS, "DUCKFLOW_DISCOVERY__PORTS": ports}
+        clock = ManualClock()
+        sessions = Sessions(choose(flags, places, language, environ))
+        options = AppOptions(language=language, animation=False, title="little-shop")
+        app = DuckflowApp(sessions, options, clock=clock)
+        try:
+            async with app.run_test(size=size) as pilot:
+                await settled(pilot, lambda: app.session.engine is not None, "the session")
+                await settled(pilot, lambda: app.bench.composer.has_focus, "the composer")
+                seat = ModelSeat(app, pilot, clock)
+                seat.server, seat.sessions, seat.home = server, sessions, home
+                yield seat
+        finally:
+            await sessions.close()
