@@ -107,7 +107,7 @@ def escaped(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
 def masked(text: str, secret: str) -> str:
     """The text without the secret, also where only its beginning made it to the end."""
     text = text.replace(secret, MASK)
-    for length in range(len(secret) - 1, 3, -1):
+    for length in range(min(len(secret) - 1, len(text)), 3, -1):
         if text.endswith(secret[:length]):
             return text[:-length] + MASK
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import time
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -63,6 +64,13 @@ def test_a_key_that_the_cut_would_split_is_masked_too() -> None:
     for before in range(DETAIL - len(KEY) - 2, DETAIL + 2):
         assert "sk-very" not in escaped("x" * before + KEY, (KEY,))
     assert "sk-very" not in escaped(" " * (DETAIL * 8 - 10) + KEY, (KEY,))
+
+
+def test_a_text_pasted_for_a_key_costs_no_time_for_being_long() -> None:
+    pasted = "K" * 1_000_000
+    begun = time.process_time()
+    assert "K" not in escaped(f"no such key: {pasted}", (pasted,))
+    assert time.process_time() - begun < 1.0
 
 
 @pytest.mark.parametrize(
