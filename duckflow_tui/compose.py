@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -33,6 +33,7 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 from duckflow_tui.settings import (
     Loaded,
     McpSettings,
@@ -110,13 +111,19 @@ class SessionChoice:
     #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
     keys: Mapping[str, str] | None = field(default=None, repr=False)
     lines: Mapping[ModelRef, ModelLine] = field(default_factory=dict[ModelRef, ModelLine])
+    #: What was withheld in this process; each later choice has the same one.
+    log_filter: RedactingFilter = field(
+        default_factory=lambda: RedactingFilter(Redactor()), repr=False, compare=False
+    )
 
     @property
     def redact(self) -> Callable[[str], str]:
-        """Takes keys and passwords out of a text: those of the settings and what looks like one."""
-        from duckflow_tui.safety.secrets import Redactor
-
-        return Redactor(secrets_of(self.settings, self.environ)).redact
+        """Takes keys and passwords out of a text: those of the settings, those that were withheld,
+        later too, and what looks like one.
+        """
+        redactor = self.log_filter.redactor
+        redactor.know(secrets_of(self.settings, self.environ))
+        return redactor.redact
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -134,13 +141,16 @@ class SessionChoice:
         """
         if self.demo or self.keys is not None:
             return self
-        from duckflow_tui.safety.secrets import RedactingFilter, Redactor
-
         kept = self.connections
         keys = kept.stored_keys(self.settings.endpoints)
-        for handler in logging.getLogger().handlers if keys else ():
-            handler.addFilter(RedactingFilter(Redactor(keys.values())))
+        self.withhold(keys.values())
         return replace(self, keys=keys, lines=kept.lines)
+
+    def withhold(self, secrets: Iterable[str]) -> None:
+        """No log, journal or export holds these from now on, the open session's neither."""
+        self.log_filter.redactor.know(secrets)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(self.log_filter)
 
 
 def choose(

@@ -57,14 +57,21 @@ class Redactor:
     """Replaces what it knows, and what looks like a key, by ``[redacted]``."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        """``known`` are replaced also as URLs and JSON spell them; shorter than 4 is no secret."""
-        spelled = {
-            form for secret in known if len(secret) >= _SHORTEST for form in _spellings(secret)
-        }
+        self._spelled: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.know(known)
+
+    def know(self, secrets: Iterable[str]) -> None:
+        """Replace these too from now on, also as URLs and JSON spell them; shorter than 4 is no
+        secret.
+        """
+        secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
+        spelled = self._spelled.union(form for secret in secrets for form in _spellings(secret))
+        if spelled == self._spelled:
+            return
         # The longest first, or the rest of a longer one would stay.
         ordered = sorted(spelled, key=lambda form: (-len(form), form))
-        pattern = "|".join(map(_as_pattern, ordered))
-        self._pattern = re.compile(pattern) if pattern else None
+        self._spelled, self._pattern = spelled, re.compile("|".join(map(_as_pattern, ordered)))
 
     def redact(self, text: str) -> str:
         """The text without secrets; what is no secret stays as it is."""
@@ -86,20 +93,20 @@ class RedactingFilter(logging.Filter):
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
-        self._redactor = redactor
+        self.redactor = redactor
         self._formatter = logging.Formatter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrites the record; always lets it through."""
-        record.msg = self._redactor.redact(record.getMessage())
+        record.msg = self.redactor.redact(record.getMessage())
         record.args = None
         if record.exc_info and not record.exc_text:
             record.exc_text = self._formatter.formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = self._redactor.redact(record.exc_text)
+            record.exc_text = self.redactor.redact(record.exc_text)
             record.exc_info = None
         if record.stack_info:
-            record.stack_info = self._redactor.redact(record.stack_info)
+            record.stack_info = self.redactor.redact(record.stack_info)
         return True
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Generator
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from support.app_states import settled
-from support.model_servers import ModelSeat, at_models, shelf
+from support.model_servers import KEY, ModelSeat, at_models, shelf
 
 from duckflow_tui.llm.endpoints import ModelRef
 
@@ -57,3 +60,58 @@ async def test_a_favourite_marked_in_a_burst_is_the_one_that_was_gone_to(tmp_pat
         seat.burst("down", "ctrl+l")
         await seat.sees("★ large")
         assert seat.connections.favourites == (ModelRef("pond", "large"),)
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+async def connected(seat: ModelSeat, address: str, key: str) -> None:
+    """Write an address and a key behind ``/connect``."""
+    await seat.says("/connect")
+    await seat.sees("Connect models", "another address or key")
+    seat.clock.advance(1)
+    await seat.pilot.press("down", "enter")
+    await seat.sees("Address, or the provider's name")
+    await seat.pilot.press(*address, "tab", *key, "enter")
+
+
+@pytest.fixture
+def logged() -> Generator[StringIO]:
+    """All that is logged, by a handler that stood before the session."""
+    lines, root = StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(lines)
+    root.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        root.removeHandler(handler)
+
+
+async def test_a_key_typed_in_mid_session_is_in_no_journal_log_or_export(
+    tmp_path: Path, logged: StringIO
+) -> None:
+    """Its value, since it has no known shape: wherever it comes from, here the user, the server
+    and a log line.
+    """
+    with shelf(key=KEY) as (url, came):
+        async with at_models(tmp_path) as seat:
+            await connected(seat, url, KEY)
+            await seat.sees("Which model at", "teal")
+            assert came[-1] == f"Bearer {KEY}"
+            assert KEY not in seat.screen
+            await seat.pilot.press("enter")
+            await settled(seat.pilot, lambda: now(seat).endswith("/mallard-large"), "the model")
+            await seat.says(f"is {KEY} right?")
+            await seat.sees("not for account")
+            assert f"account {KEY}" not in seat.screen
+            logging.getLogger("duckflow.test").warning("sent %s", KEY)
+            redact = seat.sessions.catalog.redact
+            assert redact is not None
+            assert KEY not in redact(f"is {KEY} right?")
+        assert "sent [redacted]" in logged.getvalue()
+        assert KEY not in logged.getvalue()
+        assert KEY.encode() not in seat.written
+        assert b"[redacted] right?" in seat.written
+        (kept,) = seat.home.rglob("keys.json")
+        assert KEY in kept.read_text()
+        assert kept.stat().st_mode & 0o777 == 0o600

@@ -117,6 +117,7 @@ class ConnectForm(Form[WrittenConnection | None]):
         written = self.query_one("#connect-key", Input).value.strip()
         variable = written if place == "variable" else ""
         secret = os.environ.get(variable, "").strip() if variable else written
+        host_of(self).session.sources.choice.withhold([secret])
         typed = self.query_one("#connect-address", Input).value
         address = address_of(typed, secret)
         if not address:
