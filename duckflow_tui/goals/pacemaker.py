@@ -463,7 +463,7 @@ _ORDERS: Final = re.compile(
     r"\s+(?:it|them|this|that|these|those|the)\b"
     r"|(?!\W*(?:i|we|you|it)\b).*\b(?:should|must|ha(?:s|ve) to|needs? to|ought to)\b(?: \w+){0,2}"
     r" (?:be|have|return|use|become|equal|say|read|print|contain|show|default)\b"
-    r".*(?:[\d\"'`_/=]|\b(?:true|false|none|null|on|off)\b)[^?]*"
+    r".*(?:[\d\"'`_/=]|\b(?:true|false|none|null|on|off)\b)"
     r"|.*(?:(?:変更|設定|修正|更新|削除|追加|実装|置換|改名|移動|有効化|無効化)"
     r"(?:して|する|せよ|しろ|お願い)|(?:直して|変えて|消して|書き換えて|置き換えて))"
     r"|.*[\w」\"'](?<![ぁ-んァ-ン一-龥])\s*に(?:して|したい|すべき|してほしい|する(?:こと|ように))"
@@ -481,7 +481,7 @@ _OWN_TEXT: Final = re.compile(
 #: A sentence that wants an answer; a question about doing something may be an order.
 _WANTS_WORDS: Final = re.compile(
     rf"{_LEAD}(?:(?:why(?! (?:don['’]?t|not)\b)|what(?! (?:if|about)\b)|how(?! about\b)|where|when"
-    r"|which|who|whose|is(?! it possible)|are(?! you able)|was|were|am|do(?! you mind)|does|did|has"
+    r"|which|who|whose|should|is(?! it possible)|are(?! you able)|was|were|am|do(?! you mind)|does|did|has"
     r"|have|had)\b.*[?？]\W*"
     rf"|{_FAVOUR}(?:tell|explain|describe|say|repeat|summari[sz]e|translate|compare|recommend"
     r"|suggest|propose|answer|think|write (?:me )?an? \w+|compose|show me|walk me)\b.*)"

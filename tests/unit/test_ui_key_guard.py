@@ -14,7 +14,6 @@ from duckflow_tui.ui.panes.key_guard import (
     BURST,
     HOLD,
     SETTLE,
-    SETTLE_UNASKED,
     SILENCE,
     KeyGuard,
     anew,
@@ -78,7 +77,7 @@ def key(name: str, at: float = 0.0) -> events.Key:
 
 @pytest.mark.parametrize(
     ("asked", "before", "seconds"),
-    [(True, False, SETTLE), (False, False, SETTLE_UNASKED), (True, True, SETTLE_UNASKED)],
+    [(True, False, 0.3), (False, False, 1.0), (True, True, 1.0)],
 )
 def test_keys_act_once_the_focus_has_been_here_for_a_while(
     guarded: Guarded, asked: bool, before: bool, seconds: float
@@ -88,7 +87,7 @@ def test_keys_act_once_the_focus_has_been_here_for_a_while(
     if before:
         guard.unasked()
     guard.begin(unasked=not asked)
-    by_itself = seconds == SETTLE_UNASKED
+    by_itself = seconds > SETTLE
     guarded.clock.advance(seconds - 0.001)
     assert (guard.settled, guard.came_by_itself) == (False, by_itself)
     guarded.clock.advance(0.001)
@@ -121,6 +120,8 @@ def test_a_key_begins_something_where_none_came_right_before_it(guarded: Guarded
     assert not guard.begins(key("c", 5.0 + BURST * 1.4))  # beside the one before it
     assert guard.begins(key("d", 6.0))
     assert guard.begins(key("e", 6.0 + 2 * BURST))
+    assert not guard.begins(key("f", 0.0))
+    assert guard.begins(key("g", BURST))
 
 
 # --- a key that waits ----------------------------------------------------------------------------
