@@ -481,8 +481,8 @@ _OWN_TEXT: Final = re.compile(
 #: A sentence that wants an answer; a question about doing something may be an order.
 _WANTS_WORDS: Final = re.compile(
     rf"{_LEAD}(?:(?:why(?! (?:don['’]?t|not)\b)|what(?! (?:if|about)\b)|how(?! about\b)|where|when"
-    r"|which|who|whose|should|is(?! it possible)|are(?! you able)|was|were|am|do(?! you mind)|does|did|has"
-    r"|have|had)\b.*[?？]\W*"
+    r"|which|who|whose|should|is(?! it possible)|are(?! you able)|was|were|am|do(?! you mind)|does"
+    r"|did|has|have|had)\b.*[?？]\W*"
     rf"|{_FAVOUR}(?:tell|explain|describe|say|repeat|summari[sz]e|translate|compare|recommend"
     r"|suggest|propose|answer|think|write (?:me )?an? \w+|compose|show me|walk me)\b.*)"
     r"|.*(?:何|なに|なん|どこ|いつ|誰|なぜ|どうして|どう|どれ|どの|いくつ)"

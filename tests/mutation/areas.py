@@ -61,6 +61,7 @@ AREAS: Final = (
             "tests/engine/test_ledger.py",
             "tests/engine/test_loops_*.py",
             "tests/engine/test_session_resume*.py",
+            "tests/engine/test_tempers.py",
             "tests/faults/test_loops_work.py",
         ),
     ),
@@ -75,6 +76,8 @@ AREAS: Final = (
             "tests/engine/test_ledger.py",
             "tests/engine/test_loops_*.py",
             "tests/engine/test_session_resume*.py",
+            "tests/engine/test_tempers.py",
+            "tests/engine/test_working_memory.py",
         ),
     ),
     Area(
@@ -85,6 +88,7 @@ AREAS: Final = (
             "tests/unit/test_tools_blobs.py",
             "tests/engine/test_session*.py",
             "tests/engine/test_tools_memory.py",
+            "tests/engine/test_working_memory.py",
             "tests/faults/test_session_[djs]*.py",  # not those that kill a process at each place
             "tests/ui/test_ui_replay.py",
         ),
@@ -105,6 +109,7 @@ AREAS: Final = (
             "tests/engine/test_headless_commands.py",
             "tests/engine/test_inbox.py",
             "tests/engine/test_loops_turn.py",
+            "tests/engine/test_model_change.py",
             "tests/engine/test_session_resume.py",
             "tests/engine/test_session_switch.py",
             "tests/engine/test_tools_memory.py",

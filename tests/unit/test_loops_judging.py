@@ -10,8 +10,10 @@ from duckflow_tui.goals.checks import (
     Finding,
     Satisfaction,
     can_fail,
+    is_quoted,
     judged,
     overall,
+    passed_suites,
     squeezed,
     weighted,
 )
@@ -21,6 +23,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import RequirementClaim
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
 from duckflow_tui.state.goal import (
+    Check,
     Evidence,
     RequirementItem,
     RequirementState,
@@ -289,3 +292,218 @@ def test_where_every_requirement_is_met_the_judges_aspects_are_what_is_missing()
 )
 def test_a_command_that_cannot_fail_says_nothing_of_the_work(command: str, can: bool) -> None:
     assert can_fail(command) is can
+
+
+SHOWN = """It says why.
++the reason is half
++x = 2
+notes.txt was created (+1 -0 lines)
+all 12 tests passed in 3 s"""
+PLACES = {
+    "notes.txt": "+the reason is half\n+half\n+x = 2",
+    "1": "notes.txt was created (+1 -0 lines)",
+    "reply": "It says why.",
+}
+
+
+@pytest.mark.parametrize(
+    ("quote", "there"),
+    [
+        # What is long enough is found anywhere, whatever place it names, in any spacing or case.
+        ("the reason is half", True),
+        ("THE  reason\tis half", True),
+        ("elsewhere: the reason is half", True),
+        ("notes.txt：the reason is half", True),
+        ("the reason is whole", False),
+        ("x: y: the reason is whole", False),
+        # By what stands in its quotation marks, and on each side of an ellipsis or a new line.
+        ("「It says why.」", True),
+        ("the file shows “the reason is half” now", True),
+        ("the file shows “the reason is whole” now", False),
+        ("the reason is … tests passed", True),
+        ("the reason is ... tests passed", True),
+        ("the reason is\ntests passed", True),
+        ("the reason is … tests failed", False),
+        ("the window is … tests passed", False),
+        # In another order where three words of four are there, and every number.
+        ("12 tests have passed all", True),
+        ("entry 1: notes.txt was created, tests passed", True),
+        ("13 tests have passed all", False),
+        ("tests created half things", True),
+        ("tests created other things", False),
+        ("happily", False),
+        # What is short stands as whole words where it says.
+        ("notes.txt: half", True),
+        ("NOTES.TXT: HALF", True),
+        ("notes.txt: x = 2", True),
+        ("notes.txt: x  =  2", True),
+        ("entry 1: +1", True),
+        ("the reply: why", True),
+        ("notes.txt: alf", False),
+        ("notes.txt: hal", False),
+        ("xnotes.txt: half", False),
+        ("notes.txts: half", False),
+        ("reply: half", False),
+        ("entry 2: +1", False),
+        ("entry 11: +1", False),
+        # Without a place as a whole line, or several words of one.
+        ("half", True),
+        ("x = 2", True),
+        ("says why", True),
+        ("x = 3", False),
+        ("why", False),
+        ("says", False),
+        ("alf", False),
+        ("2", False),
+        ("", False),
+        ("...", False),
+    ],
+)
+def test_a_quote_is_found_by_its_words_and_a_short_one_in_its_place(
+    quote: str, there: bool
+) -> None:
+    """Covers S1-15."""
+    assert is_quoted(quote, squeezed(SHOWN), PLACES) is there
+
+
+def test_a_short_quote_is_nowhere_where_no_places_are_known() -> None:
+    assert not is_quoted("half", squeezed(SHOWN))
+    assert is_quoted("the reason is half", squeezed(SHOWN))
+
+
+def run(command: str, text: str, code: int | None = 0, path: str = "") -> OperationMessage:
+    changes = (FileChange(path=path, kind="modify"),) if path else ()
+    return OperationMessage(
+        call_id="call_run",
+        operation="shell.run",
+        args={"command": command},
+        result=OperationResult(outcome=Outcome.OK, text=text, exit_code=code, changes=changes),
+        at=3.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "passed"),
+    [
+        (run("pytest -q", "3 passed in 1 s"), True),
+        (run("python -m unittest", "Ran 3 tests\nOK"), True),
+        (run("cargo test", "test result: ok. 3 passed"), True),
+        (run("go test ./...", "ok  a  0.1s"), True),
+        (run("npm test", "12 passing"), True),
+        (run("pytest -q", "3 passed, 1 failed"), False),
+        (run("pytest -q", "3 passed, 2 errors"), False),
+        (run("go test ./...", "ok  a\nFAIL b"), False),
+        (run("pytest -q", "no tests ran"), False),
+        (run("pytest -q", "0 passed"), False),
+        (run("pytest -q", "3 passed", 1), False),
+        (run("pytest -q", "3 passed", None), False),
+        (run("cat log.txt", "3 passed"), False),
+        (run("pytest -q", "3 passed", path="a.py"), False),
+        (run("pytest -q", "3 passed").model_copy(update={"operation": "mcp.run"}), False),
+    ],
+)
+def test_a_suite_passed_where_its_output_says_so_and_it_changed_nothing(
+    message: OperationMessage, passed: bool
+) -> None:
+    text = squeezed(message.result.text) if passed else ""
+    assert passed_suites([message]) == text
+    assert passed_suites([message, change("a.py")]) == ""
+    assert passed_suites([change("a.py"), message, run("ls", "a.py")]) == text
+
+
+def test_all_suites_since_the_last_change_are_taken_together() -> None:
+    log = [run("pytest a", "1 passed"), run("pytest b", "2 failed"), run("pytest c", "3 passed")]
+    assert passed_suites(log) == "3passed1passed"
+
+
+@pytest.mark.parametrize(
+    ("quote", "claimed", "finding", "suites", "level"),
+    [
+        ("It says why.", False, None, "", 0.9),
+        ("It says where.", False, None, "", 0.45),
+        ("It says why.", True, None, "", 0.45),
+        ("", False, None, "", 0.9),
+        ("", True, None, "", 0.45),
+        ("It says why.", False, UNSEEN, "", 0.5),
+        ("all 12 tests passed", False, UNSEEN, squeezed("all 12 tests passed"), 0.9),
+        ("all 12 tests passed", False, UNSEEN, squeezed("all 13 tests passed"), 0.5),
+        ("It says where.", False, UNSEEN, "", 0.45),
+        ("", True, MET, "", 1.0),
+    ],
+)
+def test_how_far_a_score_is_taken_depends_on_what_shows_it(
+    quote: str, claimed: bool, finding: Finding | None, suites: str, level: float
+) -> None:
+    """Covers S1-15, S1-1."""
+    named = said(0.9, quote, r1=0.9)
+    shown = squeezed(SHOWN)
+    made = judged(item(), finding, named, (), 5.0, shown, suites, claimed=claimed, places=PLACES)
+    assert round(made.satisfaction_level, 6) == level
+
+
+def test_a_claim_with_a_full_score_is_still_under_one_half() -> None:
+    made = judged(item(), None, said(1.0, r1=1.0), (), 5.0, claimed=True)
+    assert (made.satisfaction_level, made.state) == (0.49, RequirementState.REFUTED)
+
+
+def test_one_quote_of_several_is_enough_and_each_is_kept_as_it_was_found() -> None:
+    quotes = ("nothing like it anywhere", " ", "It says why.", "elsewhere: nothing")
+    named = said(0.9, r1=0.9).model_copy(update={"evidence": {"r1": quotes}})
+    made = judged(item(), None, named, (), 5.0, squeezed(SHOWN), places=PLACES)
+    assert made.satisfaction_level == 0.9
+    assert [fact.found for fact in made.evidence] == [False, True, False]
+    assert [fact.supports for fact in made.evidence] == [False, True, False]
+
+
+BECAME = """- changed a.py
+@@ a.py 1 def a():
+ one
+ two
+ three
+ four
+ five
++the sixth line
+ seven
+ eight
+ nine
+ ten
+ eleven
+@@ a.py 90
++the sixth line
+@@ b.py 1
+-the sixth line
++ab
+@@ c.py 1
++the sixth line"""
+
+
+def test_of_two_files_the_lines_about_what_is_quoted_are_shown() -> None:
+    """At most eight lines, from the same place of the file, and of two files."""
+    log = [change("a.py"), change("b.py").model_copy(update={"call_id": "later", "at": 4.0})]
+    named = said(0.9, "the sixth line, ab", r1=0.9)
+    made = judged(item(), None, named, log, 7.0, squeezed("the sixth line, ab"), changes=BECAME)
+    _, first, second = made.evidence
+    lines = [" two", " three", " four", " five", "+the sixth line", " seven", " eight", " nine"]
+    assert (first.source, first.text.split("\n")) == ("a.py", lines)
+    assert (first.call_id, first.at) == ("call_a.py", 3.0)
+    assert (second.source, second.text.split("\n")) == ("b.py", ["-the sixth line", "+ab"])
+    assert (second.call_id, second.at) == ("later", 4.0)
+
+
+def test_no_lines_are_shown_of_what_no_quote_names_or_is_not_met_at_all() -> None:
+    log, shown = [change("a.py")], squeezed("the sixth line")
+    nowhere = said(0.9, "the sixth line of it", r1=0.9)
+    made = judged(item(), None, nowhere, log, 7.0, "", changes=BECAME)
+    assert [fact.kind for fact in made.evidence] == ["judgement"]
+    none = said(0.0, "the sixth line", r1=0.0)
+    made = judged(item(), None, none, log, 7.0, shown, changes=BECAME)
+    assert [fact.kind for fact in made.evidence] == ["judgement"]
+
+
+def test_the_lines_that_a_check_of_a_file_looks_for_are_shown() -> None:
+    check = Check(kind="file_contains", value="a.py: the sixth line")
+    log = [change("a.py")]
+    made = judged(item().replace(check=check), MET, None, log, 7.0, changes=BECAME)
+    assert [fact.kind for fact in made.evidence] == ["command", "diff", "diff"]
+    made = judged(item(), MET, None, log, 7.0, changes=BECAME)
+    assert [fact.kind for fact in made.evidence] == ["command"]
