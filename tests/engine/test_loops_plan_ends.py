@@ -88,6 +88,14 @@ async def test_a_plan_closed_by_key_is_in_no_turn_any_more_and_keeps_its_reports
         await s.until(lambda state: statuses(state) == [DONE, DONE])
 
 
+async def test_a_plan_is_done_once_its_last_open_step_is_waived_by_key(tmp_path: Path) -> None:
+    async with session(tmp_path, story(PROPOSE, RUN, done("Stopped.")), mode="trusted") as s:
+        plan_id = await stopped_after_one(s)
+        _, second = s.state.plan(plan_id).steps
+        assert s.engine.plan.skip(second.step_id) is None
+        assert s.state.plan(plan_id).status is PlanStatus.COMPLETED
+
+
 async def test_a_deleted_plan_is_listed_no_more_and_cannot_be_opened(tmp_path: Path) -> None:
     """Covers S2-26."""
     async with session(tmp_path, story(PROPOSE, RUN, done("Stopped.")), mode="trusted") as s:

@@ -365,6 +365,20 @@ async def test_the_same_command_after_the_last_change_is_not_run_again(tmp_path:
         assert item(s).evidence[0].call_id == ran[0].call_id
 
 
+@pytest.mark.parametrize("other", [{"cwd": "sub"}, {"background": True}], ids=str)
+async def test_a_run_elsewhere_or_in_the_background_is_not_taken_for_that_of_the_check(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+    run = action("shell.run", command=CHECK, **other)
+    script = story(works(NOTES, content="done\n"), decision("", run), done("Done."))
+    async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
+        assert (await s.turn("write the notes")).outcome == "done"
+        _, own = [m for m in s.results() if m.operation == "shell.run"]
+        assert item(s).evidence[0].call_id == own.call_id
+        assert item(s).evidence[0].exit_code == 0
+
+
 async def test_a_result_from_before_the_last_change_shows_nothing(tmp_path: Path) -> None:
     run = action("shell.run", command=CHECK)
     script = story(
@@ -1251,6 +1265,47 @@ async def test_of_a_file_whose_bytes_before_are_gone_the_judge_sees_the_name(
     with closing(Workspace(tmp_path)) as workspace:
         seen = await net_change(before, workspace)
     assert seen == "- a.txt\n- created b.txt +1 −0\n@@ b.txt 1\n+now"
+
+
+async def test_of_what_became_of_files_the_judge_sees_source_first_and_six_hundred_lines(
+    tmp_path: Path,
+) -> None:
+    """Of what is too large, outside or secret only the name; of what is as it was nothing."""
+    (tmp_path / "tests").mkdir()
+    files = {
+        "tests/test_a.py": "\n".join(f"t{n}" for n in range(400)),
+        "a.py": "\n".join(f"a{n}" for n in range(300)),
+        "moved.py": "same\n",
+        "same.py": "same\n",
+        ".env": "KEY=1\n",
+        "edge.txt": "x" * (4 * 1024 * 1024),
+        "large.txt": "x" * (4 * 1024 * 1024 + 1),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    before = {name: Original(name, "", None) for name in files}
+    before["gone.py"] = Original("gone.py", "1" * 64, b"gone\n")
+    before["never.py"] = Original("never.py", "", None)
+    before["moved.py"] = Original("old.py", "2" * 64, b"same\n")
+    before["same.py"] = Original("same.py", "2" * 64, b"same\n")
+    before["../out.py"] = Original("../out.py", "", None)
+    with closing(Workspace(tmp_path)) as workspace:
+        seen = (await net_change(before, workspace)).split("\n")
+    heads, shown = seen[:8], seen[8:]
+    assert heads == [
+        "- created tests/test_a.py +400 −0",
+        "- created a.py +300 −0",
+        "- changed moved.py (was old.py) +0 −0",
+        "- .env",
+        "- created edge.txt +1 −0",
+        "- large.txt",
+        "- deleted gone.py +0 −1",
+        "- ../out.py",
+    ]
+    assert shown[:2] == ["@@ a.py 1", "+a0"]
+    tests = shown.index("@@ tests/test_a.py 1")
+    assert {"-gone", "@@ gone.py 0"} & set(shown[:tests])
+    assert (len(shown), shown[-1]) == (601, "… 106 more lines")
 
 
 @pytest.mark.parametrize("seed", range(24))

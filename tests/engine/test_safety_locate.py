@@ -238,6 +238,21 @@ def test_a_hard_link_to_the_protected_is_protected(
     assert (other.zone, other.reasons) == (Zone.INSIDE, ("hard_link",))
 
 
+def test_a_second_name_is_protected_where_the_protected_files_are_too_many_to_compare(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R06: no file is compared with more than a limit, and then it is taken for one of them."""
+    monkeypatch.setattr("duckflow_tui.safety.risk._MAX_ENTRIES", 3)
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / ".git" / "objects").mkdir()
+    os.link(root / "src" / "a.py", root / "src" / "b.py")
+    for name in ("hooks/one", "hooks/two", "three", "objects/four"):
+        (root / ".git" / name).write_text("")
+    assert workspace.locate("src/b.py").zone is Zone.INSIDE
+    (root / ".git" / "five").write_text("")
+    assert workspace.locate("src/b.py").zone is Zone.PROTECTED
+
+
 @pytest.mark.parametrize("linked", [False, True], ids=["bare", "worktree"])
 def test_protected_where_git_leads_to(root: Path, *, linked: bool) -> None:
     """R09: hooks and settings run programs wherever they lie."""

@@ -327,10 +327,23 @@ async def test_files_others_could_read_are_taken_back(tmp_path: Path) -> None:
     await driven.commit(started())
     await driven.journal.close()
     driven.path.chmod(0o755)
-    (driven.path / "journal-1.d1").chmod(0o644)
+    names = ("journal-1.d1", "lock")
+    for name in names:
+        (driven.path / name).chmod(0o644)
     await resume_journal(driven.path, 2.0).journal.close()
     assert stat.S_IMODE(driven.path.stat().st_mode) == 0o700
-    assert stat.S_IMODE((driven.path / "journal-1.d1").stat().st_mode) == 0o600
+    for name in names:
+        assert stat.S_IMODE((driven.path / name).stat().st_mode) == 0o600
+
+
+async def test_who_waits_for_a_journal_that_was_closed_waits_no_longer(tmp_path: Path) -> None:
+    """Also for a record that it never got."""
+    driven = drive(tmp_path / "a" / "w" / "s")
+    await driven.commit(started())
+    await driven.journal.close()
+    async with asyncio.timeout(10):
+        await driven.journal.flushed(1)
+        await driven.journal.flushed(2)
 
 
 async def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckflow_tui.goals import vitals
-from duckflow_tui.state.pace import Vital
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.pace import Vital, VitalChange, VitalsChanged
 
 
 def mood(old: float, confidence: float | None, *outcomes: bool) -> float:
@@ -98,3 +99,22 @@ def test_every_change_can_be_computed_again_from_its_inputs_and_stays_in_range(
     ]
     for vital, inputs in kinds:
         assert 0.0 <= vitals.computed(vital, inputs) <= 1.0
+
+
+def test_of_each_vital_the_last_sixteen_changes_are_kept_in_the_order_of_their_time() -> None:
+    state = AgentState()
+
+    def move(vital: Vital, new: float, at: float) -> None:
+        old = getattr(state.vitals, vital)
+        change = VitalChange(vital=vital, old=old, new=new, cause="loop", at=at)
+        VitalsChanged(change=change).apply(state)
+
+    for at in range(40):
+        move("focus", at / 100, at)
+        if at < 3:
+            move("mood", at / 100, at)
+    kept = state.vitals.history
+    assert [change.at for change in kept if change.vital == "focus"] == list(range(24, 40))
+    assert [change.at for change in kept if change.vital == "mood"] == [0, 1, 2]
+    assert [change.at for change in kept] == sorted(change.at for change in kept)
+    assert (state.vitals.focus, state.vitals.mood) == (0.39, 0.02)

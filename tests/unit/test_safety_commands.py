@@ -161,6 +161,12 @@ def test_everything_else_has_no_parts_and_a_reason(text: str, reason: str) -> No
     assert line.reason == reason
 
 
+def test_of_a_line_with_more_than_is_looked_at_nothing_is_read() -> None:
+    """What stands at its end is not seen: a rule that denies has to fit it (R06)."""
+    line = read_command(";".join(["a"] * 3_000 + ["git push"]))
+    assert (line.readable, line.found, line.parts, line.reason) == (False, (), (), "too_many")
+
+
 def test_a_line_of_fifty_commands_is_read() -> None:
     assert len(read_command(";".join(["ls"] * 50)).parts) == 50
 

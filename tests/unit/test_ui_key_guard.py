@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from duckflow_tui.ui.panes.key_guard import (
     HOLD,
     SETTLE,
     SILENCE,
+    InOrder,
     KeyGuard,
     anew,
     composes,
@@ -211,3 +213,33 @@ def test_characters_write_and_two_keys_belong_to_writing(
         assert again.text == event.text
     elif isinstance(again, events.Key) and isinstance(event, events.Key):
         assert (again.key, again.character) == (event.key, event.character)
+
+
+# --- keys that wait for those typed before them --------------------------------------------------
+
+
+class Pump:
+    """A queue of messages that is handled when the test says so."""
+
+    _parent = None
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+
+    def call_later(self, call: Any) -> bool:
+        self.waiting.append(call)
+        return True
+
+
+async def test_a_key_waits_for_every_queue_that_may_hold_one_typed_before_it() -> None:
+    """Each is passed twice, and the key comes as soon as the last is through."""
+    order, pumps = InOrder(), [cast("Any", Pump()) for _ in range(2)]
+    for pump in pumps:
+        order.behind(pump, pump)
+    for pump in pumps * 2:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await order.turn()
+        pump.waiting.pop()()
+    async with asyncio.timeout(0.3):
+        await order.turn()
