@@ -119,11 +119,6 @@ async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None
         say("compaction.undone")
 
 
-def _probe(session: Engine, _argument: str, say: Say) -> None:
-    session.probe()
-    say("llm.probed")
-
-
 def rename(session: Engine, argument: str, say: Say) -> None:
     """Name the session; an empty name is none."""
     name = session.title.rename(argument)
@@ -245,7 +240,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("model", "model", when=always),
     Command("connect", "connect", when=always),
     Command("context", "acting_page('context')"),
-    Command("probe", act=_probe, when=with_endpoint),
+    Command("probe", "probe", when=with_endpoint),
     Command("compact", act=_compact, takes="text", when=with_endpoint),
     Command("new", "new_session", when=with_endpoint),
     Command("settings", "settings", when=always, reads=True),

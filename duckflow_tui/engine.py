@@ -42,6 +42,7 @@ from duckflow_tui.tools.watch import FileWatcher
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse
+    from duckflow_tui.llm.exchange import LearnedModels
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store
@@ -126,6 +127,11 @@ class Engine:
     def probe(self) -> None:
         """Ask each model again for what it refused once: a server may have been renewed."""
         self._models.service.forget_lessons()
+
+    @property
+    def learned(self) -> LearnedModels:
+        """What the models refused, as each next request minds it."""
+        return self._models.service.learned
 
     @property
     def models(self) -> ModelsInUse:

@@ -130,7 +130,7 @@ class LLMService:
         self._clients: dict[tuple[str, str], ChatClient] = {}  # by name and address
         self._left: list[ChatClient] = []  # of endpoints before, which may still be answering
         self._opening = asyncio.Lock()
-        self._learned = learned or LearnedModels()
+        self.learned = learned or LearnedModels()
         self._text_calls: Counter[str] = Counter()  # replies in a row, by model
         self.known = KnownModels()
         self._known: dict[tuple[str, str], ModelFacts] = {}  # looked up, by origin and model
@@ -227,7 +227,7 @@ class LLMService:
 
         target = self.endpoint_of(role)
         sender = (target.endpoint.origin, target.model)
-        learned = self._learned.models[" ".join(sender)]
+        learned = self.learned.models[" ".join(sender)]
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         exchange.facts = self._facts(*target)
         broken: LlmError | None = None
@@ -278,14 +278,14 @@ class LLMService:
         where it is asked for that already, or the settings fix the protocol.
         """
         target = self.endpoint_of(role)
-        learned = self._learned.models[f"{target.endpoint.origin} {target.model}"]
+        learned = self.learned.models[f"{target.endpoint.origin} {target.model}"]
         return self._ask_for_json(target, learned)
 
     def _ask_for_json(self, target: Target, learned: Learned) -> bool:
         if target.endpoint.protocol != "auto" or not learned.tools:
             return False
         learned.tools = False
-        self._learned.keep("tools", target, self._clock.now())
+        self.learned.keep("tools", target, self._clock.now())
         return True
 
     async def ask(
@@ -324,7 +324,7 @@ class LLMService:
 
     def forget_lessons(self) -> None:
         """Ask each model for everything again, as if nothing had been refused."""
-        self._learned.forget()
+        self.learned.forget()
 
     async def models(self, role: Role, seconds: float) -> tuple[str, ...]:
         """The models that the endpoint of a role lists, within so many seconds; raises LlmError."""
@@ -336,7 +336,7 @@ class LLMService:
         the account of the call when a request was made.
         """
         endpoint, model = exchange.target
-        learned = self._learned.models[f"{endpoint.origin} {model}"]
+        learned = self.learned.models[f"{endpoint.origin} {model}"]
         try:
             while True:
                 calls = exchange.calls and not exchange.plain
@@ -351,14 +351,14 @@ class LLMService:
                     learned.whole = bool(body["stream"]) and not completion.streamed
                     if exchange.plain and learned.tools:
                         learned.tools = False
-                        self._learned.keep("tools", exchange.target, self._clock.now())
+                        self.learned.keep("tools", exchange.target, self._clock.now())
                     return completion
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
                     lesson = learned.learn(error, body, exchange.rung, endpoint.protocol)
                     if lesson:
-                        self._learned.keep(lesson, exchange.target, self._clock.now())
+                        self.learned.keep(lesson, exchange.target, self._clock.now())
                     elif _fails_at_calls(error, exchange):
                         exchange.plain = True
                     else:

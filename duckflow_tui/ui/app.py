@@ -388,6 +388,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_connect(self) -> None:
         self.spawn(self.connecting.connect(), "connecting")
 
+    def action_probe(self) -> None:
+        engine = self.session.acting()
+        if engine is not None:
+            engine.probe()
+            self.status.show_notice("llm.probed")
+            self.spawn(self.connecting.try_behind(engine), "probe")
+
     def action_sessions(self) -> None:
         self.spawn(self.session.choose_another(), "sessions")
 

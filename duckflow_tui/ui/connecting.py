@@ -19,6 +19,7 @@ from duckflow_tui.llm.endpoints import (
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.settings import CHOSEN
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.turn import TurnStarted
 from duckflow_tui.ui.panes.status import short_count
@@ -26,6 +27,7 @@ from duckflow_tui.ui.panes.status import short_count
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
     from duckflow_tui.llm.discovery import FoundServer, KnownKey
+    from duckflow_tui.llm.exchange import LearnedModels
     from duckflow_tui.llm.probe import ProbeReport
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record
@@ -150,10 +152,12 @@ class Connecting:
         return servers + keys
 
     def say(self, said: str) -> None:
-        """Show it where the user is: on the first screen, else in the status line."""
-        self.said = said
+        """Show it where the user is: on the first screen, else in the status line. Empty takes the
+        last away.
+        """
+        before, self.said = self.said, said
         self.changed()
-        if said and self._app.bench.talk.welcome is None:
+        if (said or before) and self._app.bench.talk.welcome is None:
             self._app.report(said)
 
     # --- what is taken ------------------------------------------------------------------------
@@ -288,8 +292,15 @@ class Connecting:
             self.chosen, engine = False, session.acting()
         elif not engine.choose_models(models):
             app.status.show_notice("connect.after_turn")
-        if engine is not None and role == "main":
-            app.spawn(self._try_behind(engine, line), "probe")
+        if engine is None:
+            return
+        origin = session.sources.choice.origins.get(f"roles.{role}", CHOSEN)
+        if origin != CHOSEN:
+            kind = "file" if origin.line else "variable" if origin.name else "flag"
+            name, at = visible_line(origin.name), str(origin.line)
+            engine.notices.say(f"connect.named_by.{kind}", name=name, line=at)
+        if role == "main":
+            app.spawn(self.try_behind(engine, line), "probe")
 
     async def choose_model(self, only: str = "") -> None:
         """Let the user choose among the models of all endpoints, or of the one so named."""
@@ -355,16 +366,18 @@ class Connecting:
 
     # --- trying a model -----------------------------------------------------------------------
 
-    async def _try_behind(self, engine: Engine, line: ModelLine | None) -> None:
-        """Say in the chat what the model can do; a turn that begins goes first."""
+    async def try_behind(self, engine: Engine, line: ModelLine | None = None) -> None:
+        """Say in the chat what the model can do; a turn that begins goes first, and the demo's
+        replies are none to try.
+        """
         state = engine.store.state
-        if state.turn is not None or state.queue:
+        if state.turn is not None or state.queue or state.session.demo:
             return
         models = engine.models
         ref = models.roles.of("main")
         assert ref is not None
         probing = asyncio.create_task(
-            tried(models.endpoints[ref.endpoint], ref, models.environ, line)
+            tried(models.endpoints[ref.endpoint], ref, models.environ, line, engine.learned)
         )
 
         def begun(_: AgentState, record: Record) -> None:
@@ -389,9 +402,13 @@ class Connecting:
 
 
 async def tried(
-    endpoint: Endpoint, ref: ModelRef, environ: Mapping[str, str], line: ModelLine | None
+    endpoint: Endpoint,
+    ref: ModelRef,
+    environ: Mapping[str, str],
+    line: ModelLine | None,
+    learned: LearnedModels | None,
 ) -> ProbeReport:
-    """What a model can do, by two small requests."""
+    """What a model can do, by two small requests; ``learned`` is what the session minds."""
     from duckflow_tui.llm.probe import probe
 
     connection = ModelConnection(
@@ -400,7 +417,8 @@ async def tried(
         key_place="variable" if endpoint.api_key_env else "none",
         variable=endpoint.api_key_env,
     )
-    return await probe(connection, ref.model, resolve_key(endpoint, environ) or "", line=line)
+    key = resolve_key(endpoint, environ) or ""
+    return await probe(connection, ref.model, key, learned, line)
 
 
 def _of(roles: Roles, role: str) -> ModelRef | None:

@@ -135,7 +135,7 @@ async def at_models(
     ``large``; ``shelf_url`` is connected as ``shelf``. In ``settings``, ``URL`` is its address.
     """
     workspace, home = tmp_path / "little-shop", tmp_path / "home"
-    workspace.mkdir()
+    workspace.mkdir(parents=True)
     places = Places.find({"DUCKFLOW_HOME": str(home)})
     scripted = script(*(replies or (done("Hello.").model_copy(update={"repeat": True}),)))
     counted = {"digest": Reply(data={"numbers": [1, 2, 3]}, repeat=True)}

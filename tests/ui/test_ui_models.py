@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 from support.app_states import settled
 from support.model_servers import KEY, ModelSeat, at_models, shelf
+from support.session import done
+from textual.widgets import OptionList
 
+from duckflow_tui.demo.replies import Fault, Reply
+from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import ModelRef
+from duckflow_tui.llm.exchange import Target
+from duckflow_tui.ui.screens.model_list import ModelList
 
 
 async def at_list(seat: ModelSeat, *words: str) -> None:
@@ -62,6 +68,151 @@ async def test_a_favourite_marked_in_a_burst_is_the_one_that_was_gone_to(tmp_pat
         assert seat.connections.favourites == (ModelRef("pond", "large"),)
 
 
+# --- what the list says ---------------------------------------------------------------------------
+
+
+async def test_the_list_says_price_window_and_endpoint_with_the_favourites_first(
+    tmp_path: Path,
+) -> None:
+    with shelf() as (url, _):
+        async with at_models(tmp_path, shelf_url=url) as seat:
+            await at_list(seat, "teal")
+            rows = listed(seat)
+            assert [row.split()[0] for row in rows][:3] == ["small", "large", "mallard-large"]
+            assert "pond · now" in rows[0]
+            assert "200k · $3 / $15 · shelf" in rows[2]
+            await seat.pilot.press(*"teal", "ctrl+l", "ctrl+u")
+            await seat.sees("★ teal", "small")
+            assert listed(seat)[0].startswith("★ teal")
+            await seat.pilot.press("escape")
+            await at_list(seat, "★ teal")
+            assert listed(seat)[0].startswith("★ teal")
+
+
+def listed(seat: ModelSeat) -> list[str]:
+    """The rows of the open list."""
+    options = seat.app.screen.query_one(OptionList)
+    return [str(option.prompt) for option in options.options]
+
+
+async def test_a_model_taken_in_mid_session_answers_and_stands_in_the_header(
+    tmp_path: Path,
+) -> None:
+    """And its window counts at once; what it was seen to do is said in the chat."""
+    async with at_models(tmp_path) as seat:
+        await seat.says("hello")
+        await seat.sees("Hello.")
+        await at_list(seat, "large")
+        await seat.pilot.press("down", "enter")
+        await settled(seat.pilot, lambda: "large" in header(seat), "the header")
+        await seat.sees("large was tried: answers piece by piece")
+        await seat.says("hello again")
+        await settled(seat.pilot, lambda: seat.server.of("main")[-1].json["model"] == "large")
+        assert seat.connections.roles["main"] == ModelRef("pond", "large")
+
+
+def header(seat: ModelSeat) -> str:
+    return "".join(part.text for part in seat.app.bench.header.render_line(0))
+
+
+async def test_tab_chooses_for_other_work_and_leaves_the_main_model(tmp_path: Path) -> None:
+    async with at_models(tmp_path) as seat:
+        await at_list(seat, "large")
+        await seat.pilot.press("tab")
+        await seat.sees("Which model makes plans?")
+        await seat.pilot.press("down", "enter")
+        await settled(seat.pilot, lambda: "creative" in seat.connections.roles, "the choice")
+        assert seat.connections.roles["creative"] == ModelRef("pond", "large")
+        assert now(seat) == "pond/small"
+
+
+async def test_what_came_of_a_probe_stays_until_something_else_is_done(tmp_path: Path) -> None:
+    """Also when a server lists its models late; the session minds what was learned by it."""
+    refusal = Reply(
+        fault=Fault(status=400, body='{"error": {"message": "this model does not support tools"}}')
+    )
+    hello = done("Hello.").model_copy(update={"repeat": True})
+    async with at_models(tmp_path, refusal, hello) as seat:
+        await at_list(seat, "large")
+        seat.burst("down", "ctrl+t")
+        await seat.sees("large: answers", "calls no functions")
+        page = seat.app.screen
+        assert isinstance(page, ModelList)
+        page.offer({"pond/late": ModelLine(id="late")})
+        page.all_listed()
+        await seat.sees("late", "large: answers", "calls no functions")
+        engine = seat.app.session.engine
+        assert engine is not None
+        endpoint = engine.models.endpoints["pond"]
+        assert not engine.learned.models[engine.learned.name_of(Target(endpoint, "large"))].tools
+        await seat.pilot.press("down")
+        await settled(seat.pilot, lambda: "calls no functions" not in seat.screen, "the end of it")
+
+
+async def test_probe_says_in_the_chat_what_the_model_can_do(tmp_path: Path) -> None:
+    async with at_models(tmp_path) as seat:
+        await seat.says("/probe")
+        await seat.sees("small was tried: answers piece by piece", "JSON schemas")
+
+
+async def test_settings_that_name_the_model_are_said_to_count_first_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    settings = '[endpoints.here]\nbase_url = "URL"\n\n[roles]\nmain = "here/small"\n'
+    async with at_models(tmp_path, settings=settings) as seat:
+        await at_list(seat, "large")
+        await seat.pilot.press(*"large", "enter")
+        await seat.sees("settings.toml, line 5", "counts first at the next start")
+    async with at_models(tmp_path / "again") as seat:
+        await at_list(seat, "large")
+        await seat.pilot.press(*"large", "enter")
+        await seat.sees("large was tried")
+        assert "next start" not in seat.screen
+
+
+# --- /connect -------------------------------------------------------------------------------------
+
+
+async def test_connect_takes_a_server_that_is_found_and_forgets_it_with_d_twice(
+    tmp_path: Path,
+) -> None:
+    with shelf() as (url, came):
+        port = url.rpartition(":")[2].removesuffix("/v1")
+        async with at_models(tmp_path, ports=f"[{port}]") as seat:
+            await seat.says("/connect")
+            await seat.sees("a server here", "3 models")
+            assert not any(came)
+            seat.clock.advance(1)
+            await seat.pilot.press("down", "enter")
+            await seat.sees("Which model at", "mallard-large", "$3 / $15")
+            await seat.pilot.press("down", "enter")
+            await settled(seat.pilot, lambda: now(seat).endswith("/mallard-small"), "the model")
+            await seat.says("/connect")
+            await seat.sees("Connect models", "local")
+            seat.clock.advance(1)
+            await seat.pilot.press("down", "d")
+            await seat.sees("d again forgets local")
+            await seat.pilot.press("d")
+            await seat.sees("are forgotten")
+            assert [one.name for one in seat.connections.all] == ["pond"]
+
+
+async def test_asking_for_models_is_said_until_it_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shelf(key=KEY) as (url, _):
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        async with at_models(tmp_path) as seat:
+            await seat.says("/connect")
+            await seat.sees("key in OPENAI_API_KEY")
+            seat.clock.advance(1)
+            await seat.pilot.press("down", "enter")
+            await seat.sees("Which model at", "teal")
+            assert "Asking" not in seat.app.bench.status.said
+            assert KEY not in seat.screen
+
+
 # --- keys -----------------------------------------------------------------------------------------
 
 
@@ -99,12 +250,12 @@ async def test_a_key_typed_in_mid_session_is_in_no_journal_log_or_export(
             await seat.sees("Which model at", "teal")
             assert came[-1] == f"Bearer {KEY}"
             assert KEY not in seat.screen
+            logging.getLogger("duckflow.test").warning("sent %s", KEY)
             await seat.pilot.press("enter")
             await settled(seat.pilot, lambda: now(seat).endswith("/mallard-large"), "the model")
             await seat.says(f"is {KEY} right?")
             await seat.sees("not for account")
             assert f"account {KEY}" not in seat.screen
-            logging.getLogger("duckflow.test").warning("sent %s", KEY)
             redact = seat.sessions.catalog.redact
             assert redact is not None
             assert KEY not in redact(f"is {KEY} right?")

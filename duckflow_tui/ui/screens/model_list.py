@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, OptionList, Static
+from textual.worker import Worker
 
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse
@@ -68,6 +69,8 @@ class ModelList(PickList):
         self._known = KnownModels()
         self._favourites: list[str] = []
         self._query = ""
+        self._attempting: Worker[None] | None = None
+        self._attempted = ""  # what a model was seen to do; shown until something else is done
         self._listing = True
         self._faults: list[str] = []
         self.role: Role = "main"
@@ -147,14 +150,14 @@ class ModelList(PickList):
         mark = "★ " if value in self._favourites else ""
         return Choice(value, f"{mark}{line.id}", " · ".join(parts))
 
-    def _tell(self, said: str = "") -> None:
+    def _tell(self) -> None:
         if not self.is_mounted:
             return
-        words = self._words
-        told = [said] if said else list(self._faults)
-        if not said and self._listing:
+        words, tried = self._words, self._attempted
+        told = [tried] if tried else list(self._faults)
+        if not tried and self._listing:
             told.append(words("models.listing"))
-        elif not said and not self.lines:
+        elif not tried and not self.lines:
             told.append(words("models.write_name"))
         line = self.query_one("#models-said", Static)
         line.update("\n".join(told))
@@ -180,6 +183,7 @@ class ModelList(PickList):
         if query != self._query:
             self._query = query
             self._fill(query)
+            self._turn_away()
 
     async def _all_typed(self) -> None:
         """Return once the field holds what was typed before."""
@@ -189,8 +193,17 @@ class ModelList(PickList):
                 await asyncio.wait_for(typed.wait(), BURST_S)
         self._narrow()
 
+    def _turn_away(self) -> None:
+        """Something else is done than to read what a model was seen to do."""
+        if self._attempted:
+            self._attempted = ""
+            if self._attempting is not None:
+                self._attempting.cancel()
+            self._tell()
+
     async def action_go(self, step: int) -> None:
         await self._all_typed()
+        self._turn_away()
         self.action_move(step)
 
     async def action_erase(self, what: Literal["left", "left_word", "left_all"]) -> None:
@@ -214,6 +227,7 @@ class ModelList(PickList):
     def action_next_role(self) -> None:
         if self._at_hand is None:
             return
+        self._turn_away()
         self.role = ROLES[(ROLES.index(self.role) + 1) % len(ROLES)]
         title = self._heading if self.role == "main" else self._words(f"models.role.{self.role}")
         self.query_one(".card-title", Static).update(title)
@@ -235,16 +249,20 @@ class ModelList(PickList):
     async def action_attempt(self) -> None:
         await self._all_typed()
         if self._chosen and self._at_hand is not None:
-            self.run_worker(self._attempt(self._chosen), exclusive=True, exit_on_error=False)
+            attempt = self._attempt(self._chosen)
+            self._attempting = self.run_worker(attempt, exclusive=True, exit_on_error=False)
 
     async def _attempt(self, value: str) -> None:
         from duckflow_tui.ui.connecting import report_words, tried
 
         assert self._at_hand is not None
         ref = ModelRef.parse(value)
-        self._tell(self._words("models.trying", model=ref.model))
+        self._attempted = self._words("models.trying", model=ref.model)
+        self._tell()
         endpoint = self._at_hand.endpoints[ref.endpoint]
-        report = await asyncio.shield(
-            tried(endpoint, ref, self._at_hand.environ, self.lines.get(value))
-        )
-        self._tell(f"{ref.model}: {report_words(report, self._words)}")
+        engine = host_of(self).session.acting()
+        learned = engine.learned if engine is not None else None
+        line = self.lines.get(value)
+        report = await asyncio.shield(tried(endpoint, ref, self._at_hand.environ, line, learned))
+        self._attempted = f"{ref.model}: {report_words(report, self._words)}"
+        self._tell()
