@@ -79,17 +79,17 @@ class PlanActions:
         plan = self._plan_of(step_id, _OVER)
         if plan is None:
             return Told(key="plan.problem.not_over")
-        return self._move(plan, step_id, WorkStatus.PENDING) or self.run()
+        self._move(plan, step_id, WorkStatus.PENDING)
+        return self.run()
 
     def skip(self, step_id: str) -> Told | None:
         """Waive a step; what depends on it may begin."""
         plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
         if plan is None:
             return Told(key="plan.problem.not_open")
-        problem = self._move(plan, step_id, WorkStatus.SKIPPED)
-        if not problem:
-            end_idle_plan(self._store, plan.plan_id)
-        return problem
+        self._move(plan, step_id, WorkStatus.SKIPPED)
+        end_idle_plan(self._store, plan.plan_id)
+        return None
 
     def run(self) -> Told | None:
         """Go on with the approved plan; what was stopped in the middle is begun again.
@@ -129,12 +129,11 @@ class PlanActions:
         step = plan.step(step_id) if plan else None
         return plan if step is not None and step.status in among else None
 
-    def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> Told | None:
-        return self._tried(
-            StepChanged(
-                plan_id=plan.plan_id, step_id=step_id, status=status, at=self._store.clock.now()
-            )
-        )
+    def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> None:
+        """To a status that none of its own steps is refused: it begins nothing."""
+        at = self._store.clock.now()
+        change = StepChanged(plan_id=plan.plan_id, step_id=step_id, status=status, at=at)
+        self._store.dispatch(change)
 
     def _tried(self, event: Event, problem: str = "not_now") -> Told | None:
         try:

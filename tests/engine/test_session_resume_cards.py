@@ -11,7 +11,7 @@ from support.reviews import judged, thrice, works
 from support.session import Session, decision, done, script, session
 
 from duckflow_tui.demo.replies import Script
-from duckflow_tui.state.gates import Card, CardAnswered, CardKind
+from duckflow_tui.state.gates import Card, CardAnswered, CardKind, CardOpened
 from duckflow_tui.state.goal import AttemptMessage
 from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.plan import WorkStatus
@@ -177,6 +177,38 @@ async def test_a_limit_of_a_step_asks_again_in_it(tmp_path: Path) -> None:
         await answer(s, "raise_budget")
         assert (await s.ended()).outcome == "done"
         assert statuses(s.state) == [WorkStatus.COMPLETED]
+
+
+async def test_a_step_that_was_given_more_loops_has_them_when_the_session_goes_on(
+    tmp_path: Path,
+) -> None:
+    names = files(tmp_path / "work", 4)
+    held = [reads(name).model_copy(update={"hold": name}) for name in names]
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("The plan stands.")),
+            "plan": (plan_reply("look around"),),
+            "task": (held[0], reads(names[1]), held[2]),
+        }
+    )
+    environ = {**LONG, "DUCKFLOW_EXECUTION__MAX_STEPS": "2"}
+    async with session(tmp_path, replies, environ=environ) as s:
+        await s.engine.send("two notes please")
+        await answer(s, "run_all")
+        await s.server.reached(names[0])
+        s.engine.pace.extend()
+        s.server.release(names[0])
+        await s.server.reached(names[2])
+        s.cut()
+    more = Script(
+        replies={"task": (reads(names[3]), done("Looked.")), "main": (done("All done."),)}
+    )
+    async with session(tmp_path, more, environ=environ, resume=s.session_id) as s:
+        await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        s.engine.resume()
+        assert (await s.ended()).outcome == "done"
+        assert statuses(s.state) == [WorkStatus.COMPLETED]
+        assert s.events(CardOpened) == []
 
 
 async def test_calls_that_the_card_held_back_wait_for_the_users_key(tmp_path: Path) -> None:

@@ -314,6 +314,8 @@ PLACES = {
         ("THE  reason\tis half", True),
         ("elsewhere: the reason is half", True),
         ("notes.txt：the reason is half", True),
+        ("hereason", True),
+        ("ereason", False),
         ("the reason is whole", False),
         ("x: y: the reason is whole", False),
         # By what stands in its quotation marks, and on each side of an ellipsis or a new line.
@@ -448,9 +450,9 @@ def test_a_claim_with_a_full_score_is_still_under_one_half() -> None:
 
 def test_one_quote_of_several_is_enough_and_each_is_kept_as_it_was_found() -> None:
     quotes = ("nothing like it anywhere", " ", "It says why.", "elsewhere: nothing")
-    named = said(0.9, r1=0.9).model_copy(update={"evidence": {"r1": quotes}})
+    named = said(0.5, r1=0.5).model_copy(update={"evidence": {"r1": quotes}})
     made = judged(item(), None, named, (), 5.0, squeezed(SHOWN), places=PLACES)
-    assert made.satisfaction_level == 0.9
+    assert made.satisfaction_level == 0.5
     assert [fact.found for fact in made.evidence] == [False, True, False]
     assert [fact.supports for fact in made.evidence] == [False, True, False]
 
