@@ -244,7 +244,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("connect", ("escape",), "Esc", "leave", "keys.close"),
     Key("connect_form", ("enter", "ctrl+s"), "Enter", "apply", "keys.connect_apply"),
     Key("connect_form", ("tab",), "Tab", "next", "keys.connect_next"),
-    Key("connect_form", ("escape",), "Esc", "escape", "keys.form_cancel"),
+    Key("connect_form", ("escape",), "Esc", "escape", "keys.models_back"),
     Key("models", ("enter",), "Enter", "take", "keys.models_take"),
     Key("models", ("tab",), "Tab", "next_role", "keys.models_role"),
     Key("models", ("ctrl+l",), "Ctrl+L", "favour", "keys.models_favour"),

@@ -79,7 +79,7 @@ async def test_the_list_says_price_window_and_endpoint_with_the_favourites_first
             await at_list(seat, "teal")
             rows = listed(seat)
             assert [row.split()[0] for row in rows][:3] == ["small", "large", "mallard-large"]
-            assert "pond · now" in rows[0]
+            assert "now · pond" in rows[0]
             assert "200k · $3 / $15 · shelf" in rows[2]
             await seat.pilot.press(*"teal", "ctrl+l", "ctrl+u")
             await seat.sees("★ teal", "small")

@@ -7,18 +7,22 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
+from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.worker import Worker
 
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse
 from duckflow_tui.llm.known_models import KnownModels
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.status import short_count
+from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -69,8 +73,9 @@ class ModelList(PickList):
         self._known = KnownModels()
         self._favourites: list[str] = []
         self._query = ""
+        self._stands = False
         self._attempting: Worker[None] | None = None
-        self._attempted = ""  # what a model was seen to do; shown until something else is done
+        self.attempted = ""  # what a model was seen to do; shown until something else is done
         self._listing = True
         self._faults: list[str] = []
         self.role: Role = "main"
@@ -80,11 +85,26 @@ class ModelList(PickList):
         card = self.query_one(".card", Vertical)
         kept = host_of(self).session.sources.connections
         self._favourites = [str(ref) for ref in kept.favourites]
-        surface = keys_of("models" if self._at_hand is not None else "first_model")
-        hints = "   ".join(f"{key.label} {self._words(key.text)}" for key in surface)
         card.mount(Static("", markup=False, classes="form-problem", id="models-said"))
-        card.mount(Static(hints, markup=False, classes="model-keys"))
-        self._refresh()
+        card.mount(Static("", markup=False, classes="model-keys"))
+        self._stands = True
+        self.call_after_refresh(self._refresh)  # which needs the width
+
+    def _show_keys(self) -> None:
+        """As many on a line as it holds whole."""
+        line = self.query_one(".model-keys", Static)
+        rows = [""]
+        for key in keys_of("models" if self._at_hand is not None else "first_model"):
+            hint = f"{key.label} {self._words(key.text)}"
+            longer = f"{rows[-1]}   {hint}" if rows[-1] else hint
+            if cell_len(longer) <= line.content_size.width:
+                rows[-1] = longer
+            else:
+                rows.append(hint)
+        line.update("\n".join(filter(None, rows)))
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._refresh)
 
     # --- what there is ------------------------------------------------------------------------
 
@@ -107,8 +127,9 @@ class ModelList(PickList):
         choices = [self._choice(value) for value in sorted(self.lines, key=self._place_of)]
         self._choices = {choice.value: choice for choice in choices}
         self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
-        if not self.is_mounted:
+        if not self._stands:
             return
+        self._show_keys()
         options = self.query_one(OptionList)
         at = options.highlighted
         before = options.get_option_at_index(at).id if at else None
@@ -146,14 +167,25 @@ class ModelList(PickList):
         if not self._only:
             parts.append(ref.endpoint)
         if self._at_hand is not None and self._at_hand.roles.of(self.role) == ref:
-            parts.append(words("models.now"))
+            parts.insert(0, words("models.now"))
         mark = "★ " if value in self._favourites else ""
         return Choice(value, f"{mark}{line.id}", " · ".join(parts))
 
+    def _row(self, choice: Choice, width: int) -> Content:
+        """On one line: what there is no room for is cut, a name to no less than half of it."""
+        room = self.query_one(OptionList).scrollable_content_region.width - 2
+        if room > 0:
+            abouts = max(cell_len(visible_line(one.about)) for one in self._choices.values())
+            width = min(width, max(room - 3 - abouts, room // 2))
+            label = fit(visible_line(choice.label), width)
+            about = fit(visible_line(choice.about), room - 3 - width)
+            choice = Choice(choice.value, label, about, choice.key)
+        return super()._row(choice, width)
+
     def _tell(self) -> None:
-        if not self.is_mounted:
+        if not self._stands:
             return
-        words, tried = self._words, self._attempted
+        words, tried = self._words, self.attempted
         told = [tried] if tried else list(self._faults)
         if not tried and self._listing:
             told.append(words("models.listing"))
@@ -195,8 +227,8 @@ class ModelList(PickList):
 
     def _turn_away(self) -> None:
         """Something else is done than to read what a model was seen to do."""
-        if self._attempted:
-            self._attempted = ""
+        if self.attempted:
+            self.attempted = ""
             if self._attempting is not None:
                 self._attempting.cancel()
             self._tell()
@@ -257,12 +289,12 @@ class ModelList(PickList):
 
         assert self._at_hand is not None
         ref = ModelRef.parse(value)
-        self._attempted = self._words("models.trying", model=ref.model)
+        self.attempted = self._words("models.trying", model=ref.model)
         self._tell()
         endpoint = self._at_hand.endpoints[ref.endpoint]
         engine = host_of(self).session.acting()
         learned = engine.learned if engine is not None else None
         line = self.lines.get(value)
         report = await asyncio.shield(tried(endpoint, ref, self._at_hand.environ, line, learned))
-        self._attempted = f"{ref.model}: {report_words(report, self._words)}"
+        self.attempted = f"{ref.model}: {report_words(report, self._words)}"
         self._tell()
