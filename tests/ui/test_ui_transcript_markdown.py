@@ -73,6 +73,19 @@ def test_the_finished_rows_are_the_same_objects_while_more_arrives() -> None:
     assert all(a is b for a, b in zip(kept, document.rows, strict=False))
 
 
+def test_a_block_that_does_not_end_is_not_drawn_for_every_piece() -> None:
+    """Else what a model says that repeats itself for ever stops the screen."""
+    text = "word and more text\n" * 3_000
+    document = MarkdownDocument(DUCK_DARK, 60)
+    drawn = 0
+    for at in range(0, len(text), 300):
+        document.feed(text[at : at + 300])
+        drawn += document.update()
+    assert 10 < drawn < len(text) / 300 / 2
+    document.finish()
+    assert document.rows == rows_of(text, 60)
+
+
 def test_links_show_their_target_and_images_and_html_are_text() -> None:
     assert shown("see [the page](https://example.com/a) ok") == [
         "see the page (https://example.com/a) ok"

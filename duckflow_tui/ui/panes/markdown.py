@@ -29,6 +29,7 @@ from duckflow_tui.ui.panes.markdown_rows import (
 )
 from duckflow_tui.ui.panes.strips import Row
 
+LONG_BLOCK: Final = 16_384  # characters; a longer one that goes on is drawn less often
 MAX_NESTING: Final = 20  # deeper than this the parser drops text; such a block is shown as it came
 PART_FROM: Final = 16  # lines of a code block after which a part may end, before a line that
 PART_TO: Final = 64  # begins at the margin; at the latest after so many
@@ -108,8 +109,12 @@ class MarkdownDocument:
             self._fresh.append(text)
 
     def update(self) -> bool:
-        """Draw what was fed since the last time; False when that was nothing."""
+        """Draw what was fed since the last time; False when that was nothing, or too little: what
+        is not finished is drawn whole each time, so that a long block waits for a share of itself.
+        """
         if not self._fresh:
+            return False
+        if len(self._tail) > LONG_BLOCK and sum(map(len, self._fresh)) < len(self._tail) // 4:
             return False
         self._tail += "".join(self._fresh)
         self._fresh.clear()
