@@ -145,6 +145,56 @@ def test_evidence_overrules_the_judge_in_both_directions(
     assert overall(items, findings, evaluation) == expected
 
 
+@pytest.mark.parametrize(
+    ("evaluation", "findings", "vetoes"),
+    [
+        (said(0.8, r1=0.1, r2=1.0), {"r1": RED}, ("r1",)),
+        (said(0.79, r1=0.1, r2=1.0), {"r1": RED}, ()),
+        (said(0.3, r1=0.5, r2=1.0), {"r1": RED}, ("r1",)),
+        (said(0.3, r2=1.0), {"r1": RED}, ()),
+        (said(0.3, r1=0.5, r2=1.0), {"r1": MET}, ()),
+        (said(0.3, r1=0.49, r2=1.0), {"r1": MET}, ("r1",)),
+        (said(0.3, r2=1.0), {"r1": MET}, ()),
+    ],
+)
+def test_a_check_overruled_what_was_said_of_its_requirement_or_of_the_whole(
+    evaluation: SatisfactionEvaluation, findings: dict[str, Finding], vetoes: tuple[str, ...]
+) -> None:
+    """C15."""
+    assert overall([item("r1"), item("r2", 1, 1.0)], findings, evaluation).vetoes == vetoes
+
+
+@pytest.mark.parametrize(
+    ("levels", "score", "done"),
+    [
+        ([], 1.0, True),
+        ([(1, 1.0), (2, 0.5)], 0.8, True),
+        ([(1, 1.0), (1, 1.0), (2, 0.49)], 0.8725, False),
+        ([(2, 1.0), (2, 1.0), (2, 1.0), (1, 0.49)], 0.83, False),
+        ([(1, 1.0), (3, 0.3)], 0.825, True),
+        ([(2, 1.0), (3, 0.5)], 0.833333, True),
+    ],
+)
+def test_only_a_wish_may_stay_under_one_half(
+    levels: list[tuple[int, float]], score: float, done: bool
+) -> None:
+    """C14."""
+    items = [item(f"r{n}", priority, level) for n, (priority, level) in enumerate(levels)]
+    assert overall(items, {}, None) == Satisfaction(score, done)
+
+
+def test_what_nobody_scored_and_no_check_could_show_is_not_believed() -> None:
+    items = [item("r1", 3), item("r2", 1, 1.0)]
+    found = overall(items, {"r1": UNSEEN}, said(1.0, r2=1.0))
+    assert found == Satisfaction(0.75, False, mismatch=True)
+
+
+def test_a_check_of_the_users_own_outweighs_nothing_while_another_is_red() -> None:
+    items = [item("r1", 1, 1.0).replace(by_user=True), item("r2", 1, 0.0)]
+    found = overall(items, {"r1": MET, "r2": RED}, said(0.2, r1=0.0, r2=0.1))
+    assert (found.score, found.done) == (0.2, False)
+
+
 def test_a_green_check_of_the_users_own_outweighs_a_low_word_on_the_whole() -> None:
     """C15."""
     items = [item("r1", 1, 1.0).replace(by_user=True), item("r2", 1, 0.9)]
@@ -333,6 +383,8 @@ PLACES = {
         ("13 tests have passed all", False),
         ("tests created half things", True),
         ("tests created other things", False),
+        ("passed tests", True),
+        ("tests created gone away", False),
         ("happily", False),
         # What is short stands as whole words where it says.
         ("notes.txt: half", True),
