@@ -8,6 +8,7 @@ import contextlib
 import gc
 import os
 import re
+import socket
 import stat
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from textual.css.model import RuleSet
 from textual.css.parse import parse
 from textual.css.tokenizer import Token
 from textual.css.types import CSSLocation
+
+from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, is_loopback
 
 # Compiled modules are kept, so that no worker and no program that a test starts need compile all of
 # them anew.
@@ -119,6 +122,31 @@ def snap_compare(snap_compare: Callable[..., bool], snapshot: Any) -> Callable[.
         return same
 
     return compare
+
+
+_asked: list[str] = []  # ports of this machine, where servers of the user may be
+
+
+_connect = socket.socket.connect
+
+
+def _watched(self: socket.socket, address: Any) -> None:
+    if self.family != socket.AF_UNIX and address[1] in LOOPBACK_PORTS and is_loopback(address[0]):
+        _asked.append(f"{address[0]}:{address[1]}")
+    _connect(self, address)
+
+
+setattr(socket.socket, "connect", _watched)  # noqa: B010  # of every test
+
+
+@pytest.fixture(autouse=True)
+def no_port_of_the_machine_asked() -> Generator[None]:
+    """No test looks for servers on the ports where the user's own may be. Programs that tests start
+    look nowhere by ``NO_PORTS``.
+    """
+    _asked.clear()
+    yield
+    assert not _asked, _asked
 
 
 @pytest.fixture(scope="session", autouse=True)
