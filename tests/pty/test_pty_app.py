@@ -59,7 +59,7 @@ def test_type_ahead_arrives_once_and_in_order(tmp_path: Path) -> None:
             terminal.type(character)
             terminal.read(0.02)
         terminal.sees(text)
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         assert terminal.text.count("the quick") == 1
         row = next(line for line in terminal.lines if "the quick" in line)
         assert row.strip("│ ") == text
@@ -71,7 +71,7 @@ def test_what_is_typed_at_the_start_is_seen_at_once_and_never_disappears(tmp_pat
         terminal.type("early")
         terminal.sees("early")
         assert b"\x1b[?1003h" not in terminal.output, "the app was there already"
-        while "--base-url" not in terminal.text:
+        while "the demo" not in terminal.text:
             terminal.read(0.25)
             assert "early" in terminal.text
         terminal.type(" bird")
@@ -81,7 +81,7 @@ def test_what_is_typed_at_the_start_is_seen_at_once_and_never_disappears(tmp_pat
 
 def test_the_first_frame_is_not_cleared_before_the_app_draws(tmp_path: Path) -> None:
     with program(tmp_path, prepared=False) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         assert bytes(terminal.output).count(b"\x1b[?1049h") == 1
         assert b"\x1b[2J" not in terminal.output
 
@@ -97,7 +97,7 @@ def test_a_signal_gives_the_terminal_back(
 ) -> None:
     with program(tmp_path, prepared=when == "app") as terminal:
         if when == "app":
-            terminal.sees("--base-url")
+            terminal.sees("the demo")
         else:
             terminal.writes(ENTERED)
         terminal.signal(number)
@@ -134,7 +134,7 @@ raise SystemExit(main())
 
 def test_ctrl_c_twice_leaves_a_clean_terminal(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type(b"\x03")
         terminal.sees("Ctrl+C again")
         terminal.type(b"\x03")
@@ -146,7 +146,7 @@ def test_suspended_the_terminal_is_the_shells_and_resumed_the_screen_comes_back(
     tmp_path: Path,
 ) -> None:
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type("draft")
         terminal.sees("draft")
         terminal.signal(signal.SIGTSTP)
@@ -157,7 +157,7 @@ def test_suspended_the_terminal_is_the_shells_and_resumed_the_screen_comes_back(
         terminal.signal(signal.SIGCONT)
         terminal.writes(b"\x1b[?1049h", start=start)
         terminal.type("ed")
-        terminal.sees("drafted", "--base-url")
+        terminal.sees("drafted", "the demo")
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTSTP, signal.SIGSTOP])
@@ -165,7 +165,7 @@ def test_continued_the_whole_screen_is_drawn_again_without_a_key(
     tmp_path: Path, stop: signal.Signals
 ) -> None:
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type("draft")
         terminal.sees("draft")
         for _ in range(2):
@@ -174,14 +174,14 @@ def test_continued_the_whole_screen_is_drawn_again_without_a_key(
             terminal.drain()
             terminal.screen.reset()  # what another program wrote there, or nothing
             terminal.signal(signal.SIGCONT)
-            terminal.sees("draft", "--base-url")
+            terminal.sees("draft", "the demo")
         terminal.type("ed")
         terminal.sees("drafted")
 
 
 def test_every_size_draws_and_the_draft_stays(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type("draft")
         terminal.sees("draft")
         for width, height in ((20, 5), (1, 1), (300, 100), (2, 40), (100, 30)):
@@ -196,7 +196,7 @@ def test_a_hostile_folder_name_is_shown_and_does_nothing(tmp_path: Path) -> None
     """Covers R13: neither the frame, nor the screen, nor the title sends what a name holds."""
     name = "evil\x1b]52;c;ZXZpbA==\x07\x9b31m\u202etxt\x1b[2J"
     with program(tmp_path, workspace=name) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.drain()
         output = bytes(terminal.output)
         assert b"\x1b]52" not in output
@@ -210,7 +210,7 @@ def test_a_hostile_folder_name_is_shown_and_does_nothing(tmp_path: Path) -> None
 
 def test_bytes_that_are_no_text_end_nothing(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type(b"a\xff\xfeb")
         terminal.type("c")
         terminal.until(lambda: "bc" in terminal.text, "what came behind")
@@ -219,7 +219,7 @@ def test_bytes_that_are_no_text_end_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sequence", [b"\x1b\r", b"\n"], ids=["Alt+Enter", "Ctrl+J"])
 def test_new_lines_from_plain_terminals(tmp_path: Path, sequence: bytes) -> None:
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type(b"one" + sequence + b"two")
         terminal.until(
             lambda: any("│ one" in a and "│ two" in b for a, b in _pairs(terminal.lines)),
@@ -229,7 +229,7 @@ def test_new_lines_from_plain_terminals(tmp_path: Path, sequence: bytes) -> None
 
 def test_alt_and_a_digit_from_a_plain_terminal_shows_a_pane(tmp_path: Path) -> None:
     with program(tmp_path, width=60, height=20) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type(b"\x1b4")
         terminal.sees("no evidence yet")
         assert "¢" not in terminal.text
@@ -237,7 +237,7 @@ def test_alt_and_a_digit_from_a_plain_terminal_shows_a_pane(tmp_path: Path) -> N
 
 def test_idle_writes_nothing(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         while terminal.read(1.0):
             pass
         start = len(terminal.output)
@@ -258,7 +258,7 @@ def test_the_editor_gets_the_terminal_and_gives_the_text_back(
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type("typed")
         terminal.sees("typed")
         terminal.type(b"\x07")
@@ -274,7 +274,7 @@ def test_an_editor_that_cannot_start_leaves_the_screen_and_the_draft(
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", command)
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type("typed")
         terminal.sees("typed")
         terminal.type(b"\x07")
@@ -292,7 +292,7 @@ def test_an_editor_that_fails_leaves_the_draft(
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type("typed")
         terminal.sees("typed")
         terminal.type(b"\x07")
@@ -317,7 +317,7 @@ def test_ctrl_c_in_the_editor_is_the_editors(
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
     with program(tmp_path) as terminal:
-        terminal.sees("--base-url")
+        terminal.sees("the demo")
         terminal.type("typed")
         terminal.sees("typed")
         terminal.type(b"\x07")

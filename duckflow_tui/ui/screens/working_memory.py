@@ -53,11 +53,11 @@ class WorkingForm(Form[tuple[str, ...]]):
 
     def __init__(self, words: Catalogue, name: OwnField, items: Sequence[str]) -> None:
         super().__init__(words, words(f"working.fact.{name}"), "#form-items")
-        self._name: OwnField = name
+        self._field: OwnField = name
         self._text = "\n".join(writable(item, one_line=True) for item in items)
 
     def fields(self) -> ComposeResult:
-        most, several = MOST.get(self._name, 1), self._name in MOST
+        most, several = MOST.get(self._field, 1), self._field in MOST
         label = self.words(
             "working.form.items" if several else "working.form.line",
             most=most,
@@ -72,9 +72,9 @@ class WorkingForm(Form[tuple[str, ...]]):
 
     def apply(self) -> None:
         text = self.query_one(TextArea).text
-        lines = text.splitlines() if self._name in MOST else [text]
+        lines = text.splitlines() if self._field in MOST else [text]
         items = tuple(line for given in lines if (line := " ".join(given.split())))
-        if problem := own_problem(self._name, items):
+        if problem := own_problem(self._field, items):
             self.refuse(problem.key.rpartition(".")[2], **problem.params)
         else:
             self.dismiss(items)
