@@ -25,7 +25,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for
 from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.completion import CompletionList
-from duckflow_tui.ui.panes.composer import Composer
+from duckflow_tui.ui.panes.composer import NEWLINES, Composer
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
 from duckflow_tui.ui.panes.plan import PlanPill
@@ -334,7 +334,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         asked = self.gate in around or self.card in around
         welcome = self.talk.welcome
         behind = welcome is not None and (welcome.is_done or self.focused is self.composer)
-        if event.key == "enter" and behind:  # what it sends came the same way
+        if behind and event.key in ("enter", *NEWLINES):  # what is written came the same way
+            event.stop()
+            event.prevent_default()
             self.to_composer(event)
             return
         if asked or not event.is_printable or event.character is None:

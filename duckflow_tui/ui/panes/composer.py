@@ -30,6 +30,7 @@ from duckflow_tui.words.catalogue import Catalogue
 
 MAX_LINES: Final = 8  # more lines than that are folded
 MAX_CHARS: Final = 1000  # more characters too
+NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
 CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
 
@@ -112,7 +113,7 @@ class Composer(TextArea, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_stock_bindings(),
-        Binding("ctrl+j,alt+enter,shift+enter", "newline", show=False),
+        Binding(",".join(NEWLINES), "newline", show=False),
         Binding("up", "history(-1)", show=False),
         Binding("down", "history(1)", show=False),
         Binding("tab", "take_or_queue", show=False),
@@ -235,6 +236,8 @@ class Composer(TextArea, inherit_bindings=False):
             self._enter()
         elif event.key == "backspace":
             self.action_delete_left()
+        elif event.key in NEWLINES:
+            self.action_newline()
         elif event.character is not None:
             result = self.replace(event.character, *self.selection)
             self.move_cursor(result.end_location)
