@@ -102,25 +102,51 @@ def test_with_nothing_found_the_demo_is_one_key_away(
         terminal.sees("Enter: ", "NO SANDBOX" if language == "en" else "")
 
 
+class Lists(BaseHTTPRequestHandler):
+    """Lists a model, to anybody."""
+
+    key = ""  # that is asked for
+
+    def do_GET(self) -> None:
+        right = not self.key or self.headers.get("Authorization") == f"Bearer {self.key}"
+        listed = {"object": "list", "data": [{"id": "guarded-model"}]}
+        refused = {"error": {"message": "Incorrect API key provided"}}
+        data = json.dumps(listed if right else refused).encode()
+        self.send_response(200 if right else 401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+class Guard(Lists):
+    key = KEY
+
+
+def test_to_look_again_puts_the_mark_on_the_server_that_is_found(tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Lists, bind_and_activate=False)
+    server.server_bind()  # nobody listens yet
+    with start(tmp_path, ports=f"[{server.server_port}]") as terminal:
+        terminal.sees("› 0 the demo", "2 look again")
+        server.server_activate()
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        try:
+            terminal.type("2")
+            terminal.sees("› 1 ", "1 model")
+            terminal.type("\r")
+            terminal.sees("guarded-model", "take this model")
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
 @contextmanager
 def guarded() -> Generator[str]:
     """A server that lists a model to who has the key; its base address."""
-
-    class Guard(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            right = self.headers.get("Authorization") == f"Bearer {KEY}"
-            listed = {"object": "list", "data": [{"id": "guarded-model"}]}
-            refused = {"error": {"message": "Incorrect API key provided"}}
-            data = json.dumps(listed if right else refused).encode()
-            self.send_response(200 if right else 401)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Guard)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

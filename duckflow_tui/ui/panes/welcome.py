@@ -207,8 +207,8 @@ class Welcome(VerticalScroll, can_focus=True):
     def _take(self, at: int) -> None:
         if self.is_done:
             return
-        self._walked = True
+        source = self._rows.sources[at]
+        self._walked = source.kind != "again"  # then the mark goes to the first that is found
         self._rows.at = at
         self._rows.invalidate()
-        source = self._rows.sources[at]
         host_of(self).spawn(self._connecting.take(source), "connecting")
