@@ -50,7 +50,7 @@ from duckflow_tui.state.goal import (
     SituationReport,
     TaskObjective,
 )
-from duckflow_tui.state.operations import Outcome, Zone
+from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.changes import difference
@@ -205,12 +205,15 @@ class Reviewer:
         case.changes = await net_change(before, router.workspace)
         worked = worked or bool(case.changes)
         if not worked and self._store.state.profile_choice not in TALK:
-            acted = bool(shown_by(evidence, specs)) or any(
-                message.result.went_well and _INNER.search("\n".join(texts)) for message in evidence
-            )
+            reads = {spec.name for spec in specs if spec.effect is Effect.READ}
+            within = [m.operation for m in evidence if m.result.went_well]
+            if not _INNER.search("\n".join(texts)):
+                within = []
+            acted = bool(shown_by(evidence, specs) or within)
             match asked_for(texts, case.reply):
                 case "change":  # looking is enough only where it is said to be so already
-                    case.claimed = not (acted and NO_CHANGE.search(case.reply))
+                    so = acted and NO_CHANGE.search(case.reply)
+                    case.claimed = not (so or set(within) - reads)
                 case "work":
                     case.claimed = not acted
                 case _:

@@ -41,6 +41,18 @@ async def test_a_line_is_noted_only_after_a_key_in_every_mode(tmp_path: Path, mo
         assert notes(s).parent == tmp_path / "home" / "data" / "memory"
 
 
+async def test_a_change_that_a_note_is_has_been_made_once_it_is_noted(tmp_path: Path) -> None:
+    """No file of the workspace is another one by it, and yet what was asked for is done."""
+    call = action("memory.remember", text=WISH, kind="preference")
+    replies = script(decision("I note that.", call), done("I have updated my memory."))
+    async with session(tmp_path, replies) as s:
+        await s.engine.send(f"Update your memory: {WISH}.")
+        await s.answer(GateChoice.ONCE)
+        end = await s.ended()
+        assert end.outcome == "done", s.notices()
+        assert s.server.of("satisfaction") != []  # judged, and not by the word alone
+
+
 async def test_a_line_that_is_refused_is_not_noted(tmp_path: Path) -> None:
     async with session(tmp_path, remembers(), mode="trusted") as s:
         await s.engine.send("please be brief")

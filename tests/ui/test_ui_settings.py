@@ -30,15 +30,17 @@ main = "local/qwen3-coder"
 """
 
 
-def app_of(places: Places, language: str = "en", **environ: str) -> DuckflowApp:
-    """The app without a session, with the settings that these sources come to."""
+def app_of(places: Places, language: str = "en", shows: str = "", **environ: str) -> DuckflowApp:
+    """The app without a session, with the settings that these sources come to. ``shows`` is what
+    the screen says for the path of the file.
+    """
     places.config.mkdir(parents=True, exist_ok=True)
     places.settings_file.write_text(FILE, encoding="utf-8")
     found = choose(Flags(workspace=places.config, theme="duck-light"), places, language, environ)
     options = AppOptions(
         language=language,
         settings=Loaded(found.settings, origins=found.origins),
-        settings_path=str(places.settings_file),
+        settings_path=shows or str(places.settings_file),
     )
     return app_on(FakeSessions(None), options, ManualClock())
 
@@ -120,10 +122,7 @@ async def test_the_editor_opens_the_file_that_need_not_exist(
     ("language", "size"), [("en", (120, 40)), ("ja", (80, 24)), ("en", (60, 20))]
 )
 def test_the_page(snap_compare: Any, places: Places, language: str, size: tuple[int, int]) -> None:
-    app = app_of(places, language)
-    app.options = AppOptions(
-        language=language, settings=app.options.settings, settings_path="~/duckflow/settings.toml"
-    )
+    app = app_of(places, language, shows="~/duckflow/settings.toml")
 
     async def press(pilot: Pilot[int]) -> None:
         await open_board(app, pilot)
