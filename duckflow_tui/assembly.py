@@ -21,11 +21,11 @@ from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.questions import QuestionPrompts
-from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import Fact, PolicyRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
+from duckflow_tui.session.kept_rules import KeptRules
 from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import RecordedPast
@@ -70,7 +70,10 @@ def build(
         wire_name=wire_name,
         approved=choice.approved,
     )
-    named = NamedCommands(AllowRules.of(choice.allowed), workspace)
+    named = NamedCommands(choice.allowed, workspace)
+    kept: KeptRules | None = None
+    if not (choice.headless or choice.demo):  # headless, consent is on the command line (R19)
+        kept = KeptRules(choice.places.data / "rules", workspace.root, workspace.identity)
     runner = CommandRunner(
         workspace,
         recording.blobs.put_file,
@@ -101,7 +104,7 @@ def build(
         registry,
         recording.blobs,
         random_id,
-        PolicyRules(max_write=settings.files.max_write_bytes),
+        PolicyRules(max_write=settings.files.max_write_bytes, keeps=kept is not None),
         facts,
     )
     memory = ProjectMemory(
@@ -132,7 +135,7 @@ def build(
         ),
     )
     past = RecordedPast(recording, choice.places.state, choice.redact)
-    engine = Engine(parts, shell, servers, memory, past, spawn)
+    engine = Engine(parts, shell, servers, memory, past, spawn, kept)
     if not choice.headless:  # which prints them before it begins
         say = Catalogue(choice.language)
         for problem in choice.problems:

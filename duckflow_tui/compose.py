@@ -401,6 +401,7 @@ async def open_session(
             effect = engine.operation_effect
             await resume(store, engine.notices, recording.restored, today, workspace, effect)
             recording.restored = None  # in a long session many megabytes
+        await engine.rules.begin()
         forget()
         engine.begun, engine.suggestion = begun, suggestion
         if ending is not None:

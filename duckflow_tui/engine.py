@@ -21,6 +21,7 @@ from duckflow_tui.session.rewind import RecordedPast, RewindActions
 from duckflow_tui.state.base import Spawn, Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
+from duckflow_tui.state.gates import GateAnswer, GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.memory import MemoryEdited, OwnField, own_problem
 from duckflow_tui.state.notes import note_changes
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
@@ -43,18 +44,19 @@ from duckflow_tui.tools.watch import FileWatcher
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse
     from duckflow_tui.llm.exchange import LearnedModels
+    from duckflow_tui.session.kept_rules import KeptRules
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.tools.mcp.servers import McpServers
-    from duckflow_tui.tools.shell import Shell
+    from duckflow_tui.tools.shell import NamedCommands, Shell
 
 
 class Engine:
     """Built once for a session. Screens call it; headless runs call it; both watch its Store.
 
     ``send``, ``pause``, ``change_queued`` and ``take_back`` are the inbox's own methods,
-    ``answer_gate`` and ``answer_card`` the desk's, ``proposed_text`` the router's.
+    ``answer_gate`` that of ``rules``, ``answer_card`` the desk's, ``proposed_text`` the router's.
     """
 
     def __init__(
@@ -65,8 +67,11 @@ class Engine:
         memory: ProjectMemory,
         past: RecordedPast,
         spawn: Spawn,
+        kept: KeptRules | None = None,
     ) -> None:
-        """``memory`` is of the project, ``past`` what was recorded of this session."""
+        """``memory`` and ``kept`` rules are of the project, ``past`` what was recorded of this
+        session.
+        """
         self.store = parts.store
         self.notices = parts.notices
         self.suggestion = ""  # a first request to offer, where there is an obvious one
@@ -90,7 +95,8 @@ class Engine:
         inbox = self._inbox = Inbox(parts, desk, spawn)
         self.send, self.pause = inbox.send, inbox.pause
         self.change_queued, self.take_back = inbox.change_queued, inbox.take_back
-        self.answer_gate = self.answer_card = parts.desk.answer
+        self.rules = RuleActions(parts, kept, shell.named)
+        self.answer_gate, self.answer_card = self.rules.answer, parts.desk.answer
         self.proposed_text = router.proposed_text
         self.plan = PlanActions(parts, desk.approvals, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerActions(parts.store)
@@ -273,6 +279,79 @@ class TitleActions:
         """At the top of the list, or no longer."""
         if pinned != self._store.state.session.pinned:
             self._store.dispatch(SessionPinned(pinned=pinned))
+
+
+class RuleActions:
+    """The rules in force under the user's keys: kept for the project, and taken back."""
+
+    def __init__(self, parts: TurnParts, kept: KeptRules | None, named: NamedCommands) -> None:
+        """``kept`` is None where a session keeps no rules: headless (R19), and in the demo."""
+        self._store, self._desk, self._notices = parts.store, parts.desk, parts.notices
+        self._prompts = parts.models.prompts
+        self._kept = kept
+        self._named = named
+
+    @property
+    def named(self) -> tuple[Grant, ...]:
+        """The rules of the command line, and the demo's own."""
+        return tuple(
+            Grant(grant_id=rule, operation="--allow", path=rule, gate_id="", source="command_line")
+            for rule in self._named.given
+        )
+
+    @property
+    def path(self) -> str:
+        """The file of the project's rules; empty where none are kept."""
+        return self._kept.path if self._kept is not None else ""
+
+    async def begin(self) -> None:
+        """The rules that were kept for the project hold in this session."""
+        if self._kept is None:
+            return
+        try:
+            rules = await asyncio.to_thread(self._kept.load)
+        except OSError as error:
+            self._notices.warn("rules.unread", path=self.path, reason=_reason(error))
+            return
+        for rule in rules:
+            self._store.dispatch(GrantAdded(grant=rule))
+
+    async def answer(self, answer: GateAnswer) -> None:
+        """Record the user's key, and keep the rule that it made for the project; one that cannot be
+        kept holds in this session. Raises StateError as ``Desk.answer`` does.
+        """
+        await self._desk.answer(answer)
+        if answer.choice is not GateChoice.PROJECT or self._kept is None:
+            return
+        rule = next(g for g in self._store.state.grants if g.gate_id == answer.gate_id)
+        try:
+            await asyncio.to_thread(self._kept.add, rule)
+        except OSError as error:
+            now = self._store.clock.now()
+            if rule in self._store.state.grants:
+                self._store.dispatch(GrantRevoked(grant=rule, at=now))
+                self._store.dispatch(GrantAdded(grant=rule.replace(source="key")))
+            self._notices.warn("rules.not_kept", path=self.path, reason=_reason(error))
+
+    async def revoke(self, rule: Grant) -> Told | None:
+        """Take a rule back, at once; returns what is in the way of forgetting it for good."""
+        if rule.source == "command_line":
+            self._named.revoke(rule.path)
+            self._prompts.named = self._named.given
+        elif rule not in self._store.state.grants:
+            return Told(key="rules.gone")
+        await self._store.commit(GrantRevoked(grant=rule, at=self._store.clock.now()))
+        if rule.source == "project" and self._kept is not None:
+            try:
+                await asyncio.to_thread(self._kept.remove, rule.grant_id)
+            except OSError as error:
+                params = {"path": self.path, "reason": _reason(error)}
+                return Told(key="rules.not_forgotten", params=params)
+        return None
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 class WorkingActions:

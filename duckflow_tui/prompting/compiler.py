@@ -146,7 +146,7 @@ class PromptCompiler:
         """
         self._mode: ModeChoice = mode
         self._memory = memory
-        self._named = ", ".join(named)
+        self.named = tuple(named)
         self.texts = PromptTexts.load(folder, language)
         self.budgets = budgets
         self._short = budgets.model_copy(
@@ -482,7 +482,7 @@ class PromptCompiler:
         mode, allows = state.mode, state.mode in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED)
         approval = self.texts.approval.render(
             dict.fromkeys(("plan", "strict", "standard", "trusted"), "")
-            | {mode.value: mode.value, "named": self._named if allows else ""}
+            | {mode.value: mode.value, "named": ", ".join(self.named) if allows else ""}
             | {"alone": mode.value if state.session.headless else ""}
         )
         if thread:

@@ -81,6 +81,10 @@ class AllowRules:
     def __bool__(self) -> bool:
         return bool(self.argvs or self.operations or self.prefixes)
 
+    def has_part(self, line: CommandLine) -> bool:
+        """Whether a command of the line was named."""
+        return any(self._names(part.argv) for part in line.parts)
+
     def _names(self, argv: tuple[str, ...]) -> bool:
         """Whether these words were named; ``python -m pytest`` is ``pytest`` too."""
         if argv in self.argvs:

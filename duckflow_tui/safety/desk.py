@@ -32,7 +32,7 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store
 
-_LASTING: Final = (GateChoice.SESSION, GateChoice.STEP)
+_LASTING: Final = (GateChoice.SESSION, GateChoice.STEP, GateChoice.PROJECT)
 
 
 class Unanswered(Exception):
@@ -113,7 +113,7 @@ class Desk:
             return
         # The grant is there before who asked wakes up.
         self._store.dispatch(GateAnswered(answer=answer))
-        grant = grant_for(gate, self._ids("grant"), answer.choice)
+        grant = grant_for(gate, self._ids("grant"), answer.choice, self._store.clock.now())
         await self._store.commit(GrantAdded(grant=grant))
 
     def withdraw(self, key: str, reason: Literal["stopped", "renewed"]) -> None:

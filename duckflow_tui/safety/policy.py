@@ -16,7 +16,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
 from duckflow_tui.state.base import brief
 from duckflow_tui.state.gates import Gate, GateChoice, Grant
-from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Zone
+from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 
@@ -100,6 +100,7 @@ class PolicyRules:
 
     deny: tuple[DenyRule, ...] = ()
     max_write: int = MAX_WRITE  # bytes
+    keeps: bool = False  # whether rules can be kept for the project
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,9 @@ class Verdict:
     reason_text: str = ""
     can_grant_session: bool = False
     can_grant_step: bool = False
+    can_grant_project: bool = False
     grant_pattern: str = ""  # of the gate: operation, space, path; ``*`` for a tool of a server
+    ruling: Ruling | None = None  # what decided, for the record
 
     def joined(self, other: Verdict) -> Verdict:
         """Both as one question, which nothing but a key for it alone can answer."""
@@ -122,6 +125,7 @@ class Verdict:
             strictest((self.zone, other.zone)),
             max(self.risk, other.risk, key=attrgetter("rank")),
             tuple(dict.fromkeys((*self.reasons, *other.reasons))),
+            ruling=self.ruling,
         )
 
 
@@ -133,15 +137,18 @@ def judge(
     deny: Iterable[DenyRule] = (),
     max_write: int = MAX_WRITE,
     step_id: str = "",
+    keeps: bool = False,
 ) -> Verdict:
     """Allow, ask or refuse. Pure; the same for every tool, mode and front end.
 
     A grant turns a question into permission, never a refusal; one that was given for a step
-    counts for the calls of that step, ``step_id``, alone. ``max_write`` is in bytes.
+    counts for the calls of that step, ``step_id``, alone. ``max_write`` is in bytes; ``keeps``
+    says whether rules can be kept for the project.
     """
     zone = strictest(map(_ZONE, access.places))
+    ruling = Ruling(said="deny", mode=mode)
     if access.effect is None:
-        return _denied(zone, Risk.CRITICAL, "unknown_operation", access)
+        return _denied(zone, Risk.CRITICAL, "unknown_operation", access, ruling)
     content = access.content
     if content is not None and len(content) > max_write:
         content = None  # refused below; not worth being searched
@@ -157,38 +164,57 @@ def judge(
     )
     row = _row(access.operation, access.effect, zone, access.facts)
     if row is None:
-        return _denied(zone, Risk.CRITICAL, "unknown_operation", access)
+        return _denied(zone, Risk.CRITICAL, "unknown_operation", access, ruling)
+    ruling = Ruling(said="deny", mode=mode, row=row.name)
     denial = _denial(access, access.effect, zone, deny, max_write)
     if denial:
-        return _denied(zone, found.risk, denial, access, found.reasons, max_write)
+        return _denied(zone, found.risk, denial, access, ruling, found.reasons, max_write)
     kind = row.decisions[_MODES.index(mode)]
     if kind is Decision.DENY:
-        return _denied(zone, found.risk, f"{mode}_mode", access, found.reasons)
-    must_ask = access.effect in FILE_CHANGES and bool(ALWAYS_ASK.intersection(found.reasons))
+        return _denied(zone, found.risk, f"{mode}_mode", access, ruling, found.reasons)
+    always = ALWAYS_ASK.intersection(found.reasons) if access.effect in FILE_CHANGES else ()
+    must_ask = bool(always)
     if Fact.FOR_USER in access.facts and access.effect is not Effect.STATE:
         must_ask = True
         found.reasons.append("for_user")
     if kind is Decision.ALLOW and must_ask:
         kind = Decision.GATE
     if kind is Decision.ALLOW:
-        return Verdict(kind, zone, found.risk, tuple(found.reasons))
-    verdict = Verdict(Decision.GATE, zone, found.risk, tuple(found.reasons))
+        ruling = ruling.replace(said="allow")
+        return Verdict(kind, zone, found.risk, tuple(found.reasons), ruling=ruling)
+    code = min(always, default="for_user") if must_ask else ""
+    ruling = ruling.replace(said="gate", code=code)
+    verdict = Verdict(Decision.GATE, zone, found.risk, tuple(found.reasons), ruling=ruling)
     if must_ask:
         return verdict
-    return _asked(access, row, mode, verdict, grants, step_id)
+    verdict = _asked(access, row, mode, verdict, grants, step_id)
+    kept = keeps and row.in_step and verdict.can_grant_session
+    return replace(verdict, can_grant_project=True) if kept else verdict
 
 
-def grant_for(gate: Gate, grant_id: str, choice: GateChoice = GateChoice.SESSION) -> Grant:
-    """The grant that ``s`` or ``t`` in this gate gives; raises ValueError when it can give none."""
+def grant_for(
+    gate: Gate, grant_id: str, choice: GateChoice = GateChoice.SESSION, at: float = 0.0
+) -> Grant:
+    """The grant that ``s``, ``t`` or ``p`` in this gate gives, at that time; raises ValueError when
+    it can give none.
+    """
     operation, _, path = gate.grant_pattern.partition(" ")
     step_id = gate.step_id if choice is GateChoice.STEP else ""
     can = gate.can_grant_session
     if choice is GateChoice.STEP:
         can = gate.can_grant_step and bool(step_id)
+    if choice is GateChoice.PROJECT:
+        can = gate.can_grant_project
     if not can or operation != gate.operation or not path:
         raise ValueError(f"gate {gate.gate_id} cannot be granted for longer than once")
     return Grant(
-        grant_id=grant_id, operation=operation, path=path, gate_id=gate.gate_id, step_id=step_id
+        grant_id=grant_id,
+        operation=operation,
+        path=path,
+        gate_id=gate.gate_id,
+        step_id=step_id,
+        source="project" if choice is GateChoice.PROJECT else "key",
+        at=at,
     )
 
 
@@ -206,13 +232,15 @@ def _asked(
     can_step = row.in_step and bool(subject and step_id)
     if not (can_session or can_step):
         return verdict
-    if any(
-        grant.operation == access.operation
-        and grant.path == subject
-        and grant.step_id in ("", step_id)
-        for grant in grants
-    ):
-        return replace(verdict, kind=Decision.ALLOW, reasons=(*verdict.reasons, "granted"))
+    for grant in grants:
+        same = grant.operation == access.operation and grant.path == subject
+        holds = row.in_step or grant.source != "project"  # whatever a file of rules may say
+        if same and holds and grant.step_id in ("", step_id):
+            ruling = Ruling(
+                said="allow", mode=mode, row=row.name, code="granted", rules=(grant.grant_id,)
+            )
+            reasons = (*verdict.reasons, "granted")
+            return replace(verdict, kind=Decision.ALLOW, reasons=reasons, ruling=ruling)
     return replace(
         verdict,
         can_grant_session=can_session,
@@ -265,6 +293,7 @@ def _denied(
     risk: Risk,
     code: str,
     access: Access,
+    ruling: Ruling,
     reasons: Iterable[str] = (),
     max_write: int = MAX_WRITE,
 ) -> Verdict:
@@ -275,7 +304,8 @@ def _denied(
         limit=max_write,
     )
     rest = tuple(reason for reason in reasons if reason != code)
-    return Verdict(Decision.DENY, zone, risk, (code, *rest), sentence)
+    ruling = ruling.replace(code=code)
+    return Verdict(Decision.DENY, zone, risk, (code, *rest), sentence, ruling=ruling)
 
 
 class Decision(StrEnum):
@@ -296,13 +326,17 @@ class Fact(StrEnum):
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
 
 
+#: What a consent makes of a call: it goes when the consent does.
+BY_CONSENT: Final = frozenset({Fact.APPROVED, Fact.NAMED})
+
 _MODES: Final = tuple(ApprovalMode)  # plan, strict, standard, trusted
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of the table. ``grantable``: modes in which the key ``s`` may allow it for the
-    session; ``in_step``: the key ``t`` may allow it for the step that runs.
+    session; ``in_step``: what ``s`` allows, ``t`` may allow for the step that runs, and ``p`` in
+    later sessions too, so never what lies outside or is secret.
     """
 
     name: str

@@ -74,6 +74,11 @@ class Workspace:
         self._opener = opener or best_opener()
         self._changer = Changer(self._opener, disk or Disk())
 
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the pinned directory."""
+        return self._zones.identity
+
     def close(self) -> None:
         """Let go of the directory; the object is of no use afterwards."""
         if self._fd >= 0:

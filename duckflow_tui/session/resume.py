@@ -210,7 +210,8 @@ async def resume(
     until = entries[-1].at if entries else now
     ends_turn = today.session.headless
     calls = await end_calls(state, workspace, effect, until, ends_turn=ends_turn)
-    had_consent = bool(state.grants or state.accepted_words)
+    keys = (grant for grant in state.grants if grant.source == "key")
+    had_consent = any(keys) or bool(state.accepted_words)
     commands = sum(process.runs for process in state.processes)
     worked = state.turn is not None
     lost = on_the_way(state.requests, state.turn.turn_id) if state.turn is not None else ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from duckflow_tui.state.calls import CallState, LiveOutput
 from duckflow_tui.state.conversation import ConversationState
-from duckflow_tui.state.gates import GateState
+from duckflow_tui.state.gates import AuditState, GateState
 from duckflow_tui.state.goal import GoalState
 from duckflow_tui.state.memory import MemoryState
 from duckflow_tui.state.pace import PaceState
@@ -40,6 +40,7 @@ class AgentState(
     PlanState,
     GoalState,
     GateState,
+    AuditState,
     CallState,
     ProcessState,
     PaceState,

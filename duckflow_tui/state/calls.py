@@ -10,7 +10,7 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer
-from duckflow_tui.state.operations import FileChange, OperationResult, change_running
+from duckflow_tui.state.operations import FileChange, OperationResult, Ruling, change_running
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -108,6 +108,7 @@ class OperationMessage(AskedCall):
     answer: GateAnswer | None = None
     previews: tuple[FilePreview, ...] = ()  # of a change that went through no gate
     allowed: str = ""  # what let an effect happen unasked: the name of a mode, or "granted"
+    ruling: Ruling | None = None  # of a call that was judged; None in journals of before
     result: OperationResult
     for_requirement: str = ""  # the app ran it as the check of this requirement, not the model
     at: float
@@ -122,6 +123,14 @@ class RunningOperation(AskedCall):
     gate: Gate | None = None  # the answered one, as it was shown
     answer: GateAnswer | None = None
     expects: tuple[FileChange, ...] = ()  # what it is about to do to files, once started
+
+
+def asked_alike(state: AgentState, pattern: str) -> list[OperationMessage]:
+    """Calls that were asked about and that a rule of this pattern would have let through: each gate
+    says which rule could have answered it, in the words of the policy.
+    """
+    calls = (m for m in state.messages if isinstance(m, OperationMessage))
+    return [m for m in calls if m.gate is not None and m.gate.grant_pattern == pattern]
 
 
 _CALL_ID: Final = attrgetter("call_id")

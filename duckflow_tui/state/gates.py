@@ -85,6 +85,7 @@ class GateChoice(StrEnum):
     ONCE = "once"  # y
     SESSION = "session"  # s
     STEP = "step"  # t
+    PROJECT = "project"  # p
     REJECT = "reject"  # n
     EDIT = "edit"  # e
     ALTERNATIVE = "alternative"  # 1…9
@@ -107,11 +108,12 @@ class Gate(Frozen):
     also: tuple[AlsoAsked, ...] = ()  # ``args_hash`` above covers them
     can_grant_session: bool = False
     can_grant_step: bool = False  # only while a step of a plan runs
+    can_grant_project: bool = False  # a rule may be kept for later sessions too
     needs_word: str = ""  # what must be typed before this may be approved, once in a session
     facts: dict[str, str] = Field(default_factory=dict)  # figures of the app: argv, cwd, sandbox
     step_id: str = ""  # the plan's step that asks
     can_edit: bool = False
-    grant_pattern: str = ""  # what ``s`` would allow, in words of the policy: "edit src/a.py"
+    grant_pattern: str = ""  # what ``s`` and ``p`` would allow: "file_ops.edit_file src/a.py"
     edited_by_user: bool = False
     checks: str = ""  # the requirement whose check this is: the app asks, in a review
     renewed: bool = False  # the file changed outside since the last preview
@@ -135,17 +137,26 @@ class GateAnswer(Frozen):
     @property
     def approves(self) -> bool:
         """Whether the call may run."""
-        return self.choice in (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP)
+        return self.choice not in (GateChoice.REJECT, GateChoice.EDIT, GateChoice.ALTERNATIVE)
 
 
 class Grant(Frozen):
-    """Consent to an operation on one thing, for this session or the step it was given in."""
+    """Consent to an operation on one thing: a rule of this session, the step it was given in, the
+    project or the command line.
+    """
 
     grant_id: str
-    operation: str
+    operation: str  # of one of the command line: "--allow"
     path: str  # of a file; of another operation: what its grant is about
-    gate_id: str  # the gate whose answer gave it
+    gate_id: str  # the gate whose answer gave it, of a project's in this session or before
     step_id: str = ""
+    source: Literal["key", "project", "command_line"] = "key"
+    at: float = 0.0  # when it was given, seconds since the epoch; 0: not known
+
+    @property
+    def pattern(self) -> str:
+        """What it allows, as the gate showed it."""
+        return f"{self.operation} {self.path}"
 
 
 def before_hashes(gate: Gate) -> tuple[str, ...]:
@@ -294,6 +305,21 @@ class CardMessage(InConversation):
     for_model: str = ""  # what the model is told, empty where a call's result says it
 
 
+class RuleChange(Frozen):
+    """A rule began to hold, or the user took it back."""
+
+    grant: Grant
+    at: float  # seconds since the epoch; 0: not known
+    revoked: bool = False
+
+
+@dataclass(eq=False)
+class AuditState:
+    """What was decided and stands in no message of the conversation."""
+
+    rule_log: tuple[RuleChange, ...] = ()  # the oldest first
+
+
 @dataclass(eq=False)
 class GateState:
     """What waits for the user, and the consent that was given for this session."""
@@ -335,7 +361,11 @@ class GateAnswered(Event, kind="gate_answered"):
             self.answer.alternative is None or self.answer.alternative > len(gate.alternatives)
         ):
             raise StateError("there is no such alternative")
-        can = {GateChoice.SESSION: gate.can_grant_session, GateChoice.STEP: gate.can_grant_step}
+        can = {
+            GateChoice.SESSION: gate.can_grant_session,
+            GateChoice.STEP: gate.can_grant_step,
+            GateChoice.PROJECT: gate.can_grant_project,
+        }
         if not can.get(self.answer.choice, True):
             raise StateError("this call can only be allowed once")
         if gate.needs_word and self.answer.approves:
@@ -359,12 +389,30 @@ class GateWithdrawn(Event, kind="gate_withdrawn"):
 
 
 class GrantAdded(Event, kind="grant_added"):
-    """The user allowed the same for the rest of the session."""
+    """The user allowed the same for longer than once; of the project's rules and those of the
+    command line: they hold in this session.
+    """
 
     grant: Grant
 
     def apply(self, state: AgentState) -> None:
         state.grants = (*state.grants, self.grant)
+        state.rule_log = (*state.rule_log, RuleChange(grant=self.grant, at=self.grant.at))
+
+
+class GrantRevoked(Event, kind="grant_revoked"):
+    """The user took a rule back: from now on it allows nothing, no call that waits either."""
+
+    grant: Grant
+    at: float
+
+    def apply(self, state: AgentState) -> None:
+        named = self.grant.source == "command_line"  # such a rule stands in no state
+        if not named and self.grant not in state.grants:
+            raise StateError(f"there is no rule {self.grant.grant_id}")
+        state.grants = tuple(g for g in state.grants if g != self.grant)
+        change = RuleChange(grant=self.grant, at=self.at, revoked=True)
+        state.rule_log = (*state.rule_log, change)
 
 
 class CardOpened(Event, kind="card_opened"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import Field
 
@@ -154,6 +154,16 @@ class ApprovalMode(StrEnum):
     STRICT = "strict"
     STANDARD = "standard"
     TRUSTED = "trusted"
+
+
+class Ruling(Frozen):
+    """What the policy said of a call when it was last judged, and what decided that."""
+
+    said: Literal["allow", "gate", "deny"]
+    mode: ApprovalMode
+    row: str = ""  # of the policy's table; empty where none speaks about the call
+    code: str = ""  # what decided before the mode did: "protected", "granted", "secret"
+    rules: tuple[str, ...] = ()  # ids of the grants that allowed it
 
 
 class Outcome(StrEnum):

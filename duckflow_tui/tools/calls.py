@@ -22,7 +22,7 @@ from duckflow_tui.state.gates import (
     Impact,
     before_hashes,
 )
-from duckflow_tui.state.operations import Effect, FileChange, Outcome, Zone
+from duckflow_tui.state.operations import Effect, FileChange, Outcome, Ruling, Zone
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.tools.changes import PlannedChange, left_out
 from duckflow_tui.tools.operation import (
@@ -72,6 +72,8 @@ class Call:
     previews: tuple[FilePreview, ...] = field(default=(), init=False)  # of what it would change
     allowed: str = field(default="", init=False)  # what lets it happen: a mode, or "granted"
     unasked: Access | None = field(default=None, init=False)  # as judged, where nobody was asked
+    ruling: Ruling | None = field(default=None, init=False)  # of the policy, the last one
+    meant: tuple[AnyOperation, Arguments] | None = field(default=None, init=False)  # once read
 
     def __post_init__(self) -> None:
         self.args = cast("JsonObject", json.loads(canonical_json(self.action.args)))
@@ -210,6 +212,7 @@ class GateQuestion(NamedTuple):
             also=self.also,
             can_grant_session=self.verdict.can_grant_session,
             can_grant_step=self.verdict.can_grant_step,
+            can_grant_project=self.verdict.can_grant_project,
             needs_word=self.needs_word,
             facts={} if isinstance(self.proposal, Edits) else dict(self.proposal.facts),
             step_id=call.step_id,
@@ -285,6 +288,7 @@ def check_denied(call: Call, verdict: Verdict) -> None:
     """Raise a refusal; what the user runs is refused only where a place is protected."""
     if call.by_user and verdict.zone is not Zone.PROTECTED:
         return
+    call.ruling = verdict.ruling
     if verdict.kind is Decision.DENY:
         raise ToolFault(verdict.reason_text, Outcome.DENIED)
 

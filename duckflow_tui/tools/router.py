@@ -14,7 +14,15 @@ from pydantic import ValidationError
 
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
-from duckflow_tui.safety.policy import Access, Decision, Fact, PolicyRules, Verdict, judge
+from duckflow_tui.safety.policy import (
+    BY_CONSENT,
+    Access,
+    Decision,
+    Fact,
+    PolicyRules,
+    Verdict,
+    judge,
+)
 from duckflow_tui.safety.risk import BULK_LINES, WIDE_FILES
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, StateError
@@ -178,7 +186,7 @@ class ToolRouter:
     # --- one call ----------------------------------------------------------------------------
 
     async def _perform(self, call: Call) -> Output:
-        operation, args = self._understood(call)
+        call.meant = operation, args = self._understood(call)
         unasked = 0
         while True:
             try:
@@ -218,6 +226,7 @@ class ToolRouter:
         operation = self.registry.get(name)
         if operation is None:
             verdict = self._judge(Access(name, None))
+            call.ruling = verdict.ruling
             near = nearest(name, [spec.name for spec in self.registry.specs()])
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise ToolFault(f"{verdict.reason_text}{hint}".strip(), Outcome.INVALID)
@@ -439,6 +448,7 @@ class ToolRouter:
             deny=self.rules.deny,
             max_write=self.rules.max_write,
             step_id=step_id,
+            keeps=self.rules.keeps,
         )
 
     def _word(self, operation: AnyOperation) -> str:
@@ -452,8 +462,10 @@ class ToolRouter:
     async def _start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
         """Record that it runs; raises JudgedAnew where nothing allows it after its wait."""
         unasked = call.unasked
-        if unasked and self._judge(unasked, call.step_id).kind is not Decision.ALLOW:
-            raise JudgedAnew
+        if unasked and call.meant:  # a rule may have been revoked meanwhile
+            unasked = replace(unasked, facts=unasked.facts - BY_CONSENT | self.facts(*call.meant))
+            if self._judge(unasked, call.step_id).kind is not Decision.ALLOW:
+                raise JudgedAnew
         clock = self.store.clock
         event = OperationStarted(call_id=call.action.call_id, at=clock.now(), expects=expects)
         await self.store.commit(event)
@@ -519,6 +531,7 @@ class ToolRouter:
             answer=call.answer,
             previews=() if call.gate is not None else call.previews,
             allowed="" if call.gate is not None else call.allowed,
+            ruling=call.ruling,
             result=OperationResult(
                 outcome=outcome,
                 text=text,

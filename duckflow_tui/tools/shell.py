@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -67,9 +67,16 @@ class EndProcess(Arguments):
 class NamedCommands:
     """Knows which calls were named beforehand: by ``--allow``, or by the demo's own rule."""
 
-    def __init__(self, rules: AllowRules, workspace: Workspace) -> None:
-        self._rules = rules
+    def __init__(self, rules: Iterable[str], workspace: Workspace) -> None:
+        """Raises RuleRefused."""
+        self.given = tuple(dict.fromkeys(rules))
+        self._rules = AllowRules.of(self.given)
         self._workspace = workspace
+
+    def revoke(self, rule: str) -> None:
+        """That rule names nothing any more."""
+        self.given = tuple(given for given in self.given if given != rule)
+        self._rules = AllowRules.of(self.given)
 
     def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
         """``Fact.NAMED`` where every part of a command, or the operation, was named."""
@@ -109,7 +116,7 @@ class Shell:
     ) -> None:
         self._runner = runner
         self._background = background
-        self._named = named
+        self.named = named
         self._ids = ids
         self._sandbox = sandbox
 
@@ -188,7 +195,7 @@ class Shell:
         else:
             facts["timeout"] = f"{seconds:g} s"
         facts["sandbox"] = self._sandbox()
-        facts["rule"] = self._named.why_not(args.command, args.cwd) or "named"
+        facts["rule"] = self.named.why_not(args.command, args.cwd) or "named"
         return facts
 
     async def _run(

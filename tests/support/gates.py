@@ -18,7 +18,7 @@ from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, Gate
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate import GatePane
+from duckflow_tui.ui.panes.gate import Alike, GatePane
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.words.catalogue import Catalogue
@@ -169,6 +169,7 @@ class GateApp(App[None]):
         theme: str = "duck-dark",
         step: str = "",
         proposed: dict[str, str] | None = None,
+        alike: Alike | None = None,
     ) -> None:
         super().__init__()
         for theme_ in themes():
@@ -181,7 +182,7 @@ class GateApp(App[None]):
         self._first = gates
         texts = proposed or {}
         self.diff = DiffPane() if beside else None
-        self.card = GatePane(self.clock, beside=self.diff, proposed=texts.get)
+        self.card = GatePane(self.clock, beside=self.diff, proposed=texts.get, alike=alike)
         self.card.step = step
         self.composer = Input(placeholder="Message", id="composer")
         self.title_line = Static(id="title", markup=False)

@@ -9,7 +9,6 @@ from typing import Any
 
 from support.bench import Bench
 
-from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
@@ -50,7 +49,7 @@ class ShellBench(Bench):
             secrets_known=keys,
         )
         self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
-        named = NamedCommands(AllowRules.of(allowed), self.workspace)
+        named = NamedCommands(allowed, self.workspace)
         self.shell = Shell(
             self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox
         )

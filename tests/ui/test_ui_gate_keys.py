@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.gates import AFTER, GateApp, at_gate, drawn, gate, press, preview
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, before_hashes
-from duckflow_tui.state.operations import Effect
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.operations import Effect, OperationResult, Outcome
 from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED, SILENCE
 from duckflow_tui.ui.panes.question import KeyRow
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
@@ -467,3 +470,99 @@ async def test_the_question_for_the_reason_is_never_cut(language: str, width: in
         await press(pilot, "n")
         said = app.text()
         assert words("gate.ask_reason") in said or words("gate.ask_reason_short") in said
+
+
+def by_rule(**fields: Any) -> Gate:
+    """A gate that may become a rule of the project."""
+    pattern = "file_ops.edit_file src/shop/pricing.py"
+    return gate(can_grant_project=True, grant_pattern=pattern, **fields)
+
+
+def before(choice: GateChoice) -> OperationMessage:
+    """A call of the session that asked for the same."""
+    asked = by_rule(gate_id=f"gate_{choice}")
+    answer = GateAnswer(gate_id="g", call_id="c", args_hash="h", choice=choice)
+    return OperationMessage(
+        call_id=f"call_{choice}",
+        operation="file_ops.edit_file",
+        args={},
+        reasoning="the total was wrong",
+        gate=asked,
+        answer=answer,
+        result=OperationResult(outcome=Outcome.OK, text=""),
+        at=1_750_000_000.0,
+    )
+
+
+async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keeps_it() -> None:
+    """What was refused before is counted."""
+    calls = [before(GateChoice.ONCE), before(GateChoice.REJECT)]
+    app = GateApp(by_rule(), alike=lambda _: calls, beside=False)
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "p")
+        text = app.text()
+        assert app.answers == []
+        assert "file_ops.edit_file src/shop/pricing.py" in text
+        assert "2 questions; 1 of them you did not allow" in " ".join(text.split())
+        assert "allowed once  the total was wrong" in text
+        assert "refused  the total was wrong" in text
+        assert "p  keep this rule" in text
+        await press(pilot, "p")  # too soon to have been read
+        assert app.answers == []
+        app.clock.advance(SETTLE)
+        await press(pilot, "p")
+        assert [answer.choice for answer in app.answers] == [GateChoice.PROJECT]
+        assert app.answers[0].args_hash == "hash-of-args"
+
+
+async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever() -> None:
+    app = GateApp(by_rule())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "p")
+        assert "nothing else in this session" in app.text()
+        app.clock.advance(SETTLE)
+        await press(pilot, "escape")
+        assert "keep this rule" not in app.text()
+        assert "apply discounts" in app.text()
+        assert app.focused is app.card
+        await press(pilot, "p")
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+
+
+async def test_p_does_nothing_where_no_rule_can_be_kept() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "p", "p")
+        assert "project…" not in app.text()
+        app.clock.advance(SETTLE)
+        await press(pilot, "p")
+        assert app.answers == []
+
+
+async def test_a_rule_that_was_not_shown_whole_is_not_kept() -> None:
+    """R14."""
+    calls = [before(GateChoice.ONCE)] * 60
+    app = GateApp(by_rule(), alike=lambda _: calls, beside=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at_gate(pilot)
+        pages = 0
+        while app.card.unseen():
+            await press(pilot, "p")
+            pages += 1
+            assert pages < 20
+        await press(pilot, "p")
+        app.clock.advance(SETTLE)
+        unseen = app.card.unseen()
+        assert unseen > 0
+        while app.card.unseen():
+            await press(pilot, "p")
+            assert app.answers == []
+            assert app.card.unseen() < unseen
+            unseen = app.card.unseen()
+        await press(pilot, "p")
+        assert [answer.choice for answer in app.answers] == [GateChoice.PROJECT]

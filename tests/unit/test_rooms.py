@@ -151,6 +151,7 @@ RECORDS = {
     "SessionChoice",
     "Signals",
     "ToolContext",
+    "Verdict",
 }
 
 

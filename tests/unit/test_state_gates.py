@@ -183,7 +183,8 @@ def test_what_a_gate_does_not_offer_is_refused(
 
 @pytest.mark.parametrize("choice", list(GateChoice))
 def test_only_a_yes_approves(choice: GateChoice) -> None:
-    approves = choice in (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP)
+    lasting = (GateChoice.SESSION, GateChoice.STEP, GateChoice.PROJECT)
+    approves = choice in (GateChoice.ONCE, *lasting)
     assert ANSWER.model_copy(update={"choice": choice}).approves is approves
 
 

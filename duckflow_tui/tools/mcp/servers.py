@@ -128,7 +128,8 @@ class McpServers:
             return frozenset()
         of_server = f"{operation.rpartition('.')[0]}.{ANY}"
         granted = any(
-            grant.operation == operation and grant.path == ANY for grant in self._store.state.grants
+            (grant.operation, grant.path, grant.source) == (operation, ANY, "key")
+            for grant in self._store.state.grants
         )
         own = operation in self._approved or of_server in self._approved
         return frozenset({Fact.APPROVED}) if granted or own else frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, cast
 
 from rich.cells import cell_len
@@ -15,6 +15,7 @@ from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.base import Clock
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.ui.bindings import KEYS, keys_of
 from duckflow_tui.ui.host import host_of
@@ -42,9 +43,10 @@ STAY: Final = 2.0
 
 #: Answers after which the same reply may ask again: the others skip what it asked for.
 _ACTIONS: Final = {name: key.action for key in keys_of("gate") for name in key.keys}
-_GOES_ON: Final = (GateChoice.ONCE, GateChoice.SESSION, GateChoice.STEP, GateChoice.EDIT)
+_ENDS: Final = (GateChoice.REJECT, GateChoice.ALTERNATIVE)
 
 Proposed = Callable[[str], str | None]
+Alike = Callable[[Gate], Sequence[OperationMessage]]
 
 
 class GatePane(GateView):
@@ -83,13 +85,16 @@ class GatePane(GateView):
         *,
         beside: DiffPane | None = None,
         proposed: Proposed | None = None,
+        alike: Alike | None = None,
         id: str | None = None,
     ) -> None:
         """``beside`` is the pane that shows the diff where there is room; ``proposed`` gives the
-        whole new content behind a gate, by its id.
+        whole new content behind a gate, by its id, ``alike`` the calls of the session that asked
+        for the same.
         """
         super().__init__(clock, beside, id=id)
         self._proposed = proposed
+        self._alike = alike
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
 
@@ -179,6 +184,8 @@ class GatePane(GateView):
                 return gate is not None and gate.can_grant_session
             case "step":
                 return gate is not None and gate.can_grant_step
+            case "project":
+                return gate is not None and gate.can_grant_project
             case "alternative":
                 return gate is not None and int(key) <= len(gate.alternatives)
             case _:
@@ -198,6 +205,25 @@ class GatePane(GateView):
     def action_step(self) -> None:
         if self._gate is not None and self._gate.can_grant_step:
             self._approve(GateChoice.STEP)
+
+    def action_project(self) -> None:
+        """The first time show the rule, with what it would have allowed; then keep it."""
+        gate = self._open_gate()
+        if gate is None or not gate.can_grant_project:
+            return
+        if self._rule.display:
+            self._approve(GateChoice.PROJECT)
+        elif self._document.takes_nothing:
+            self._show_hint("gate.takes_nothing")
+        elif not self._turn_page():
+            self.show_rule(self._alike(gate) if self._alike else ())
+            self._guard.begin()  # nobody has read it yet
+
+    def action_escape(self) -> None:
+        if self._rule.display and not self._field.display:
+            self.show_rule(None)
+        else:
+            super().action_escape()
 
     def action_reject(self) -> None:
         if self._open_gate() is not None:
@@ -270,6 +296,8 @@ class GatePane(GateView):
 
     def _approve(self, choice: GateChoice) -> None:
         gate = self._open_gate()
+        if self._rule.display and choice is not GateChoice.PROJECT:
+            self.show_rule(None)
         if gate is None or self._turn_page():
             return
         if self._document.takes_nothing:
@@ -296,7 +324,7 @@ class GatePane(GateView):
         self.post_message(self.Answered(answer))
         if len(self.gates) > 1:
             self.focus()  # the next one waits here
-        elif self.may_ask_again and choice in _GOES_ON:
+        elif self.may_ask_again and choice not in _ENDS:
             self._stay()
         else:
             self._leave()

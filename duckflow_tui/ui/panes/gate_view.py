@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from textual.geometry import Size
 from textual.reactive import var
 
 from duckflow_tui.state.base import Clock
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
@@ -22,6 +23,7 @@ from duckflow_tui.ui.panes.gate_words import (
     argument_rows,
     key_hints,
     point_rows,
+    rule_rows,
     subject,
     subtitle_of,
     title_of,
@@ -124,11 +126,13 @@ class GateView(QuestionWidget):
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
         self._inner = InnerDiff(lambda size: self._shares(size).diff)
+        self._rule = RequestView(lambda size: self._shares(size).points, id="gate-rule")
 
     def compose(self) -> ComposeResult:
         yield self._points
         yield self._arguments
         yield self._inner
+        yield self._rule
         yield self._field
         yield self._keys
 
@@ -139,7 +143,8 @@ class GateView(QuestionWidget):
         if self._beside is not None:
             self._beside.view.on_change(self._refresh_frame)
         self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
-        self._field.display = self.display = False
+        self._rule.on_seen(self._refresh_frame)
+        self._field.display = self._rule.display = self.display = False
 
     @property
     def gate(self) -> Gate | None:
@@ -148,7 +153,8 @@ class GateView(QuestionWidget):
 
     def unseen(self) -> int:
         """Lines of the request that have not been on screen: rows, arguments and diff."""
-        return self._points.unseen() + self._arguments.unseen() + self._document.unseen
+        rule = self._rule.unseen() if self._rule.display else 0
+        return self._points.unseen() + self._arguments.unseen() + self._document.unseen + rule
 
     # --- what it shows ---------------------------------------------------------------------
 
@@ -159,6 +165,7 @@ class GateView(QuestionWidget):
         """
         self._gate = gate
         self._hint, self._stage = "", None
+        self._rule.display, self._points.display = False, True
         self._document.choosing = False
         self.display = gate is not None
         if gate is None:
@@ -170,6 +177,17 @@ class GateView(QuestionWidget):
             self._beside.open(self._document, gate.call_id)
         self._place_diff()
         self._refresh_rows(fresh=True)
+
+    def show_rule(self, alike: Sequence[OperationMessage] | None) -> None:
+        """Show the rule that ``p`` would keep in place of the request, beside calls that asked for
+        the same; None: the request again.
+        """
+        self._rule.display, self._points.display = alike is not None, alike is None
+        if self._gate is not None and alike is not None:
+            self._rule.show(rule_rows(self._gate, alike, self.words), fresh=True)
+        self._hint, self._stage = "", None
+        self._place_diff()
+        self._refresh_rows(fresh=False)
 
     def watch_words(self, words: Catalogue) -> None:
         self._inner.words = words
@@ -210,7 +228,7 @@ class GateView(QuestionWidget):
         self._points.column = self._arguments.column = column
         self._points.show(points, fresh=fresh)
         self._arguments.show(arguments, fresh=fresh)
-        self._arguments.display = bool(arguments)
+        self._arguments.display = bool(arguments) and not self._rule.display
         self._refresh_frame()
         self._relayout()
 
@@ -226,6 +244,8 @@ class GateView(QuestionWidget):
         if self._field.display:
             key = "gate.hint_reason" if self._allows is None else "gate.word.hint"
             hint = self._hint or self.words(key)
+        elif self._rule.display:
+            hint = self._hint or self.words("gate.rule.hint")
         self.border_title = self._title().text
         room = max(0, self.size.width - 2)
         self.border_subtitle = subtitle_of(gate, self.words, palette, hint, room)
@@ -233,7 +253,9 @@ class GateView(QuestionWidget):
         if self._staying:
             hints = (KeyHint("✓", self.words("gate.answered_hint")),)
         else:
-            hints = key_hints(gate, self.words, unseen=self.unseen(), width=self.size.width)
+            unseen, width = self.unseen(), self.size.width
+            rule = self._rule.display
+            hints = key_hints(gate, self.words, unseen=unseen, width=width, rule=rule)
         if hints != self._keys.hints:
             self._keys.hints = hints
             self._relayout()
@@ -266,10 +288,11 @@ class GateView(QuestionWidget):
 
     def _wants(self, size: Size) -> Wants:
         width = size.width
+        points = self._rule if self._rule.display else self._points
         return Wants(
             keys=1 if self._field.display else self._keys.height_for(width, size.height),
-            points=self._points.height_for(width),
-            least_points=self._points.least_for(width),
+            points=points.height_for(width),
+            least_points=points.least_for(width),
             arguments=self._arguments.height_for(width) if self._arguments.display else 0,
             diff=self._inner.height_for(width) if self._inner.display else 0,
         )
@@ -279,7 +302,7 @@ class GateView(QuestionWidget):
 
     def _needs_inner(self) -> bool:
         """Whether the diff has to be in the card, because no pane beside it can be seen."""
-        if self._gate is None or not self._gate.previews:
+        if self._gate is None or not self._gate.previews or self._rule.display:
             return False
         if self._beside is None or not self._beside.is_on_screen:
             return True
@@ -305,7 +328,7 @@ class GateView(QuestionWidget):
     def _turn_page(self) -> bool:
         """Show the next part that was not on screen; False when there is none (R14)."""
         parts = (self._points, self._arguments, self._view)
-        for stage, part in enumerate(parts):
+        for stage, part in enumerate((self._rule,) if self._rule.display else parts):
             if part.unseen():
                 self._stage = stage
                 self._hint = ""

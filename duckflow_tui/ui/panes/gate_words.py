@@ -6,7 +6,7 @@ The model's words are marked as its own; facts are computed here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
+from duckflow_tui.state.base import calendar
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.bindings import keys_of
@@ -98,6 +100,32 @@ def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
     if not gate.previews:
         named.update(str(value) for value in gate.args.values() if isinstance(value, str))
     return [words("gate.leads_to", path=p) for p in gate.impact.places if p not in named]
+
+
+def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -> list[QuestionRow]:
+    """The rule that a second ``p`` keeps for the project: its exact pattern, how long it holds, and
+    what it would have allowed in this session.
+    """
+    rows = [
+        QuestionRow(words("gate.rule.pattern"), visible_line(gate.grant_pattern), tone="notice"),
+        QuestionRow(words("gate.rule.holds"), words("gate.rule.holds_how")),
+        QuestionRow(words("gate.rule.asks"), words("gate.rule.asks_still")),
+    ]
+    refused = sum(m.answer is not None and not m.answer.approves for m in alike)
+    said = words("gate.rule.none_before")
+    if alike:
+        key = "gate.rule.before_refused" if refused else "gate.rule.before"
+        said = words(key, count=len(alike), refused=refused)
+    tone: Tone = "warning" if refused else "text"
+    rows.append(QuestionRow(words("gate.rule.would_have"), said, tone=tone))
+    for message in reversed(alike):
+        then = calendar(message.at)
+        at = f"{then:%H:%M}  " if then else ""
+        choice = message.answer.choice if message.answer is not None else "none"
+        answered = words(f"gate.rule.was.{choice}")
+        why = shown_line(message.reasoning.strip())
+        rows.append(QuestionRow("", SafeText(f"{at}{answered}  {why}".rstrip()), tone="quiet"))
+    return rows
 
 
 def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeText:
@@ -275,14 +303,22 @@ def subtitle_of(gate: Gate, words: Catalogue, palette: Palette, hint: str, room:
     return text.append(f" · {hint}", style=palette.accent)
 
 
-def key_hints(gate: Gate, words: Catalogue, *, unseen: int, width: int) -> tuple[KeyHint, ...]:
+def key_hints(
+    gate: Gate, words: Catalogue, *, unseen: int, width: int, rule: bool = False
+) -> tuple[KeyHint, ...]:
     """The letters that this gate answers to. Those that consent only show the next page while
-    something was not on screen, and say so.
+    something was not on screen, and say so. ``rule``: a rule for the project is shown.
     """
+    keep = _LETTERS["project"][:1]  # the second press is of the same key
+    if rule:
+        said = words("gate.key.next", count=unseen) if unseen else words("gate.key.keep_rule")
+        back = KeyHint("Esc", words("gate.key.back"))
+        return (KeyHint(keep, said), back, KeyHint(_LETTERS["once"], words("gate.key.once")))
     if unseen:
         pages = [_LETTERS["once"]]
         pages += [_LETTERS["session"]] if gate.can_grant_session else []
         pages += [_LETTERS["step"]] if gate.can_grant_step else []
+        pages += [keep] if gate.can_grant_project else []
         hints = [KeyHint(" ".join(pages), words("gate.key.next", count=unseen))]
     else:
         hints = [KeyHint(_LETTERS["once"], words("gate.key.once"))]
@@ -296,6 +332,8 @@ def key_hints(gate: Gate, words: Catalogue, *, unseen: int, width: int) -> tuple
         )
     if gate.can_grant_step and not unseen:
         hints.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
+    if gate.can_grant_project and not unseen:
+        hints.append(KeyHint(keep, words("gate.key.project")))
     hints.append(KeyHint(_LETTERS["reject"], words("gate.key.reject")))
     if gate.can_edit:
         hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))

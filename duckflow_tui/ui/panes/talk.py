@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, StateError
-from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.calls import OperationMessage, asked_alike
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import Card, CardKind, Gate
 from duckflow_tui.state.plan import ReportMessage
@@ -45,7 +45,9 @@ class Talk(Vertical):
         super().__init__(id="talk")
         self._options = options
         self._composer = composer
-        self.gate = GatePane(clock, beside=diff, proposed=self._proposed, id="gate")
+        self.gate = GatePane(
+            clock, beside=diff, proposed=self._proposed, alike=self._asked_alike, id="gate"
+        )
         self.card = CardPane(clock, id="question")
         self.transcript: Transcript | None = None
         self.welcome: Welcome | None = None
@@ -61,6 +63,10 @@ class Talk(Vertical):
     def _proposed(self, gate_id: str) -> str | None:
         engine = host_of(self).session.engine
         return None if engine is None else engine.proposed_text(gate_id)
+
+    def _asked_alike(self, gate: Gate) -> Sequence[OperationMessage]:
+        store = host_of(self).session.store
+        return asked_alike(store.state, gate.grant_pattern) if store is not None else ()
 
     # --- the chat ---------------------------------------------------------------------------
 

@@ -1,0 +1,85 @@
+"""The rules that a user keeps for a project, in a file of the app and never in the project."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from duckflow_tui.safety.changing import Disk
+from duckflow_tui.session.memory import SmallFiles
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.gates import Grant
+
+LARGEST: Final = 256 * 1024  # bytes of the file, as of every file of settings (R18)
+_NAME: Final = 40  # characters of the folder's name
+
+
+class KeptRules:
+    """One for a session. A project is its folder's real path with its device and inode: rules that
+    were kept for another folder of the same path do not count, and the next one that is kept takes
+    their place. Raises OSError, also for a file that is too large.
+    """
+
+    def __init__(
+        self, folder: Path, workspace: Path, identity: tuple[int, int], disk: Disk | None = None
+    ) -> None:
+        """``identity``: device and inode of the workspace."""
+        shown = re.sub(r"[^\w.-]+", "-", workspace.name).strip("-.")[:_NAME] or "project"
+        self._name = f"{shown}-{digest(os.fsencode(workspace))[:12]}.json"
+        self._project = {
+            "workspace": os.fsdecode(workspace),
+            "device": identity[0],
+            "inode": identity[1],
+        }
+        self._files = SmallFiles(folder, disk or Disk())
+        self.path = str(folder / self._name)
+
+    def load(self) -> tuple[Grant, ...]:
+        """The rules, the oldest first; what is none is left out."""
+        return self._rules(self._files.read(self._name, LARGEST))
+
+    def add(self, rule: Grant) -> None:
+        """Keep a rule."""
+        self._change(lambda rules: (*(r for r in rules if r.pattern != rule.pattern), rule))
+
+    def remove(self, grant_id: str) -> None:
+        """Keep that rule no longer."""
+        self._change(lambda rules: tuple(r for r in rules if r.grant_id != grant_id))
+
+    def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
+        with self._files.changing() as folder:
+            rules = change(self._rules(self._files.read_within(folder, self._name, LARGEST)))
+            dumped = [rule.model_dump(mode="json", exclude={"source"}) for rule in rules]
+            data = json.dumps({**self._project, "rules": dumped}, indent=1).encode()
+            if len(data) > LARGEST:
+                raise OSError(f"{self.path}: more than {LARGEST:,} bytes")
+            self._files.replace(folder, self._name, data)
+
+    def _rules(self, raw: bytes | None) -> tuple[Grant, ...]:
+        if raw is not None and len(raw) > LARGEST:
+            raise OSError(f"{self.path}: more than {LARGEST:,} bytes")
+        try:
+            read: object = json.loads(raw or b"{}")
+        except (ValueError, RecursionError):
+            read = {}
+        table = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+        given: object = table.get("rules")
+        if not isinstance(given, list) or any(
+            table.get(name) != value for name, value in self._project.items()
+        ):
+            return ()
+        found: list[Grant] = []
+        for fields in cast("list[object]", given):
+            try:
+                rule = Grant.model_validate(fields)
+            except (ValidationError, RecursionError):
+                continue
+            if rule.operation and rule.path and rule.grant_id:
+                found.append(rule.replace(source="project", step_id=""))
+        return tuple(found)
