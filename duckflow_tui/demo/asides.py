@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from duckflow_tui.demo.loyalty import ABOUT as LOYALTY
+from duckflow_tui.demo.loyalty import STEP_WORDS, drops
 from duckflow_tui.demo.scene import Scene
 from duckflow_tui.demo.wording import filled
 from duckflow_tui.demo.writing import action, decision, ends
@@ -35,17 +37,7 @@ _WAITS: Final = re.compile(
     re.M,
 )
 
-_STEP_WORDS: Final = {
-    "receipt": re.compile(r"receipt|レシート", re.I),
-    "readme": re.compile(r"read\W?me|説明書", re.I),
-    "changelog": re.compile(r"change\W?log|変更履歴", re.I),
-}
 _ADDED: Final = ("readme", "changelog")
-_DROPS: Final = re.compile(
-    r"\b(skip|drop|omit|remove|leave out|without|no need|don.t need)\b"
-    r"|省|飛ばし|いらない|要らない|不要|なしで|外して|やめて",
-    re.I,
-)
 _ADDS: Final = re.compile(r"\b(also|add|mention|note|write|put|document)\b|も|追加|書い|載せ", re.I)
 _STOPS: Final = re.compile(r"^\W*(please )?(stop|cancel|abort|halt)\b|止め|中止|ストップ", re.I)
 _PAUSES: Final = re.compile(r"\b(pause|wait|hold on)\b|待って|一時停止|ちょっとまって", re.I)
@@ -102,15 +94,18 @@ class AsideWriter:
         bad = next((r for r in reversed(self._scene.results) if r.outcome != "ok"), None)
         if bad is not None:
             return self._says("did_not_fit", problem=bad.text.strip().replace("\n", "\n> "))
-        wanted = next((key for key, about in _STEP_WORDS.items() if about.search(said)), "")
-        if wanted and _DROPS.search(said):
+        wanted = next((key for key, about in STEP_WORDS.items() if about.search(said)), "")
+        if wanted and drops(said):
             return self._drop(wanted)
         if _STOPS.search(said):
             return self._steer(STOP, "stop")
         if _PAUSES.search(said):
             return self._steer(PAUSE, "pause")
         if _ASKS.search(said):
-            return self._says("far" if self._now.step else "far_without_plan")
+            if self._now.step:
+                return self._says("far")
+            of_plan = self._now.total and LOYALTY.search(self._scene.request)
+            return self._says("far_between" if of_plan else "far_without_plan")
         if wanted in _ADDED and _ADDS.search(said):
             return self._add(wanted)
         return self._says("anything")

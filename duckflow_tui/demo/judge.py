@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from duckflow_tui.demo.loyalty import SMALL
+from duckflow_tui.demo.loyalty import SMALL, STEP_WORDS, drops
 from duckflow_tui.demo.savings import ABOUT as SAVINGS
 from duckflow_tui.demo.tax import ABOUT as TAX
 from duckflow_tui.demo.wording import filled, language_of, texts
@@ -22,6 +22,7 @@ _WANTED: Final = re.compile(
 _ITEM: Final = re.compile(r"^- (r\d+) P([123]) (.+)$", re.M)
 _JUDGED: Final = re.compile(r"^- (r\d+) P([123]) (open|met|partly|refuted|waived) \d+% (.+)$", re.M)
 _CHECK: Final = re.compile(r" \((?:command|file_exists|file_contains): .*\)$")
+_SAID: Final = re.compile(r"^- said: (.+)$", re.M)
 _MISSING: Final = re.compile(r"^- P[123] (.+)$", re.M)
 _CHECKED: Final = re.compile(r"^- (r\d+) .+ — (met|refuted|unchecked): ", re.M)
 _READ: Final = re.compile(r"^(\d+)\. (file_ops\.read_file\([^)]*\))", re.M)
@@ -58,7 +59,8 @@ def judge(purpose: str, text: str) -> JsonObject:
 
 def _requirements(asked: str, text: str) -> JsonObject:
     """The request as it stands: a script splits nothing off a text it does not know. Of what the
-    user said and did since, it knows what takes the receipt or the README out of the plan.
+    user said and did since, it knows what takes the receipt or the README out of the plan, and what
+    drops a part that a review found open.
     """
     if since := _frame("changes", text):
         plan = texts("plan", language_of(asked))
@@ -71,6 +73,12 @@ def _requirements(asked: str, text: str) -> JsonObject:
             out = small or f"drop the step {plan['steps'][name]['name']!r}" in since
             if out and wanted in ids:
                 dropped[ids[wanted]] = words
+        for said in filter(drops, _SAID.findall(since)):
+            about = [of_step for of_step in STEP_WORDS.values() if of_step.search(said)]
+            for key, _, state, wanted in listed:  # what a review found open, and was asked about
+                named = any(of_step.search(wanted) for of_step in about) or not about
+                if named and state in ("partly", "refuted"):
+                    dropped[key] = said
         return {"requirements": [], "dropped": dropped, "again": []}
     check = {"kind": "judgement", "value": ""}
     words = " ".join(asked.split())[:200]

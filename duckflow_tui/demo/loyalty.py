@@ -30,11 +30,32 @@ _STEPS: Final[dict[Size, dict[str, tuple[str, ...]]]] = {
 
 ABOUT: Final = re.compile(r"loyal|regular customer|常連|お得意", re.I)
 SMALL: Final = re.compile(r"\bonly\b|\bjust\b|だけ", re.I)
+#: What a message says of a step that may be left out or added.
+STEP_WORDS: Final = {
+    "receipt": re.compile(r"receipt|レシート", re.I),
+    "readme": re.compile(r"read\W?me|説明書", re.I),
+    "changelog": re.compile(r"change\W?log|変更履歴", re.I),
+}
+_DROPS: Final = re.compile(
+    r"\b(skip|drop|omit|remove|leave (it |that |them )?out|without|no need|don.t need)\b"
+    r"|省|飛ばし|いらない|要らない|不要|なしで|外して|やめて",
+    re.I,
+)
 _REASON: Final = re.compile(r"The user rejected the plan: (.*?)\nDo not carry it out", re.S)
 _PROGRESS: Final = re.compile(r"(\d+) of (\d+) steps are done; the plan is (\w+)")
 _REPORT: Final = re.compile(r"^- (.+): (completed|partial|failed|stopped)$", re.M)
 _WISH: Final = re.compile(r"^The user wants instead: (.+)", re.M)
 _GOAL: Final = re.compile(r"<goal>\n(.*?)\n</goal>", re.S)
+
+
+def drops(said: str) -> bool:
+    """Whether a message wants something left out."""
+    return _DROPS.search(said) is not None
+
+
+def names_a_step(said: str) -> bool:
+    """Whether a message is about a step of the plan that may be left out or added."""
+    return any(about.search(said) for about in STEP_WORDS.values())
 
 
 def plan_for(text: str, words: dict[str, Any]) -> JsonObject:
@@ -93,8 +114,12 @@ class LoyaltyWriter:
         scene = self._scene
         if scene.missing:
             return "still_open"
+        if not scene.latest and scene.progress:
+            return "check"
+        if not (scene.results or ABOUT.search(scene.said)):
+            return "left" if scene.before and drops(scene.said) else "elsewhere"
         if not scene.latest:
-            return "check" if scene.progress else "look"
+            return "look"
         last = scene.latest[-1]
         match last.operation:
             case operation if operation == PROPOSE:
@@ -185,6 +210,8 @@ class LoyaltyWriter:
                 return asks(self._words["ask"]["question"], self._words["ask"]["options"])
             case "ended":
                 return {**ends(), "confidence": 0.9}
+            case "elsewhere":
+                return {**ends(), "next_step": "defer"}
             case _:
                 return ends()
 
@@ -221,5 +248,6 @@ class LoyaltyWriter:
             reports="\n".join(reports),
             run=ran.quote,
             wish=wish.strip(),
+            said=self._scene.said.strip().replace("\n", "\n> "),
             reason=reason.strip().replace("\n", "\n> "),
         )

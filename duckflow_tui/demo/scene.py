@@ -37,9 +37,13 @@ _OTHER_WAY: Final = re.compile(
 _PROGRESS: Final = re.compile(r"\d+ of \d+ steps are done;")
 _FROM_THE_APP: Final = re.compile(
     rf"{_OUTSIDE}|{_STOPPED}|{_PROGRESS.pattern}|\[Written by the app|\[アプリが書いた"
-    "|Your last reply could not be used|Your goal_consistency was no|Your constraint_check was no"
+    "|Your last reply could not be used|Your [^ ]+ was no, so none"
     "|You said continue but asked for no action|You ended the work without a word|The user undid"
     "|The user ran this themselves|The work broke|The background process |Report on step "
+    "|By what the user said or did |No longer a constraint: |You have gone back to planning "
+    "|The plan ['\"].*['\"] was put aside |The user had these files put back |You ended the step, "
+    "|The user took the conversation back |The app ended here and was started again"
+    "|Your calls were read from text |It was ended with task_loop|Step ['\"].*['\"] is in progress "
 )
 
 
@@ -58,6 +62,7 @@ class Scene:
 
     request: str = ""  # what the turn began with
     said: str = ""  # the same, or what the user said in mid-work
+    before: str = ""  # the request whose question it answers
     turn: list[Result] = field(default_factory=list[Result])  # since the turn began
     results: list[Result] = field(default_factory=list[Result])  # since the user spoke
     latest: list[Result] = field(default_factory=list[Result])  # since the last reply
@@ -85,6 +90,7 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
     left_out = frozenset[int]() if is_aside(body) else _beside(messages, about)
     scene = Scene()
     asked: dict[str, JsonObject] = {}
+    beside = set[str]()  # operations whose results answer somebody beside the work
     goes_on = False
     for place, message in enumerate(messages):
         text = message.get("content")
@@ -92,7 +98,9 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
         match message.get("role"):
             case "assistant":
                 asked = _asked(message)
+                beside = {str(c.get("operation")) for c in asked.values()}
                 if place not in left_out:
+                    beside.clear()
                     scene.judgement = _judgement(message)
                     goes_on = scene.judgement.get("next_step") == "continue"
                     left = [action for action in scene.left if not _holds(asked, action)]
@@ -108,7 +116,7 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
                     _add(scene, call, result_of(str(call.get("operation")), found[1], found[2]))
             case "user":
                 goes_on = goes_on and not words.startswith(_STOPPED)
-                _hear(scene, words, asked, goes_on)
+                _hear(scene, words, asked, beside, goes_on)
             case _:
                 pass
     return scene
@@ -131,13 +139,17 @@ def from_the_app(words: str) -> bool:
     return _FROM_THE_APP.match(words) is not None
 
 
-def _hear(scene: Scene, words: str, asked: dict[str, JsonObject], goes_on: bool) -> None:
+def _hear(
+    scene: Scene, words: str, asked: dict[str, JsonObject], beside: set[str], goes_on: bool
+) -> None:
     if words.startswith(_RESULTS):
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
         for number, match in enumerate(found, start=1):
-            _add(scene, asked.get(str(number), {}), result_of(match[1], match[2], match[3]))
+            if match[1] not in beside:
+                _add(scene, asked.get(str(number), {}), result_of(match[1], match[2], match[3]))
     elif late := _LATE_RESULT.fullmatch(words):
-        _add(scene, {}, result_of(late[1], late[2], late[3]))
+        if late[1] not in beside:
+            _add(scene, {}, result_of(late[1], late[2], late[3]))
     elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
         if _PROGRESS.match(words):
@@ -148,6 +160,8 @@ def _hear(scene: Scene, words: str, asked: dict[str, JsonObject], goes_on: bool)
     else:
         scene.said = words.removeprefix(BESIDE_THE_WORK).lstrip()
         if not goes_on:
+            waits = scene.judgement.get("next_step") == "pending_user"
+            scene.before = (scene.before or scene.request) if waits else ""
             scene.request, scene.turn = scene.said, []
         scene.results, scene.latest, scene.progress, scene.left = [], [], "", []
 
@@ -192,10 +206,7 @@ def _beside(messages: list[JsonObject], about: re.Pattern[str] | None) -> frozen
                     del open_words[-1:]
                 else:
                     goes_on = judgement.get("next_step") == "continue"
-            case "user" if words.startswith((_RESULTS, "Result of ")):
-                if beside:
-                    out.add(place)
-            case "user" if not from_the_app(words):
+            case "user" if not (words.startswith((_RESULTS, "Result of ")) or from_the_app(words)):
                 if goes_on and words.startswith(BESIDE_THE_WORK):
                     open_words.append(place)
                 elif open_words:

@@ -16,7 +16,7 @@ from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.fix import FixWriter, about_of
 from duckflow_tui.demo.judge import PURPOSES, judge
 from duckflow_tui.demo.loyalty import ABOUT as LOYALTY
-from duckflow_tui.demo.loyalty import LoyaltyWriter, plan_for
+from duckflow_tui.demo.loyalty import LoyaltyWriter, names_a_step, plan_for
 from duckflow_tui.demo.replies import Reply
 from duckflow_tui.demo.savings import ABOUT as SAVINGS
 from duckflow_tui.demo.savings import SavingsWriter
@@ -80,7 +80,9 @@ class Story:
                 return None
 
     def _main(self, request: Request) -> Reply:
-        scene = scene_of(request.json, _REDIRECTS)
+        scene = scene_of(request.json)
+        if not LOYALTY.search(scene.request):  # the plan is changed beside its work
+            scene = scene_of(request.json, _REDIRECTS)
         if scene.left:
             return self._paced(one_more(scene.judgement, scene.left[0]))
         language = language_of(scene.said)
@@ -93,7 +95,7 @@ class Story:
         elif SAVINGS.search(scene.said):
             told = texts("savings", language)
             writer = SavingsWriter(scene, told, self._command, tax_request(language))
-        elif LOYALTY.search(scene.said):
+        elif LOYALTY.search(scene.said) or _is_of_the_plan(scene):
             told = texts("plan", language)
             more = savings_request(language)
             writer = LoyaltyWriter(scene, told, self._command, more)
@@ -153,3 +155,12 @@ def _is_of_tax(scene: Scene) -> bool:
     return (
         not known and TAX.search(scene.request) is not None and about_of(scene.said) == "anything"
     )
+
+
+def _is_of_the_plan(scene: Scene) -> bool:
+    """Whether words that the stories know nothing of, or that name a step, were said to the work on
+    the plan, or in answer to what it asked.
+    """
+    if not LOYALTY.search(scene.before or scene.request) or kind_of(scene.said) is not None:
+        return False
+    return names_a_step(scene.said) or about_of(scene.said) == "anything"

@@ -182,10 +182,11 @@ class Reviewer:
         if not (items or shown_by(log, specs)):
             # Talk is free, by the user's word or the app's own rules, whatever the model calls it.
             choice = self._store.state.profile_choice
-            kinds = (choice,) if choice else [guess(text).profile for text in texts]
-            if TALK.issuperset(kinds) and (
-                choice or asked_for(texts, reply) in ("words", "either")
-            ):
+            kinds = {choice} if choice else {guess(text).profile for text in texts}
+            wants = "words" if choice else asked_for(texts, reply)
+            if wants == "words":
+                kinds.discard(None)  # words are asked for, of no kind that takes work
+            if TALK.issuperset(kinds) and wants in ("words", "either"):
                 return "skipped"
         if self._store.state.phase is Phase.EXECUTION:
             self._parts.machine.move(Phase.REVIEW, Trigger.DONE)
@@ -204,6 +205,7 @@ class Reviewer:
         before = await files_before(self._store.state, router.blobs)
         case.changes = await net_change(before, router.workspace)
         worked = worked or bool(case.changes)
+        talked = False  # words were asked for, and nothing else was done
         if not worked and self._store.state.profile_choice not in TALK:
             reads = {spec.name for spec in specs if spec.effect is Effect.READ}
             within = [m.operation for m in evidence if m.result.went_well]
@@ -217,7 +219,7 @@ class Reviewer:
                 case "work":
                     case.claimed = not acted
                 case _:
-                    pass
+                    talked = not acted
         for item in items:
             finding = await self._checks.look(item) if item.counts else None
             if finding is not None:
@@ -229,6 +231,8 @@ class Reviewer:
             self._parts.notices.error("judging.not_judged", reason=one_line(str(error), _REASON))
             return "failed"
         except Unreadable:
+            if talked:
+                return "skipped"
             self._parts.notices.error("judging.unreadable")
             return "failed"
         return await self._judge(case)

@@ -250,17 +250,26 @@ def tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
 def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, ...]:
     """Requirements met, steps done, files that are other than before, commands that went well.
 
-    Of a file the net effect counts: what was taken back again reached nothing.
+    Of a file the net effect counts: what was taken back again reached nothing. Steps of a plan that
+    was made before the request count where these calls are theirs.
     """
     found: list[str] = []
+    since = 0.0
     if state.objective is not None:
+        since = state.objective.created_at
         found += [
             item.requirement
             for item in state.objective.extracted_requirements
             if item.state is RequirementState.MET
         ]
-    if state.active_plan is not None:
-        found += [s.name for s in state.active_plan.steps if s.status is WorkStatus.COMPLETED]
+    if (plan := state.active_plan) is not None:
+        worked = {message.step_id for message in log}
+        found += [
+            step.name
+            for step in plan.steps
+            if step.status is WorkStatus.COMPLETED
+            and (plan.created_at >= since or step.step_id in worked)
+        ]
     files: dict[str, list[FileChange]] = {}  # the changes that were not taken back
     commands: dict[str, None] = {}
     for message in log:

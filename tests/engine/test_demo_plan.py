@@ -277,6 +277,79 @@ async def test_a_step_to_be_skipped_becomes_a_change_of_the_plan(
         assert await failing_tests(on) == []
 
 
+@BOTH
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("How far is the discount?",),
+        ("How far are you?", "Skip the discount line on the receipt, please", "How far are you?"),
+        ("fix the total", "is this a real model?"),
+    ],
+)
+async def test_what_is_said_beside_the_plan_does_not_begin_a_story_anew(
+    tmp_path: Path, protocol: str, said: tuple[str, ...]
+) -> None:
+    """After it the tests are run once, and the end tells of the plan."""
+    async with play(tmp_path, protocol=protocol) as on:
+        await begin(on)
+        await running(on, 2)
+        for number, text in enumerate(said, start=1):
+            await on.ask_beside(text)
+            await on.until(lambda _, number=number: len(on.beside()) == number)
+        if "receipt" in "".join(said):
+            await on.answer_card(CardKind.PLAN_CHANGE, "accept")
+        await on.approving(over)
+        end = await on.end()
+        assert end.outcome == "done"
+        assert f"Done: {len(statuses(on))} of {len(statuses(on))} steps" in end.reply
+        calls = [o.operation for o in on.operations() if not o.step_id]
+        of_turn = [name for name in calls if name != "plan_tool.revise"]
+        reads = ["file_ops.read_file"] * 3
+        assert of_turn == [*reads, "plan_tool.propose", "task_loop.run", "shell.run"]
+
+
+@LANGUAGES
+async def test_before_the_first_step_it_is_told_how_far_the_plan_is(
+    tmp_path: Path, language: str
+) -> None:
+    question = {"en": "How far are you?", "ja": "どこまで進みましたか?"}[language]
+    async with play(tmp_path, language=language) as on:
+        await wait_for_plan(on, language)
+        await on.ask_beside(question)
+        await on.until(lambda _: bool(on.beside()))
+        assert {"en": "0 of 4", "ja": "4 ステップ中 0 ステップ"}[language] in on.beside()[-1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("drop it", "done"),
+        ("no discount line, leave it out of the receipt", "done"),
+        ("yes, do it", "partial"),
+    ],
+)
+async def test_what_a_skipped_step_leaves_open_is_asked_about_and_the_answer_is_taken(
+    tmp_path: Path, answer: str, outcome: str
+) -> None:
+    """Neither begins another story."""
+    async with play(tmp_path) as on:
+        await begin(on)
+        await running(on, 3)
+        await on.answer(GateChoice.REJECT)
+        await on.answer_card(CardKind.REPORT, "skip")
+        await on.approving(over)
+        end = await on.end()
+        assert end.outcome == "partial"
+        assert end.question is not None
+        assert "The receipt shows their discount" in end.reply
+        calls = len(on.operations())
+        await on.say(answer)
+        end = await on.end()
+        assert (end.outcome, len(on.operations())) == (outcome, calls)
+        assert waived(on) == (["r2"] if outcome == "done" else [])
+        assert end.reply.startswith("Understood, that" if outcome == "done" else "I stop here")
+
+
 @LANGUAGES
 async def test_a_step_more_is_added_and_done(tmp_path: Path, language: str) -> None:
     wish = {"en": "also add a changelog entry", "ja": "変更履歴にも書いてください"}[language]

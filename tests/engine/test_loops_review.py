@@ -32,7 +32,7 @@ from duckflow_tui.goals.requirements import MAX_NEW
 from duckflow_tui.goals.review import net_change
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.conversation import Level, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.goal import (
@@ -583,6 +583,22 @@ async def test_talk_without_requirements_and_operations_costs_no_review(
         end = await s.turn(text)
         assert (end.outcome, end.llm_calls, end.satisfaction) == ("done", 1, None)
         assert reviews(s) == []
+
+
+@pytest.mark.parametrize("profile", [None, "FILE_OPERATION"])
+@pytest.mark.parametrize("text", ["Say hello", "Greet me", "Write a haiku", "挨拶して"])
+async def test_talk_does_not_fail_where_the_judge_cannot_be_read(
+    tmp_path: Path, profile: str | None, text: str
+) -> None:
+    """A weak model gives neither requirements nor a judgement in the form it is asked for."""
+    said = {} if profile is None else {"task_profile": profile}
+    mute = (Reply(text="Hello!"),) * 3
+    script = story(done("Hello!", **said), satisfaction=mute, requirements=mute)
+    async with session(tmp_path, script, headless=True) as s:
+        end = await s.turn(text)
+        assert (end.outcome, end.reply) == ("done", "Hello!")
+        notices = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
+        assert [m.key for m in notices if m.level is Level.ERROR] == []
 
 
 async def test_requirements_are_judged_whatever_the_request_is_called(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from duckflow_tui import state
 from duckflow_tui.demo.project import held_by
-from duckflow_tui.demo.scene import Result, scene_of
+from duckflow_tui.demo.scene import Result, from_the_app, scene_of
 from duckflow_tui.demo.tax import rate_of
 from duckflow_tui.demo.wording import texts
 from duckflow_tui.state.conversation import BESIDE_THE_WORK
@@ -114,6 +118,31 @@ def test_native_results_are_named_by_their_calls() -> None:
     assert scene.results == scene.latest == [Result("file_ops.read_file", "error", "gone")]
 
 
+def beginnings(module: ast.Module) -> Iterator[str]:
+    """How each text begins that a module says to the model by ``for_model``."""
+    named = {
+        target.id: node.value
+        for node in module.body
+        if isinstance(node, ast.AnnAssign) and isinstance(target := node.target, ast.Name)
+    }
+    for node in ast.walk(module):
+        if not isinstance(node, ast.keyword) or node.arg != "for_model":
+            continue
+        value = named.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
+        pieces = value.values if isinstance(value, ast.JoinedStr) else [value]
+        said = [str(piece.value) if isinstance(piece, ast.Constant) else "'x'" for piece in pieces]
+        if isinstance(pieces[0], ast.Constant) and "".join(said):
+            yield "".join(said)
+
+
+def test_what_the_app_says_to_the_model_is_never_taken_for_the_users_words() -> None:
+    found: list[str] = []
+    for path in Path(state.__file__).parents[1].rglob("*.py"):
+        found += beginnings(ast.parse(path.read_text(encoding="utf-8")))
+    assert len(found) > 15
+    assert [text for text in found if not from_the_app(text)] == []
+
+
 @pytest.mark.parametrize(
     ("text", "held"),
     [
@@ -131,8 +160,9 @@ def test_a_file_is_known_by_what_it_computes(text: str, held: str) -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_what_was_said_beside_the_work_is_not_what_the_turn_is_about(language: str) -> None:
-    def reply(rationale: str, next_step: str) -> dict[str, Any]:
-        fields = {"rationale": rationale, "next_step": next_step}
+    def reply(rationale: str, next_step: str, *operations: str) -> dict[str, Any]:
+        calls = [{"operation": name, "args": dict[str, str]()} for name in operations]
+        fields = {"rationale": rationale, "next_step": next_step, "actions": calls}
         return {"role": "assistant", "content": json.dumps(fields)}
 
     beside = texts("aside", language)["rationale"]
@@ -143,13 +173,17 @@ def test_what_was_said_beside_the_work_is_not_what_the_turn_is_about(language: s
         user("Results of your actions:\n\n1. file_ops.read_file [ok] [a.py: lines 1-3 of 3]"),
         reply("propose", "continue"),
         user("Results of your actions:\n\n1. file_ops.edit_file [ok] changed a.py"),
-        reply(beside, "continue"),
-        user("Results of your actions:\n\n1. plan_tool.get [ok] the plan"),
+        reply(beside, "continue", "plan_tool.get"),
+        user(
+            "Results of your actions:\n\n1. plan_tool.get [ok] the plan\n\n"
+            "2. task_loop.run [ok] 4 of 4"
+        ),
         reply(beside, "done"),
     )
     scene = scene_of(request(*answered))
     assert scene.said == "fix it"
-    assert [result.operation for result in scene.latest] == ["file_ops.edit_file"]
+    came = ["file_ops.edit_file", "task_loop.run"]  # the second behind the words beside it
+    assert [result.operation for result in scene.latest] == came
     about = re.compile("the sum")
     now, keep = beside_the_work("and now?"), beside_the_work("keep the sum")
     assert scene_of(request(*answered, now), about).said == "fix it"
