@@ -118,7 +118,9 @@ class Workspace:
         info = found.info
         if info is not None:
             if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
-                raise PathRefused("special_file", given)
+                if at is not None:
+                    raise PathRefused("special_file", given)
+                reasons.add("special_file")  # outside nothing is told before the user agreed
             self._verify(found, end.inside, given)
             if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
                 reasons.add("hard_link")

@@ -56,6 +56,7 @@ class FilePreview(Frozen):
     removed: int = 0
     note: str = ""  # facts the diff cannot show: "binary, 12 KB", "CRLF", "no final newline"
     language: str = ""  # lexer name for highlighting, empty for plain text
+    unseen: bool = False  # what is there now is looked at only after consent; no hash of it
 
 
 class Impact(Frozen):

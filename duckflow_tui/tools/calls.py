@@ -259,8 +259,9 @@ class GateKeeper:
     def _hear(self, record: Record, gate: Gate) -> None:
         event = record.event
         if isinstance(event, FileChangedOutside):
-            shown = {preview.path: preview.before_hash for preview in gate.previews}
-            shown |= {p.target: "" for p in gate.previews if p.target}
+            previews = [preview for preview in gate.previews if not preview.unseen]
+            shown = {preview.path: preview.before_hash for preview in previews}
+            shown |= {p.target: "" for p in previews if p.target}
             if shown.get(event.path, event.sha) != event.sha:
                 self.desk.withdraw(gate.gate_id, "renewed")
 

@@ -35,6 +35,7 @@ class PlannedChange:
     before_hash: str  # empty: no such file
     after_hash: str  # empty: it will be gone
     target: Place | None = None  # of a move
+    unseen: bool = False  # as in FilePreview; ``before_hash`` is empty, the diff without "before"
 
     @property
     def text(self) -> str | None:
@@ -65,6 +66,7 @@ class PlannedChange:
             removed=self.diff.removed,
             note=", ".join(notes),
             language=_LANGUAGES.get(PurePath(self.place.shown).suffix.lower(), ""),
+            unseen=self.unseen,
         )
 
     async def make(self, workspace: Workspace, keep: Blobs) -> FileChange:

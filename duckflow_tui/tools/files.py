@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field
@@ -12,7 +13,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Zone
-from duckflow_tui.tools.changes import PlannedChange, plan_change
+from duckflow_tui.tools.changes import ChangeKind, PlannedChange, plan_change
 from duckflow_tui.tools.diffs import (
     MAX_COMPARED,
     NotText,
@@ -51,6 +52,8 @@ class DeleteFile(Arguments):
 
 
 async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    if places[0].zone is not Zone.INSIDE and await _unknown(places[0], context):
+        return unseen_write(places[0], args.content)
     place = _small(places[0])
     change = await rewrite(context.workspace, place, args.content)
     if not place.exists:
@@ -75,17 +78,17 @@ async def rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChang
 
 
 async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    if places[0].zone is not Zone.INSIDE and await _unknown(places[0], context):
+        # What an edit finds or does not find would tell of content that needs a gate to be read.
+        raise ToolFault(
+            f"{places[0].said} is a {places[0].zone} file: read it first as a whole, which the "
+            "user must allow, then edit it."
+        )
     place = _small(places[0])
     if not place.exists:
         raise ToolFault(
             f"{place.said} does not exist; file_ops.write_file creates files, "
             "file_ops.find_files finds them."
-        )
-    if place.zone is not Zone.INSIDE and place.shown not in context.seen:
-        # What an edit finds or does not find would tell of content that needs a gate to be read.
-        raise ToolFault(
-            f"{place.said} is a {place.zone} file: read it first, which the user must allow, "
-            "then edit it."
         )
     before = await context.workspace.read_bytes(place)
     if before.count(b"\n") > _MAX_LINES:
@@ -128,9 +131,86 @@ _DIFFERS: Final[dict[Near, str]] = {
 
 
 async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
-    source, target = _file(places[0]), places[1]
-    if not source.exists:
-        raise ToolFault(f"{source.said} does not exist.")
+    source, target = places
+    unseen = target.zone is Zone.OUTSIDE
+    if source.zone is not Zone.INSIDE:
+        unseen = await _unknown(source, context) or unseen
+    if source.zone is not Zone.OUTSIDE:
+        _there(source)
+    if target.zone is not Zone.OUTSIDE:
+        _free(target, source)
+    if unseen:
+        return Edits((_unseen("move", source, None, target),), _NOT_SHOWN)
+    sha = await context.workspace.digest(source)
+    moved = PlannedChange("move", source, compare(None, None), sha, sha, target)
+    return Edits((moved,))
+
+
+async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    if places[0].zone is not Zone.INSIDE and await _unknown(places[0], context):
+        return Edits((_unseen("delete", places[0], None),), _NOT_SHOWN)
+    place = _there(_small(places[0]))
+    before = await context.workspace.read_bytes(place)
+    change = await plan_change("delete", place, before, None)
+    return Edits((change,), context.state_of(place, change.before_hash))
+
+
+# --- files that nobody may look at before the user agrees -------------------------------------
+
+#: The code of a gate that says so.
+_NOT_SHOWN: Final = ("not_shown_before",)
+
+
+async def _unknown(place: Place, context: ToolContext) -> bool:
+    """Whether nothing of a secret file, or of a place outside, may be told before the user agrees:
+    the model has not read the file as it is now. Of a secret in the workspace all see that it is
+    there.
+    """
+    last = context.seen.get(place.shown)
+    if last and place.exists:
+        return await context.workspace.digest(place) != last
+    return place.zone is Zone.OUTSIDE or place.exists
+
+
+def unseen_write(place: Place, text: str) -> Edits:
+    """The proposal to put this text there, byte for byte, whatever is there now."""
+    return Edits((_unseen("modify", place, _encoded(TextFile(""), text, place)),), _NOT_SHOWN)
+
+
+def _unseen(
+    kind: ChangeKind, place: Place, after: bytes | None, target: Place | None = None
+) -> PlannedChange:
+    sha = "" if after is None else digest(after)
+    return PlannedChange(kind, place, compare(None, after), "", sha, target, unseen=True)
+
+
+async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChange:
+    """A change that the user agreed to unseen, bound to what is there. Its diff still compares
+    nothing. Raises ToolFault where it cannot be made, and WorkspaceError.
+    """
+    place, target = change.place, change.target
+    if target is not None:
+        _free(target, _there(place))
+        sha = await workspace.digest(place)
+        return replace(change, before_hash=sha, after_hash=sha)
+    _small(place if change.kind == "modify" else _there(place))
+    before = await workspace.read_bytes(place) if place.exists else None
+    return replace(
+        change,
+        kind="create" if before is None else change.kind,
+        diff=replace(change.diff, before=before),
+        before_hash="" if before is None else digest(before),
+    )
+
+
+def _there(place: Place) -> Place:
+    if not _file(place).exists:
+        raise ToolFault(f"{place.said} does not exist.")
+    return place
+
+
+def _free(target: Place, source: Place) -> None:
+    """Raise ToolFault where nothing can be moved."""
     if target.is_dir:
         raise ToolFault(
             f"{target.said} is a directory; name the file in it, "
@@ -143,18 +223,6 @@ async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext)
         )
     if target.exists:
         raise ToolFault(f"{target.said} exists already; nothing is moved over another file.")
-    sha = await context.workspace.digest(source)
-    moved = PlannedChange("move", source, compare(None, None), sha, sha, target)
-    return Edits((moved,))
-
-
-async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
-    place = _small(places[0])
-    if not place.exists:
-        raise ToolFault(f"{place.said} does not exist.")
-    before = await context.workspace.read_bytes(place)
-    change = await plan_change("delete", place, before, None)
-    return Edits((change,), context.state_of(place, change.before_hash))
 
 
 def _file(place: Place) -> Place:

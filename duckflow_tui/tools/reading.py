@@ -13,7 +13,7 @@ from pydantic import Field
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.state.base import brief, digest
-from duckflow_tui.state.operations import Effect, Outcome
+from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.changes import difference, in_words
 from duckflow_tui.tools.diffs import NotText, decode, lines_of, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
@@ -86,6 +86,9 @@ async def _diff(place: Place, context: ToolContext) -> Output:
         there = context.workspace.locate(path)
         below = there.real.is_relative_to(place.real) and there.zone is place.zone
         if there.real != place.real and (not below or there.secret):
+            continue
+        if was.name != path and context.workspace.locate(was.name).zone is not place.zone:
+            parts.append(f"[{there.shown}: it was {was.name}, which is not told here]")
             continue
         now = await context.workspace.read_bytes(there) if there.exists else None
         same = now is not None and digest(now) == was.sha
@@ -170,7 +173,7 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
     except NotText as error:
         return Output(_summary(place, data, len(data), str(error)), size_words(len(data)), read)
     found = _range(args, place.said, lines_of(file.text), file.facts, sha)
-    return _answer(args, place.shown, found)
+    return _answer(args, place.shown, found, partly=place.zone is Zone.INSIDE)
 
 
 async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
@@ -212,7 +215,8 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     return _Lines(lines, first, total)
 
 
-def _answer(args: ReadFile, shown: str, found: _Lines) -> Output:
+def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -> Output:
+    """``partly``: whether who was given a part of the file counts as knowing it."""
     ranged = args.start_line is not None or args.end_line is not None
     budget = RANGE_BYTES if ranged else DEFAULT_BYTES
     most = len(found.lines) if ranged else DEFAULT_LINES
@@ -244,7 +248,7 @@ def _answer(args: ReadFile, shown: str, found: _Lines) -> Output:
     if note and not body.endswith("\n"):
         body += "\n"
     text = f"{header}{body}{note}"
-    read = {shown: found.sha} if found.sha else {}
+    read = {shown: found.sha} if found.sha and (partly or (whole and found.first == 1)) else {}
     total_shown = str(found.total) if found.total is not None else "…"
     return Output(text, f"{found.first}–{last}/{total_shown}", read)
 

@@ -11,7 +11,7 @@ from duckflow_tui.state.base import brief
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.operations import FileChange, Outcome, Zone
 from duckflow_tui.tools.changes import PlannedChange, difference, in_words, left_out, sizes, told
 from duckflow_tui.tools.operation import Blobs, Original, ToolFault
 
@@ -102,6 +102,9 @@ async def by_the_user(
     words: list[str] = []
     if instead_of is not None:
         for change in applied:
+            if change.place.zone is not Zone.INSIDE:
+                words.append("The user edited your proposal before approving it, and keeps it.")
+                continue
             diff = await difference(instead_of, change.diff.after)
             words.append(
                 "The user edited your proposal before approving it. From your proposal to what "
@@ -111,10 +114,11 @@ async def by_the_user(
         out = left_out(answer, index)
         if out:
             hunks = change.diff.hunks
+            inside = change.place.zone is Zone.INSIDE
             words.append(
                 f"The user left out {len(out)} of {len(hunks)} parts of the change to "
-                f"{change.place.shown}; these were not applied:\n"
-                f"{in_words(hunks[number] for number in out)}"
+                f"{change.place.shown}; these were not applied"
+                + (f":\n{in_words(hunks[number] for number in out)}" if inside else ".")
             )
     return words
 

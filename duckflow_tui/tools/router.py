@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from duckflow_tui.safety.desk import Desk
-from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
+from duckflow_tui.safety.paths import ContentChanged, PathRefused, Place, WorkspaceError
 from duckflow_tui.safety.policy import (
     BY_CONSENT,
     Access,
@@ -43,6 +43,7 @@ from duckflow_tui.state.operations import (
     FileChange,
     OperationResult,
     Outcome,
+    Zone,
     nearest,
 )
 from duckflow_tui.state.store import Store
@@ -66,7 +67,7 @@ from duckflow_tui.tools.calls import (
     taken,
 )
 from duckflow_tui.tools.changes import PlannedChange, told
-from duckflow_tui.tools.files import rewrite
+from duckflow_tui.tools.files import looked_at, rewrite, unseen_write
 from duckflow_tui.tools.operation import (
     RUN,
     AnyOperation,
@@ -96,6 +97,7 @@ from duckflow_tui.tools.watch import OwnWrites
 
 _CALL_ID: Final = attrgetter("call_id")
 _REMOVED: Final = attrgetter("removed")
+_UNSEEN: Final = attrgetter("unseen")
 
 _NO_FACTS: Final = frozenset[Fact]()
 
@@ -298,6 +300,9 @@ class ToolRouter:
                 raise no
             if answer.choice is GateChoice.EDIT:
                 raise EditedByUser(answer.edited or "", changes)
+        for place in places:
+            if "special_file" in place.reasons:
+                raise PathRefused("special_file", place.given)
         if not isinstance(proposal, Edits):
             return await self._run(call, operation, proposal)
         if answer is not None and answer.left_out:
@@ -308,6 +313,8 @@ class ToolRouter:
         self, call: Call, operation: AnyOperation, args: Arguments, places: tuple[Place, ...]
     ) -> Proposal:
         if call.edited is not None:
+            if any(preview.unseen for preview in call.previews):
+                return unseen_write(places[0], call.edited)
             return Edits((await rewrite(self.workspace, places[0], call.edited),))
         state, call_id = self.store.state, call.action.call_id
 
@@ -503,6 +510,8 @@ class ToolRouter:
     ) -> Output:
         lines: list[str] = []
         async with self._writing:
+            if True in map(_UNSEEN, changes):
+                changes = tuple([await self._agreed(change) for change in changes])
             for change in changes:
                 if await self.workspace.digest(change.place) != change.before_hash:
                     raise Renewed(f"{change.place.said} changed since it was shown.")
@@ -517,7 +526,23 @@ class ToolRouter:
             lines.extend(words)
         if proposal.note:
             lines.append(proposal.note)
-        return Output("\n".join(lines), figures(call.made), known(call.made), tuple(call.made))
+        read = known(call.made)
+        for change in changes:  # what the model was not given, it does not know
+            edited = call.edited is not None and change.place.zone is not Zone.INSIDE
+            if edited or (change.unseen and change.target is not None):
+                read = dict.fromkeys(read, "")
+        return Output("\n".join(lines), figures(call.made), read, tuple(call.made))
+
+    async def _agreed(self, change: PlannedChange) -> PlannedChange:
+        """What the user agreed to, bound to what is there; raises Renewed where the place itself
+        is another than was shown.
+        """
+        place = change.place
+        if not change.unseen:
+            return change
+        if self.workspace.locate(place.given) != place:
+            raise Renewed(f"{place.said} changed since it was shown.")
+        return await looked_at(change, self.workspace)
 
     async def _finish(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:
         text, cut, blob = await bounded(output.text, self.blobs)

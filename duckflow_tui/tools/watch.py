@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Generator, Iterable, Mapping
-from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +21,6 @@ from duckflow_tui.state.store import Record, Store
 _STEP_MS: Final = 200
 #: The same where the system has no watches left and folders must be looked through.
 _POLL_MS: Final = 5_000
-_PATH: Final = attrgetter("path")
 
 log = logging.getLogger("duckflow.watch")
 
@@ -104,7 +102,7 @@ class FileWatcher:
     def _wanted(state: AgentState) -> set[str]:
         wanted = set(state.files_read)
         for gate in state.gates:
-            wanted.update(map(_PATH, gate.previews))
+            wanted.update(p.path for p in gate.previews if not p.unseen)
         return wanted
 
     def _track(self) -> None:
@@ -195,7 +193,7 @@ class FileWatcher:
         found: set[str] = set()
         for gate in self._store.state.gates:
             for preview in gate.previews:
-                if preview.path == path:
+                if preview.path == path and not preview.unseen:
                     found.add(preview.before_hash)
         return found
 
