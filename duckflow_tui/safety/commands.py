@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duckflow_tui.safety.names import words_of
@@ -156,7 +156,7 @@ def _read(text: str) -> CommandLine:
     if parser is None:
         return CommandLine(text, reason="no_parser")
     root = parser.parse(text.encode()).root_node
-    nodes = list(_nodes(root))
+    nodes = list(islice(_nodes(root), MAX_NODES))
     if root.has_error or len(nodes) >= MAX_NODES:
         return CommandLine(text, reason="too_many" if len(nodes) >= MAX_NODES else "unparsed")
     found = tuple(_found(node) for node in _outermost_commands(root))
@@ -189,10 +189,8 @@ def _is_hidden(char: str) -> bool:
 
 def _nodes(root: Node) -> Iterator[Node]:
     stack = [root]
-    seen = 0
-    while stack and seen < MAX_NODES:
+    while stack:
         node = stack.pop()
-        seen += 1
         yield node
         stack.extend(reversed(node.children))
 

@@ -83,7 +83,7 @@ def is_written(path: Path) -> bool:
     except OSError:
         return False
     try:
-        pid = os.read(descriptor, _LONGEST).strip()
+        pid = os.read(descriptor, _PID_BUFFER).strip()
         if not pid.isdigit() or not _alive(int(pid)):
             return False
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -186,7 +186,7 @@ def snapshot_name(seq: int) -> str:
 
 
 _LOCK: Final = "lock"
-_LONGEST: Final = 20  # bytes of a process id
+_PID_BUFFER: Final = 20  # bytes, more than any process id takes
 
 
 class NotAFile(OSError):
@@ -255,7 +255,7 @@ class SessionFolder:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         except BlockingIOError:
-            pid = os.pread(descriptor, _LONGEST, 0).strip()
+            pid = os.pread(descriptor, _PID_BUFFER, 0).strip()
             os.close(descriptor)
             raise SessionInUse(self.path, int(pid) if pid.isdigit() else 0) from None
         except OSError:

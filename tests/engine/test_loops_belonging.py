@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.pace_talk import changes
-from support.reviews import WORDS, claim, judged, story, works
+from support.reviews import WORDS, claim, found, judged, story, works, write
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply
@@ -83,6 +83,38 @@ async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_
         assert objective(s).objective_id == first.objective_id
         assert wanted(objective(s)) == ["the answer says why", "in one line"]
         assert (objective(s).left, s.state.earlier) == (None, ())
+
+
+async def test_what_leads_back_is_heard_as_a_word_on_it_and_finds_its_working_memory(
+    tmp_path: Path,
+) -> None:
+    """Of a sloppy model that forgets the rest of the message: only that word is asked about, and
+    what the user wrote into the memory meanwhile stays.
+    """
+    aims = decision(
+        "I write.",
+        write("half\n"),
+        requirements=[claim("the answer says why")],
+        state_delta={"goal": "notes with a reason", "why_now": "they are wanted"},
+    )
+    goes_on = Reply(decision=done("With the reason.", continues=True).decision, hold="b")
+    also = found(claim("it names the script"))
+    both = judged(0.9, {"r1": 0.9, "r2": 0.9})
+    script = story(aims, HELD, goes_on, satisfaction=(both,), requirements=(also,))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await stopped(s)
+        await s.engine.send("it should name the script too")
+        await s.server.reached("b")
+        assert s.state.memory.goal == ""
+        assert s.engine.working.write("why_now", ["the boss asked"]) is None
+        s.server.release("b")
+        assert (await s.ended(2)).satisfaction == 0.9
+        assert wanted(objective(s)) == ["the answer says why", "it names the script"]
+        (asked,) = s.server.of("requirements")
+        assert "- said: it should name the script too" in asked.text
+        assert "- said: write the notes" not in asked.text
+        memory = s.state.memory
+        assert (memory.goal, memory.why_now) == ("notes with a reason", "the boss asked")
 
 
 async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_says_otherwise(

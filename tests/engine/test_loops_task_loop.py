@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -198,8 +199,10 @@ async def test_a_second_piece_is_refused_while_one_goes_on() -> None:
 
     first = asyncio.ensure_future(task_loop.run(waits()))
     await asyncio.sleep(0)
+    second = waits()
     with pytest.raises(StateError, match="one writer"):
-        await task_loop.run(waits())
+        await task_loop.run(second)
+    assert inspect.getcoroutinestate(second) == inspect.CORO_CLOSED
     task_loop.stop()
     with pytest.raises(WorkStopped):
         await first

@@ -121,6 +121,7 @@ AREAS: Final = (
             "tests/ui/test_ui_gate_focus.py",
             "tests/ui/test_ui_ledger.py",
             "tests/ui/test_ui_memory.py",
+            "tests/ui/test_ui_models.py",
             "tests/ui/test_ui_plan*.py",
             "tests/ui/test_ui_rewind.py",
             "tests/ui/test_ui_sessions.py",
