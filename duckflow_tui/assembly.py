@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from duckflow_tui.agent.ask import ModelAccess
@@ -18,6 +19,7 @@ from duckflow_tui.llm.exchange import LearnedModels, Lesson, Target
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
+from duckflow_tui.project_settings import tightened
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.questions import QuestionPrompts
@@ -29,7 +31,8 @@ from duckflow_tui.session.kept_rules import KeptRules
 from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import RecordedPast
-from duckflow_tui.settings import PacemakerSettings
+from duckflow_tui.session.trust import NOTES, SETTINGS, ProjectTrust, Texts, TrustAnswers
+from duckflow_tui.settings import ApprovalSettings, PacemakerSettings, Settings
 from duckflow_tui.state.base import Spawn, one_line, random_id
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
@@ -79,11 +82,7 @@ def build(
         recording.blobs.put_file,
         choice.places.state / "spool",
         watchdog,
-        CommandLimits(
-            timeout_s=settings.shell.timeout_s,
-            max_timeout_s=max(settings.shell.max_timeout_s, settings.shell.timeout_s),
-            max_output=settings.shell.max_output_bytes,
-        ),
+        _command_limits(settings),
         environ=os.environ,
         secrets_known=frozenset(secrets_of(choice.settings, choice.environ)),
     )
@@ -116,6 +115,11 @@ def build(
         already=counted(recording.state),
     )
     memory.load()
+
+    async def ready() -> None:
+        await trust.look()
+        await servers.ready()
+
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None
     )
@@ -124,7 +128,7 @@ def build(
         random_id,
         notices,
         PhaseMachine(store, table),
-        _models(choice, store, desk, notices, memory, servers),
+        _models(choice, store, desk, notices, memory, ready),
         router,
         desk,
         TurnSettings(
@@ -135,7 +139,31 @@ def build(
         ),
     )
     past = RecordedPast(recording, choice.places.state, choice.redact)
-    engine = Engine(parts, shell, servers, memory, past, spawn, kept)
+
+    def use(texts: Texts) -> None:
+        """What is trusted of the project from now on."""
+        parts.models.prompts.instructions = texts.get(NOTES, "")
+        now = settings.model_copy(update={"approval": ApprovalSettings(mode=store.state.mode)})
+        tight, problems = tightened(now, texts.get(SETTINGS, ""), SETTINGS)
+        runner.limits = _command_limits(tight)
+        router.rules = PolicyRules(max_write=tight.files.max_write_bytes)
+        parts.models.budget.limits = _budget_limits(tight)
+        say = Catalogue(choice.language)
+        for problem in problems:
+            why = say(f"settings.why.{problem.code}", **problem.params)
+            line = str(problem.line)
+            notices.warn("trust.setting", file=SETTINGS, line=line, key=problem.key, why=why)
+        if (mode := tight.approval.mode) is not store.state.mode:
+            engine.set_mode(mode)
+            notices.say("trust.mode", mode=mode.value)
+        if texts:
+            notices.say("trust.used", names=", ".join(texts))
+
+    flags = choice.flags
+    by_flag = (flags is not None and flags.trust) if choice.headless else None
+    answers = TrustAnswers(choice.places.data / "trust")
+    trust = ProjectTrust(workspace, desk, notices, spawn, answers, use, by_flag)
+    engine = Engine(parts, shell, servers, memory, past, spawn, trust, kept)
     if not choice.headless:  # which prints them before it begins
         say = Catalogue(choice.language)
         for problem in choice.problems:
@@ -149,7 +177,7 @@ def _models(
     desk: Desk,
     notices: Notices,
     memory: ProjectMemory,
-    servers: McpServers,
+    ready: Callable[[], Awaitable[None]],
 ) -> ModelAccess:
     settings = choice.settings
 
@@ -169,11 +197,6 @@ def _models(
     )
     service.known = KnownModels(None if choice.demo else choice.places.data)
     service.lines = choice.lines
-    limits = BudgetLimits(
-        max_calls=settings.execution.max_model_calls,
-        max_tokens=settings.limits.max_tokens,
-        max_cost=settings.limits.max_cost,
-    )
     return ModelAccess(
         store,
         random_id,
@@ -188,9 +211,25 @@ def _models(
             named=choice.allowed,
         ),
         QuestionPrompts(asset_folder("prompts"), choice.language),
-        CallBudget(store, random_id, desk, notices, limits),
+        CallBudget(store, random_id, desk, notices, _budget_limits(settings)),
         RequestLog(store, service, choice.redact),
-        servers.ready,
+        ready,
+    )
+
+
+def _budget_limits(settings: Settings) -> BudgetLimits:
+    return BudgetLimits(
+        max_calls=settings.execution.max_model_calls,
+        max_tokens=settings.limits.max_tokens,
+        max_cost=settings.limits.max_cost,
+    )
+
+
+def _command_limits(settings: Settings) -> CommandLimits:
+    return CommandLimits(
+        timeout_s=settings.shell.timeout_s,
+        max_timeout_s=max(settings.shell.max_timeout_s, settings.shell.timeout_s),
+        max_output=settings.shell.max_output_bytes,
     )
 
 

@@ -101,6 +101,7 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         return _headless(args, places, workspace, language), False
     for wrong, key in (
         (args.allow, "cli.allow_needs_prompt"),
+        (args.trust, "cli.trust_needs_prompt"),
         (args.json or args.stream, "cli.json_needs_prompt"),
         (args.no_session, "cli.no_session_needs_prompt"),
         (not (sys.stdin.isatty() and sys.stdout.isatty()), "cli.no_terminal"),
@@ -141,6 +142,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     add("--json", action="store_true", help=say("cli.help.json"))
     add("--stream", action="store_true", help=say("cli.help.stream"))
     add("--allow", action="append", default=[], metavar="ARGV", help=say("cli.help.allow"))
+    add("--trust", action="store_true", help=say("cli.help.trust"))
     add("--no-session", action="store_true", help=say("cli.help.no_session"))
     add("--max-calls", metavar="N", help=say("cli.help.max_calls"))
     return made
@@ -226,6 +228,7 @@ def _choose(
             headless=args.prompt is not None,
             resume=session_id,
             no_session=args.no_session,
+            trust=args.trust,
         ),
         places,
         language,

@@ -70,6 +70,12 @@ def while_working(state: AgentState | None) -> str | None:
 # --- what is done to a session ------------------------------------------------------------------
 
 
+async def _trust(session: Engine, _argument: str, say: Say) -> None:
+    """Ask again about what the folder brings along."""
+    if not await session.trust.ask():
+        say("trust.nothing")
+
+
 async def _retry(session: Engine, _argument: str, say: Say) -> None:
     if not await session.retry():
         say("shell.nothing_to_retry")
@@ -239,6 +245,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("copy", "screen.copy", when=always, reads=True),
     Command("model", "model", when=always),
     Command("connect", "connect", when=always),
+    Command("trust", act=_trust),
     Command("context", "acting_page('context')"),
     Command("probe", "probe", when=with_endpoint),
     Command("compact", act=_compact, takes="text", when=with_endpoint),

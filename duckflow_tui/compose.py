@@ -86,6 +86,7 @@ class Flags:
     headless: bool = False
     resume: str = ""  # the id of a session to take up
     no_session: bool = False
+    trust: bool = False  # what the folder brings along; headless only (R19)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from duckflow_tui.llm.exchange import LearnedModels
     from duckflow_tui.session.kept_rules import KeptRules
     from duckflow_tui.session.memory import ProjectMemory
+    from duckflow_tui.session.trust import ProjectTrust
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.tools.mcp.servers import McpServers
@@ -67,6 +68,7 @@ class Engine:
         memory: ProjectMemory,
         past: RecordedPast,
         spawn: Spawn,
+        trust: ProjectTrust,
         kept: KeptRules | None = None,
     ) -> None:
         """``memory`` and ``kept`` rules are of the project, ``past`` what was recorded of this
@@ -80,6 +82,7 @@ class Engine:
         self._router = parts.router
         self._shell = shell
         self.servers = servers
+        self.trust = trust
         self._spawn = spawn
         router = parts.router
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
@@ -113,6 +116,7 @@ class Engine:
 
     async def chat_loop(self) -> None:
         """The inbox; runs as long as the session, as a worker of the group ``chat``."""
+        await self.trust.look()
         watching = self._spawn(self._watcher.run(), "watch")
         try:
             await self._inbox.run()
@@ -254,6 +258,8 @@ class Engine:
     async def close(self) -> None:
         """End commands and servers, and close connections; the session is over."""
         self._own_commands.stop()
+        if self.trust.asked is not None:
+            self.trust.withdraw()
         try:
             await asyncio.gather(self._shell.close(), self.servers.close(), self.memory.close())
         finally:

@@ -510,7 +510,7 @@ class _Layer:
             except ValidationError as error:
                 self._fault(where, error, type(section))
             else:
-                origin = Origin(self._source, _line_of(self._text, where))
+                origin = Origin(self._source, line_of(self._text, where))
                 self._loaded.origins[".".join(where)] = origin
         return section
 
@@ -520,13 +520,13 @@ class _Layer:
 
     def problem(self, key: tuple[str, ...], code: str, **params: str) -> None:
         """Name a key of this source that does not count, with its line."""
-        line = _line_of(self._text, key)
+        line = line_of(self._text, key)
         self._loaded.problems.append(
             SettingProblem(self._source, line, ".".join(key), code, params)
         )
 
 
-def _line_of(text: str, key: tuple[str, ...]) -> int:
+def line_of(text: str, key: tuple[str, ...]) -> int:
     """The line where a dotted key stands, counted from 1; 0 when it cannot be told."""
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -542,4 +542,4 @@ def _line_of(text: str, key: tuple[str, ...]) -> int:
             full = (*table, *name)
             if full == key or full == key[: len(full)]:
                 return number
-    return _line_of(text, key[:-1]) if len(key) > 1 else 0
+    return line_of(text, key[:-1]) if len(key) > 1 else 0

@@ -75,7 +75,7 @@ class CallBudget:
         self._ids = ids
         self._cards = cards
         self._notices = notices
-        self._limits = limits
+        self.limits = limits
         self._made: dict[str, int] = {}  # calls of the turn and of each run of a step
         self._more: dict[str, int] = {}  # calls that the user added there
         self._end: tuple[TurnOutcome, Status, Reason] | None = None
@@ -113,7 +113,7 @@ class CallBudget:
     def _over(self, step_id: str, size: Callable[[], int] | None) -> _Over | None:
         if (before := self._before.get(step_id)) is not None:
             return self._as_asked(before)
-        limits, usage = self._limits, self._store.state.usage
+        limits, usage = self.limits, self._store.state.usage
         made, most = self._made.get(step_id, 0), limits.max_calls + self._more.get(step_id, 0)
         if limits.max_calls and made >= most:
             return _Over("calls", made, most, limits.max_calls)
@@ -129,7 +129,7 @@ class CallBudget:
 
     def _as_asked(self, card: Card) -> _Over:
         """What an earlier process had asked; the calls it had counted count on."""
-        facts, limits = card.facts, self._limits
+        facts, limits = card.facts, self.limits
         used, limit, raised = (float(facts[name]) for name in ("used", "limit", "raise_to"))
         what = cast("What", facts["what"])
         if what == "calls":
@@ -153,7 +153,7 @@ class CallBudget:
                 self._forget(step_id)
             case LlmCallFinished(call=call):
                 free = call.cost is None and (call.tokens_in or call.tokens_out)
-                if self._limits.max_cost and free and not self._said_no_price:
+                if self.limits.max_cost and free and not self._said_no_price:
                     self._said_no_price = True  # the limit cannot hold for it
                     self._notices.warn("budget.no_price", endpoint=call.endpoint, model=call.model)
             case _:

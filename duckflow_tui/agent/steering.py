@@ -109,7 +109,7 @@ class PhaseKeeper:
                     self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
             case GateWithdrawn(reason="stopped") if not state.gates:
                 self._machine.set_status(Status.IN_PROGRESS)
-            case CardOpened(card=card):
+            case CardOpened(card=card) if card.kind is not CardKind.TRUST:
                 asks = card.kind is CardKind.QUESTION and ACCEPT in card.options
                 if asks or card.kind is CardKind.PLAN:
                     self._machine.move(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
@@ -136,7 +136,7 @@ class PhaseKeeper:
 
     def _goes_on(self, state: AgentState) -> None:
         """The status after an answer; another question may still be open."""
-        if not state.cards and not state.gates and state.phase is not Phase.AWAITING_APPROVAL:
+        if not state.work_waits and state.phase is not Phase.AWAITING_APPROVAL:
             self._machine.set_status(Status.IN_PROGRESS)
 
 

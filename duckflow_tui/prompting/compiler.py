@@ -162,6 +162,7 @@ class PromptCompiler:
             self._front,
             self._left_line,
         )
+        self.instructions = ""  # the project's own, once the user trusts them
         self.overview: tuple[str, ...] = ()  # of the project, for the first request of a session
         #: By thread, the files that the work is about, as they are now, where the history no longer
         #: has them: sent behind it.
@@ -175,7 +176,6 @@ class PromptCompiler:
         operations: Sequence[OperationSpec],
         *,
         pattern: PromptPattern = PromptPattern.BASE_MAIN,
-        project_instructions: str = "",
         thread: str = "",
         aside: bool = False,
         answers: str = "",
@@ -196,7 +196,7 @@ class PromptCompiler:
         if thread and aside:
             raise ValueError("an aside belongs to the conversation, not to a step")
         offered = usable(operations, state, bool(thread), aside, self._memory().noted)
-        stable, factor, room = self._room(state, offered, project_instructions, window)
+        stable, factor, room = self._room(state, offered, window)
         whole = self._whole(state, window)
         code = None if aside or not self.in_hand.get(thread) else self._code(thread, room)
         spare = 0 if code is None else message_tokens(code, self._counter.count)
@@ -382,13 +382,12 @@ class PromptCompiler:
         self,
         state: AgentState,
         operations: Sequence[OperationSpec],
-        instructions: str = "",
         window: int = 0,
     ) -> tuple[_Stable, float, int]:
         """The stable part, the model's factor, and tokens for the conversation before it."""
         context = self._context(state, window)
         small = context <= request_room(SMALL_WINDOW)
-        stable = self._stable_part(tuple(operations), instructions, small)
+        stable = self._stable_part(tuple(operations), self.instructions, small)
         factor = self._counter.factor(state.session.model)
         tail = stable.budgets.base + stable.budgets.main + stable.budgets.specialized
         return stable, factor, max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)

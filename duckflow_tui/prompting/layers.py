@@ -22,7 +22,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
-from duckflow_tui.state.gates import Card
+from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.goal import AttemptMessage
 from duckflow_tui.state.operations import OperationSpec, Outcome
 from duckflow_tui.state.plan import ExecutionMode, Plan, PlanStatus, Step, WorkStatus
@@ -306,6 +306,7 @@ def aside_values(
     now = state.messages[-1].at if state.messages else 0.0
     begun = (step.started_at if step else None) or (work.started_at if work else now)
     recent = step_results(state, step)[-_LAST_RESULTS:] if step else []
+    cards = [_card(state, c) for c in state.cards if c.kind is not CardKind.TRUST]
     names = spoken(operations)
     values = {
         **_wish(state),
@@ -324,7 +325,7 @@ def aside_values(
         "elapsed": lines.elapsed(now - begun) if work else "",
         "running": lines.running(state),
         "asked": short(_asked(state, answers), 2 * LINE),
-        "cards": "\n".join(bullets([_card(state, card) for card in state.cards])),
+        "cards": "\n".join(bullets(cards)),
         "results": framed("results", "\n".join(bullets([lines.result(m) for m in recent]))),
         **{name: names[name] for name in ("op_get", "op_revise", "op_pause", "op_stop")},
     }

@@ -12,6 +12,7 @@ from duckflow_tui.state.gates import (
     ACCEPT,
     EDIT_PLAN,
     GO_ON,
+    LOOK,
     RUN_ALL,
     STOP,
     Card,
@@ -98,8 +99,8 @@ class Desk:
     async def answer(self, answer: GateAnswer | CardAnswer) -> None:
         """Record the user's key. Raises StateError when it does not fit what was shown."""
         if isinstance(answer, CardAnswer):
-            if answer.action == EDIT_PLAN.action:
-                raise StateError("a plan is edited in its pane; that answers nothing")
+            if answer.action in (EDIT_PLAN.action, LOOK.action):
+                raise StateError("a plan is edited in its pane, files are shown in the card")
             await self._store.commit(
                 CardAnswered(answer=answer, message_id=self._ids("msg"), at=self._store.clock.now())
             )
@@ -187,7 +188,7 @@ class UnattendedDesk(Desk):
                 raise Unanswered("nobody", "Only the user ends a plan, and nobody is there.")
             case CardKind.CONSULTATION:
                 raise Unanswered("nobody", "Nobody is there to say how the work should go on.")
-            case CardKind.QUESTION:
+            case CardKind.QUESTION | CardKind.TRUST:
                 raise Unanswered("nobody", "Nobody is there to answer.")
             case CardKind.BUDGET:
                 raise Unanswered("nobody", "Nobody is there to raise the limit.")

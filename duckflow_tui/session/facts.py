@@ -219,7 +219,7 @@ def _last_said(state: AgentState) -> str:
 def _last_state(state: AgentState) -> LastState:
     if state.gates:
         return "gate"
-    if state.cards:
+    if state.work_waits:
         return "card"
     if state.turn is not None:
         cut = state.interrupted is not None or state.turn.pause != "paused"

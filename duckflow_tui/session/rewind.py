@@ -459,7 +459,7 @@ class RewindActions:
         state = self._store.state
         works = state.turn is not None or state.work is not None or self._turn_runs()
         calls = any(not call.by_user for call in state.running)
-        return works or calls or bool(state.gates or state.cards or state.live)
+        return works or calls or state.work_waits or bool(state.live)
 
     def _rewound(self, past: AgentState, point: Point, draft: str) -> ConversationRewound:
         state, now = self._store.state, self._store.clock.now()

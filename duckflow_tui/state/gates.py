@@ -177,6 +177,7 @@ class CardKind(StrEnum):
     ESCALATION = "escalation"  # the attempts are used up and something is still missing
     BUDGET = "budget"  # the next call would go past a hard limit
     QUESTION = "question"  # the model asks the user
+    TRUST = "trust"  # files of the folder that steer the work, of which nothing is used yet
 
 
 class CardOption(Frozen):
@@ -205,6 +206,7 @@ class Card(Frozen):
     situation: Situation | None = None  # of CONSULTATION
     escalation: SituationReport | None = None  # of ESCALATION
     question: str = ""  # of QUESTION: the model's words
+    files: tuple[FilePreview, ...] = ()  # of TRUST: what the user has not seen of them yet
     facts: dict[str, str] = Field(default_factory=dict)  # figures the words need
     opened_at: float  # seconds since the epoch
 
@@ -231,6 +233,9 @@ STOP = CardOption(key="n", action="stop")
 OFFERED: Final = "offered_"  # begins the action of an answer that the model offers
 SUGGESTED = CardOption(key="1", action="suggested")  # what the model would do next
 TELL = CardOption(key="m", action="tell", takes_text=True)  # the user's own words
+TRUST = CardOption(key="y", action="trust")
+LOOK = CardOption(key="l", action="look")  # shows the files in the card; answers nothing
+WITHOUT = CardOption(key="n", action="without")
 
 
 def _numbered(*actions: str, text: str = "") -> tuple[CardOption, ...]:
@@ -329,6 +334,11 @@ class GateState:
     cards: tuple[Card, ...] = ()  # open ones, oldest first
     grants: tuple[Grant, ...] = ()
     accepted_words: tuple[str, ...] = ()  # typed once in a gate of this session
+
+    @property
+    def work_waits(self) -> bool:
+        """Whether a question about the work is open; that about trust holds nothing up."""
+        return bool(self.gates) or any(c.kind is not CardKind.TRUST for c in self.cards)
 
 
 class GateOpened(Event, kind="gate_opened"):

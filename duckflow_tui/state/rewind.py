@@ -109,7 +109,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
     notices: tuple[NoticeMessage, ...] = ()  # what the user and the model are told
 
     def apply(self, state: AgentState) -> None:
-        if state.turn is not None or state.gates or state.cards or state.work is not None:
+        if state.turn is not None or state.work_waits or state.work is not None:
             raise StateError("work is under way")
         at = _place(state.messages, self.message_id)
         if self.turns > len(state.turns):

@@ -135,6 +135,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("card", ("1",), "1", "option('1')", "keys.card_suggested"),
     Key("card", ("m",), "m", "option('m')", "keys.card_tell"),
     Key("card", ("e",), "e", "option('e')", "keys.card_edit"),
+    Key("card", ("l",), "l", "option('l')", "keys.card_look"),
     Key("card", ("n",), "n", "option('n')", "keys.card_no"),
     Key(
         "consultation",

@@ -299,3 +299,46 @@ def is_forbidden(char: str) -> bool:
         or 0x7F <= code <= 0x9F
         or char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"
     )
+
+
+def test_a_folder_is_trusted_with_keys_after_a_look_at_what_it_brings(tmp_path: Path) -> None:
+    """Covers R10. Typing goes on beside the card, and a letter of a message answers nothing."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "AGENTS.md").write_text("Use tabs, never spaces.\n")
+    with (
+        served(script(done("Hello."), done("Hello again."))) as server,
+        start(tmp_path, server.endpoint.base_url) as terminal,
+    ):
+        terminal.sees("Trust this folder?", "AGENTS.md")
+        terminal.type("y, hello\r")
+        terminal.sees("Hello.")
+        assert "never spaces" not in server.endpoint.of("main")[-1].text
+        terminal.type("\r")
+        terminal.sees("Esc back")
+        terminal.listen(GATE_DEAF)
+        terminal.type("l")
+        terminal.sees("+ Use tabs, never spaces.")
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("used, because you trust")
+        terminal.type("hello\r")
+        terminal.sees("Hello again.")
+        assert "never spaces" in server.endpoint.of("main")[-1].text
+
+
+def test_without_a_screen_the_command_line_says_whether_a_folder_is_trusted(
+    tmp_path: Path,
+) -> None:
+    """Covers R10, R19."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "AGENTS.md").write_text("Use tabs, never spaces.\n")
+    for flags in ((), ("--trust",)):
+        with (
+            served(script(done("Hello."))) as server,
+            start(tmp_path, server.endpoint.base_url, "-p", "hello", *flags) as terminal,
+        ):
+            terminal.sees("Hello.")
+            assert ("never spaces" in server.endpoint.of("main")[-1].text) is bool(flags)
+            terminal.sees("because you trust" if flags else "Not used: AGENTS.md.")
+    with start(tmp_path, "http://127.0.0.1:9/v1", "--trust") as terminal:
+        terminal.sees("--trust belongs to -p")

@@ -223,6 +223,7 @@ async def session(
     own_window: int = 0,
     resume: str = "",
     no_session: bool = False,
+    trust: bool = False,
     author: Author | None = None,
     provider: Provider | None = None,
 ) -> AsyncGenerator[Session]:
@@ -251,6 +252,7 @@ async def session(
             allow=allow,
             resume=resume,
             no_session=no_session,
+            trust=trust,
         )
         choice = choose(flags, places, "en", environ or {})
         if roles:

@@ -261,7 +261,7 @@ def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
 def test_a_screen_is_needed_for_what_has_an_action_and_no_argument() -> None:
     alone = [c.name for c in COMMANDS if c.acts_with("")]
     given = [c.name for c in COMMANDS if c.acts_with("x")]
-    assert alone == ["profile", "more", "pause", "stop", "retry", "undo", "compact"]
+    assert alone == ["profile", "more", "pause", "stop", "retry", "undo", "trust", "compact"]
     assert given == [*alone, "rename"]
     assert {command.text for command in COMMANDS} == {f"commands.{name}" for name in BY_NAME}
 

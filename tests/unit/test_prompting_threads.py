@@ -98,10 +98,9 @@ def test_tail_of_a_step(language: str) -> None:
 def test_a_request_for_a_step_has_every_part_a_decision_needs(encode: Encode) -> None:
     """Covers S3-14, S3-16."""
     of = compiler()
+    of.instructions = "Use four spaces."
     state = working_talk().state
-    prompt = of.compile(
-        state, STEP_OPERATIONS, thread=WRITING, project_instructions="Use four spaces."
-    )
+    prompt = of.compile(state, STEP_OPERATIONS, thread=WRITING)
     messages = encode(prompt)
     system, tail = messages[0]["content"], messages[-1]["content"]
     operations, look = system, "- files.look(path: string"

@@ -18,12 +18,14 @@ from duckflow_tui.state.gates import (
     ACCEPT,
     EDIT_PLAN,
     GO_ON,
+    LOOK,
     REJECT,
     RETRY,
     RUN_ALL,
     RUN_STEPS,
     SUGGESTED,
     TELL,
+    TRUST,
     Card,
     CardAnswer,
     CardKind,
@@ -51,12 +53,13 @@ from duckflow_tui.ui.panes.strips import fit
 
 #: Answers that let something begin: what was not on screen is shown first (R14).
 LETS_BEGIN: Final = frozenset(
-    option.action for option in (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED)
+    option.action for option in (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED, TRUST)
 )
 
 NEXT: Final = "y"  # shows what was not on screen, on every card
 REFUSES: Final = "n"  # on every card
 _MORE: Final = "plus"  # a second key for more loops, wherever those are offered
+_NO_ANSWERS: Final = frozenset({EDIT_PLAN.action, LOOK.action})
 _MAY_BE_EMPTY: Final = frozenset({REJECT.action, RETRY.action})  # words may follow, or none
 
 
@@ -118,6 +121,7 @@ class CardPane(QuestionWidget):
         self._card: Card | None = None
         self._plan: Plan | None = None
         self._waiting = 1  # questions that are open, this one included
+        self._looks = False  # at the files of the card, whole
         self._asked: CardOption | None = None  # the option whose text is being typed
 
     def compose(self) -> ComposeResult:
@@ -149,7 +153,7 @@ class CardPane(QuestionWidget):
         had_focus = self.has_focus or self._field.has_focus
         self._card = card
         if other:
-            self._sent, self._hint = False, ""
+            self._sent, self._hint, self._looks = False, "", False
             self._close_field()
         self.display = card is not None
         self._refresh_rows(fresh=other)
@@ -171,7 +175,7 @@ class CardPane(QuestionWidget):
         self.set_class(small, "-small")
         self._rows.says = self.words("gate.says")
         self._rows.one_scroll = card.kind not in CONSULTS
-        rows = card_rows(card, self._plan, self.words)
+        rows = card_rows(card, self._plan, self.words, whole=self._looks)
         heading, subject = self._heading()
         if small or cell_len(f"{heading}  {subject}{self._number()}") > self.size.width - 2:
             rows.insert(0, QuestionRow(heading, subject))
@@ -260,7 +264,7 @@ class CardPane(QuestionWidget):
 
     def _consents(self, key: str) -> bool:
         option = option_at(self._card, key) if self._card else None
-        if option is None or option.takes_text or option.action == EDIT_PLAN.action:
+        if option is None or option.takes_text or option.action in _NO_ANSWERS:
             return False
         return key != REFUSES
 
@@ -278,6 +282,9 @@ class CardPane(QuestionWidget):
         elif option.action == EDIT_PLAN.action:
             self._guard.end()  # what comes until the plan has the focus answers nothing
             self.post_message(self.PlanWanted())
+        elif option.action == LOOK.action:
+            self._looks = not self._looks
+            self._refresh_rows(fresh=False)
         elif card.kind is CardKind.PLAN and (
             self._plan is None or self._plan.fingerprint != card.subject
         ):

@@ -8,7 +8,7 @@ from typing import Final
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import ELLIPSIS, one_line
-from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption
+from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption, DiffMark
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
 from duckflow_tui.state.pace import Reason, Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, difference
@@ -261,12 +261,18 @@ _TONES: Final[dict[str, Tone]] = {
     "add": "added", "drop": "removed", "change": "notice", "move": "notice", "same": "quiet",
 }  # fmt: skip
 
+_LINE_TONES: Final[dict[DiffMark, Tone]] = {"+": "added", "-": "removed", " ": "quiet"}
+
 _RUN: Final = 3  # unchanged steps in a row from which on they are counted instead
 
 
-def card_rows(card: Card, plan: Plan | None, words: Catalogue) -> list[QuestionRow]:
-    """Everything that the user should know before answering."""
+def card_rows(
+    card: Card, plan: Plan | None, words: Catalogue, *, whole: bool = False
+) -> list[QuestionRow]:
+    """Everything that the user should know before answering; ``whole``: new files line by line."""
     match card.kind:
+        case CardKind.TRUST:
+            return list(_files(card, words, whole=whole))
         case CardKind.PLAN:
             return list(_plan(card, plan, words)) if plan else []
         case CardKind.PLAN_CHANGE:
@@ -405,6 +411,24 @@ def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
         keys = ((0, 1),) if offered else ()
         text = f"{offered.key} {text}" if offered else text
         yield QuestionRow(words("card.next"), text, says=True, keys=keys)
+
+
+def _files(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow]:
+    """What the folder brings along; of a file that was trusted before what is different."""
+    yield QuestionRow("", words("card.trust.means"), wide=True)
+    for file in card.files:
+        key = "card.trust.new" if file.kind == "create" else "card.trust.changed"
+        said = words(key, size=file.note, added=file.added, removed=file.removed)
+        yield QuestionRow(visible_line(file.path), said)
+        if file.kind == "create" and not whole:
+            continue
+        for number, hunk in enumerate(file.hunks):
+            if number:
+                yield QuestionRow("", ELLIPSIS, tone="quiet")
+            for line in hunk.lines:
+                tone: Tone = _LINE_TONES[line.mark]
+                said = f"{line.mark} {shown_line(line.text)}"
+                yield QuestionRow("", said, tone=tone, wide=True)
 
 
 def _breakpoint(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:

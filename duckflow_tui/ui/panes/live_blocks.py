@@ -337,7 +337,7 @@ def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
     """Whether the call goes on only once the user has answered: its own card, or what its work
     asks in a step.
     """
-    asked = {card.kind for card in state.cards}
+    asked = {card.kind for card in state.cards} - {CardKind.TRUST}
     match running.operation:
         case "plan_tool.propose":
             return CardKind.PLAN in asked

@@ -1,0 +1,73 @@
+"""The settings that a project brings along: they may only narrow those of the user (R10)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, ValidationError
+
+from duckflow_tui.settings import SettingProblem, Settings, fault_of, line_of
+from duckflow_tui.state.operations import ApprovalMode
+
+#: From the strictest on.
+_MODES: Final = tuple(ApprovalMode)
+
+#: What a project may lower. True: there 0 is no limit at all.
+_LOWERED: Final = {
+    ("limits", "max_cost"): True,
+    ("limits", "max_tokens"): True,
+    ("execution", "max_model_calls"): False,
+    ("files", "max_write_bytes"): False,
+    ("shell", "timeout_s"): False,
+    ("shell", "max_timeout_s"): False,
+    ("shell", "max_output_bytes"): False,
+}
+
+
+def tightened(
+    settings: Settings, text: str, source: str
+) -> tuple[Settings, tuple[SettingProblem, ...]]:
+    """The user's settings with what ``text`` has stricter: the mode, limits. All else in it, which
+    is the file ``source``, is a problem and changes nothing.
+    """
+    made = settings.model_copy(deep=True)
+    problems: list[SettingProblem] = []
+
+    def refuse(key: tuple[str, ...], code: str, params: Mapping[str, str] | None = None) -> None:
+        line = line_of(text, key)
+        problems.append(SettingProblem(source, line, ".".join(key), code, params or {}))
+
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        refuse((), "not_toml", {"detail": str(error)})
+        return made, tuple(problems)
+    for name, fields in table.items():
+        if not isinstance(fields, dict):
+            refuse((name,), "project_key")
+            continue
+        for key, value in cast("dict[str, Any]", fields).items():
+            is_mode, no_limit = (name, key) == ("approval", "mode"), _LOWERED.get((name, key))
+            if not is_mode and no_limit is None:
+                refuse((name, key), "project_key")
+                continue
+            before: BaseModel = getattr(made, name)
+            try:
+                after = type(before).model_validate({**before.model_dump(), key: value})
+            except ValidationError as error:
+                refuse((name, key), *fault_of(error, type(before)))
+                continue
+            old, new = getattr(before, key), getattr(after, key)
+            if is_mode:
+                stricter = _MODES.index(new) < _MODES.index(old)
+            elif no_limit and not (old and new):
+                stricter = bool(new)
+            else:
+                stricter = new < old
+            if stricter:
+                setattr(made, name, after)
+            elif new != old:
+                refuse((name, key), "project_looser")
+    return made, tuple(problems)

@@ -1,0 +1,243 @@
+"""What a folder brings along that steers the work: used only as the user trusted it (R10)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from duckflow_tui.llm.connections import write_private
+from duckflow_tui.safety.desk import Desk, Unanswered
+from duckflow_tui.safety.paths import WorkspaceError, best_opener
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.base import Spawn, canonical_json, digest
+from duckflow_tui.state.gates import LOOK, TRUST, WITHOUT, Card, CardKind, FilePreview
+from duckflow_tui.state.operations import Zone
+from duckflow_tui.tools.diffs import compare, size_words
+from duckflow_tui.tools.notices import Notices
+
+NOTES: Final = "AGENTS.md"
+SETTINGS: Final = ".duckflow/settings.toml"
+NAMES: Final = (NOTES, SETTINGS)
+MAX_FILE: Final = 32 * 1024  # bytes of each that are read
+_CUT: Final = f"[Only the first {MAX_FILE // 1024} KB of this file are used.]"
+_MAX_KEPT: Final = 1024 * 1024  # bytes of an answer that is kept: both texts, escaped
+
+log = logging.getLogger("duckflow.trust")
+
+#: Texts of the files by their names.
+Texts = Mapping[str, str]
+
+
+class TrustAnswer(NamedTuple):
+    """What the user said of these texts; of any other text it says nothing."""
+
+    trusted: bool
+    texts: Texts
+
+    def covers(self, texts: Texts) -> bool:
+        """Whether each of them is as it was then; some may have gone."""
+        return all(self.texts.get(name) == text for name, text in texts.items())
+
+
+class TrustAnswers:
+    """A file for each folder in the user's data, readable for this user only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def of(self, root: Path) -> TrustAnswer | None:
+        """The answer for this folder; None without one, and where it cannot be read."""
+        try:
+            with self._path(root).open("rb") as file:
+                kept: Any = json.loads(file.read(_MAX_KEPT))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            log.warning("the answer for %s cannot be read: %s", root, error)
+            return None
+        match kept:
+            case {"folder": str(folder), "trusted": bool(trusted), "texts": dict()} if (
+                folder == str(root)
+            ):
+                texts = cast("dict[str, object]", kept["texts"])
+                return TrustAnswer(trusted, {n: t for n, t in texts.items() if isinstance(t, str)})
+            case _:
+                return None
+
+    def keep(self, root: Path, answer: TrustAnswer) -> None:
+        """Keep it instead of an earlier one; raises OSError."""
+        kept: dict[str, object] = {
+            "folder": str(root), "trusted": answer.trusted, "texts": dict(answer.texts)
+        }  # fmt: skip
+        write_private(self._path(root), json.dumps(kept).encode())
+
+    def _path(self, root: Path) -> Path:
+        return self._folder / f"{digest(str(root))[:32]}.json"
+
+
+class ProjectTrust:
+    """One for a session. ``use`` is told the texts that may be used, whenever they are others.
+
+    ``by_flag`` is of a run without a screen: whether its command line trusts what lies there;
+    None where there is a user who can be asked.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        desk: Desk,
+        notices: Notices,
+        spawn: Spawn,
+        kept: TrustAnswers,
+        use: Callable[[Texts], None],
+        by_flag: bool | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._desk = desk
+        self._notices = notices
+        self._spawn = spawn
+        self._kept = kept
+        self._use = use
+        self._by_flag = by_flag
+        self._said = False  # that files are not used without the flag
+        self._used: Texts = {}
+        self.asked: Card | None = None  # the question that is open
+
+    async def look(self) -> None:
+        """Use what the user trusted of what lies there now, and ask about what is new."""
+        texts = await asyncio.to_thread(read_texts, self._workspace)
+        if self._by_flag is not None:
+            self._apply(texts if self._by_flag else {})
+            if texts and not (self._by_flag or self._said):
+                self._said = True
+                self._notices.say("trust.needs_flag", names=", ".join(texts))
+            return
+        answer = await asyncio.to_thread(self._kept.of, self._workspace.root)
+        known: Texts = answer.texts if answer is not None else {}
+        trusted = answer is not None and answer.trusted
+        self._apply({n: t for n, t in texts.items() if trusted and known.get(n) == t})
+        if answer is None or not answer.covers(texts):
+            self._ask(texts, known)
+        elif self.asked is not None and self.asked.subject != _subject(texts):
+            self.withdraw()
+
+    async def ask(self) -> bool:
+        """Ask about all that lies there, whatever was answered before; False for nothing there."""
+        texts = await asyncio.to_thread(read_texts, self._workspace)
+        if texts:
+            self._ask(texts, {})
+        return bool(texts)
+
+    # inside
+
+    def _apply(self, texts: Texts) -> None:
+        if texts != self._used:
+            self._used = texts
+            self._use(texts)
+
+    def _ask(self, texts: Texts, known: Texts) -> None:
+        """Open the card, unless one about just these texts is open or there are none."""
+        subject = _subject(texts)
+        if self.asked is not None and self.asked.subject == subject:
+            return
+        self.withdraw()
+        if not texts:
+            return
+        files = tuple(_preview(n, known.get(n), t) for n, t in texts.items() if known.get(n) != t)
+        options = (TRUST, LOOK, WITHOUT)
+        card = self._desk.card(CardKind.TRUST, options, subject=subject, files=files)
+        self.asked = card
+        self._spawn(self._answered(card, texts), "trust")
+
+    async def _answered(self, card: Card, texts: Texts) -> None:
+        if self.asked is not card:  # taken back before it was shown
+            return
+        with contextlib.suppress(Unanswered):
+            answer = await self._desk.ask(card)
+            trusted = answer.action == TRUST.action
+            self.asked = None
+            self._apply(texts if trusted else {})
+            try:
+                kept = TrustAnswer(trusted, texts)
+                await asyncio.to_thread(self._kept.keep, self._workspace.root, kept)
+            except OSError as error:
+                self._notices.warn("trust.not_kept", reason=error.strerror or str(error))
+
+    def withdraw(self) -> None:
+        """Take back a question that is open."""
+        if self.asked is not None:
+            card, self.asked = self.asked, None
+            self._desk.withdraw(card.card_id, "renewed")
+
+
+def _subject(texts: Texts) -> str:
+    return digest(canonical_json(dict[str, Any](texts)))
+
+
+def read_texts(workspace: Workspace) -> dict[str, str]:
+    """The files that are there; blocking. Longer notes are cut, and say so. What leads out of the
+    workspace, is no plain file, is too long for settings, or says nothing is not there.
+    """
+    found: dict[str, str] = {}
+    for name in NAMES:
+        try:
+            if not workspace.intact():
+                break
+            data = _read(workspace, name)
+        except (OSError, WorkspaceError) as error:
+            if not isinstance(error, FileNotFoundError):
+                log.info("%s is not used: %s", name, error)
+            continue
+        text = data[:MAX_FILE].decode("utf-8-sig", "replace")
+        if len(data) > MAX_FILE:
+            text = f"{text}\n{_CUT}\n"
+        if text.strip():
+            found[name] = text
+    return found
+
+
+def _read(workspace: Workspace, name: str) -> bytes:
+    """The beginning of a plain file that lies inside. A link of notes is followed to a file
+    inside that is neither secret nor protected; on the way to settings there is none.
+    """
+    path = name
+    if name == NOTES:
+        place = workspace.locate(name)
+        if place.zone is not Zone.INSIDE:
+            raise OSError(f"it is {place.zone}")
+        path = place.resolved
+    folder = os.open(workspace.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        handle = best_opener()(folder, path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0)
+    finally:
+        os.close(folder)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError("it is no plain file")
+        data = file.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE and name == SETTINGS:
+        raise OSError(f"it is over {MAX_FILE // 1024} KB")
+    return data
+
+
+def _preview(name: str, before: str | None, after: str) -> FilePreview:
+    """What is new of a file; of one that was not known, all of it."""
+    data = after.encode("utf-8", "replace")
+    found = compare(None if before is None else before.encode("utf-8", "replace"), data)
+    return FilePreview(
+        path=name,
+        kind="create" if before is None else "modify",
+        before_hash="" if before is None else digest(before),
+        after_hash=digest(after),
+        hunks=found.hunks,
+        added=found.added,
+        removed=found.removed,
+        note=size_words(len(data)),
+    )
