@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from duckflow_tui.agent.ask import ModelAccess
@@ -146,7 +147,7 @@ def build(
         now = settings.model_copy(update={"approval": ApprovalSettings(mode=store.state.mode)})
         tight, problems = tightened(now, texts.get(SETTINGS, ""), SETTINGS)
         runner.limits = _command_limits(tight)
-        router.rules = PolicyRules(max_write=tight.files.max_write_bytes)
+        router.rules = replace(router.rules, max_write=tight.files.max_write_bytes)
         parts.models.budget.limits = _budget_limits(tight)
         say = Catalogue(choice.language)
         for problem in problems:
