@@ -74,7 +74,7 @@ def build(
         wire_name=wire_name,
         approved=choice.approved,
     )
-    named = NamedCommands(choice.allowed, workspace)
+    named = NamedCommands(choice.allowed, workspace, store)
     kept: KeptRules | None = None
     if not (choice.headless or choice.demo):  # headless, consent is on the command line (R19)
         kept = KeptRules(choice.places.data / "rules", workspace.root, workspace.identity)

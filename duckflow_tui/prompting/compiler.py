@@ -68,6 +68,7 @@ from duckflow_tui.state.memory import (
 from duckflow_tui.state.operations import ApprovalMode, Need, OperationSpec
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.prompt import LayerUse, Prompt
+from duckflow_tui.state.session import HOLDS
 
 REPLY_SHARE: Final = 0.2  # of the window, kept for the reply and for errors of the estimate
 MOST_REPLY: Final = 16_384  # tokens; more than this is not kept free
@@ -482,6 +483,7 @@ class PromptCompiler:
         approval = self.texts.approval.render(
             dict.fromkeys(("plan", "strict", "standard", "trusted"), "")
             | {mode.value: mode.value, "named": ", ".join(self.named) if allows else ""}
+            | {"held": sandbox if allows and (sandbox := state.session.sandbox) in HOLDS else ""}
             | {"alone": mode.value if state.session.headless else ""}
         )
         if thread:

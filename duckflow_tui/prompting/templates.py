@@ -126,7 +126,7 @@ class PromptTexts:
         "tasks_total loop limit elapsed running cards results digests asked op_get op_revise "
         "op_pause op_stop goal! constraints! requirements! gates!",
     ]
-    approval: Annotated[Template, "plan strict standard trusted named alone"]
+    approval: Annotated[Template, "plan strict standard trusted named held alone"]
     profiles: Annotated[Template, ""]
     recovery: Annotated[Template, "error!"]
     planning: Annotated[Template, "plan learned avoid op_propose"]

@@ -1,15 +1,25 @@
-"""The rules of ``--allow``: which commands and servers' tools the user named beforehand."""
+"""The rules of ``--allow``: which commands and servers' tools the user named beforehand; and what
+a key at the gate allows of a command for longer than once.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.command_risk import CODE_OPTIONS, EVALUATES, WRAPPERS
+from duckflow_tui.safety.command_risk import (
+    CODE_OPTIONS,
+    EVALUATES,
+    MODULE,
+    WRAPPERS,
+    known_use,
+)
 from duckflow_tui.safety.commands import (
     SHELLS,
     CommandLine,
@@ -28,8 +38,6 @@ _ANY_END: Final = ":*"
 #: What only shows the end or the size of all that is written to it.
 _SHOWS: Final = frozenset(["tail", "wc", "cat"])
 _SHOWN: Final = re.compile(r"-[A-Za-z0-9]+|--(?:lines|bytes)=\d+|\d+")
-
-_MODULE: Final = re.compile(r"python(?:[23](?:\.\d+)?)?")
 
 
 class RuleRefused(ValueError):
@@ -90,7 +98,7 @@ class AllowRules:
         if argv in self.argvs:
             return True
         forms = [argv]
-        if len(argv) > 2 and argv[1] == "-m" and _MODULE.fullmatch(argv[0]):
+        if len(argv) > 2 and argv[1] == "-m" and MODULE.fullmatch(argv[0]):
             forms.append(argv[2:])
         return any(form[: len(p)] == p for form in forms for p in self.prefixes)
 
@@ -101,8 +109,8 @@ class AllowRules:
     def why_not(self, line: CommandLine, inside: Callable[[str], bool]) -> str:
         """Empty when every part of the line was named; else a code (R04, R06).
 
-        ``inside`` says whether a ``cd`` from where the line starts stays in the workspace. Codes:
-        those of ``read_command``, ``not_named``, ``cd``.
+        ``inside`` says whether a ``cd`` from where the line starts stays where the rules hold.
+        Codes: those of ``read_command``, ``not_named``, ``cd``.
         """
         if line.reason:
             return line.reason
@@ -124,6 +132,22 @@ class AllowRules:
         return "" if moves + shown < len(line.parts) else "not_named"
 
 
+def granted_as(line: CommandLine, root: Path | None) -> tuple[str, ...]:
+    """What a key would allow for longer than once, for each command of a line: its program, with
+    the subcommand, and ``…`` where every option is one that only reads or tests (R05), else
+    exactly its words. Empty for a line that is more than plain commands (R04).
+
+    What only shows what another one writes counts for nothing, and a ``cd`` to ``root`` neither.
+    """
+    found: list[str] = []
+    for part in line.parts:
+        if only_shows(part) or part.argv == ("cd", str(root)):
+            continue
+        use = known_use(part.argv)
+        found.append(f"{use} …" if use else shlex.join(part.argv))
+    return () if any(text.split()[0] == "cd" for text in found) else tuple(found)
+
+
 def only_shows(part: SimpleCommand) -> bool:
     """Whether a command only shows the end or the size of what the one before it writes."""
     program, *rest = part.argv
@@ -135,7 +159,7 @@ def _runs_anything(argv: tuple[str, ...]) -> bool:
     program = program_of(argv)
     if program in WRAPPERS | EVALUATES | SHELLS:
         return True
-    if program not in CODE_OPTIONS and not _MODULE.fullmatch(program):
+    if program not in CODE_OPTIONS and not MODULE.fullmatch(program):
         return False
     is_script = len(argv) > 1 and not argv[1].startswith("-")
     return not is_script and (len(argv) < 3 or argv[1] != "-m")

@@ -29,6 +29,47 @@ _READERS: Final = words_of(
     "pwd readlink realpath seq sleep stat tail test tr true uname wc which whoami"
 )
 
+#: Programs, some with a subcommand, and the options with which they only read, or only run tests:
+#: none of these writes a file or names another program. ``=``: a value follows, in the same word
+#: or the next; ``?``: one may follow in the same word.
+_KNOWN: Final = {
+    "diff": "-u -r -q -w -b -y -N --color? --brief --recursive",
+    "find": "-name= -iname= -path= -type= -maxdepth= -mindepth= -size= -mtime= -newer= -not -o -a "
+    "-empty -print",
+    "git blame": "-L= -w -M -C -s -e",
+    "git branch": "-a -r -v -l --all --remotes --list --show-current --merged --no-merged",
+    "git diff": "--stat? --cached --staged --name-only --name-status --numstat --shortstat "
+    "--summary --check --word-diff? --unified= --color? --no-color -U= -w -b -p -M -C --",
+    "git log": "--oneline -n= --max-count= --stat? --graph --all --decorate? -p --patch --reverse "
+    "--since= --until= --author= --grep= --format= --pretty= --date= --name-only --name-status "
+    "--follow --first-parent --no-merges --no-color -S= -G= -L= --",
+    "git ls-files": "-c -m -o -d -s -u --cached --modified --others --deleted "
+    "--exclude-standard --",
+    "git remote": "-v --verbose",
+    "git rev-parse": "--abbrev-ref? --short? --show-toplevel --verify --git-dir "
+    "--is-inside-work-tree",
+    "git show": "--stat? --name-only --name-status --oneline --format= --pretty= -p -s "
+    "--no-color --",
+    "git stash list": "",
+    "git status": "-s --short -b --branch --porcelain? -u? --untracked-files? --ignored? --long "
+    "-v --verbose --",
+    "git tag": "-l --list",
+    "pytest": "-q -v -x -s -l -k= -m= -r= --lf --ff --sw --nf --quiet --verbose --exitfirst --tb= "
+    "--maxfail= --durations= --last-failed --failed-first --no-header --no-summary --co "
+    "--collect-only --capture= --color= --show-capture= --deselect= --ignore= -h --version",
+    "rg": "-n -i -l -c -w -F -S -o -v -e= -g= -t= -A= -B= -C= --files --hidden --count "
+    "--line-number --ignore-case --glob= --type= --context= --no-heading --sort= --",
+    "sort": "-n -r -u -h -V -f -k= -t= --reverse --unique",
+    "tree": "-a -d -L= -I= -f -s",
+    "unittest": "-q -v -f -b -c -k= -s= -p= -t= --quiet --verbose --failfast --buffer --locals "
+    "--start-directory= --pattern= --top-level-directory=",
+}  # fmt: skip
+_USES: Final = {name: words_of(options) for name, options in _KNOWN.items()}
+_TESTS: Final = frozenset({"pytest", "unittest"})
+
+#: Of these a word that is no option makes something new, or asks a server.
+_WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list"})
+
 _PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
 
 #: Programs that run another one, which is named by their arguments.
@@ -102,6 +143,7 @@ _INSTALLERS: Final = words_of(
 
 _INSTALL_WORDS: Final = frozenset({"install", "add", "i", "ci", "upgrade", "update", "remove"})
 _LARGE: Final = frozenset({"/", "/*", "~", "~/", "~/*", "*", ".", "./", "./*", "..", "../*"})
+MODULE: Final = re.compile(r"python(?:[23](?:\.\d+)?)?")
 _FUNCTION: Final = re.compile(r"\(\s*\)\s*[{(]|\bfunction\s")
 _NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
 _MAX_DEPTH: Final = 3  # shells within shells
@@ -128,9 +170,63 @@ def assess_command(line: CommandLine, cwd: Path, root: Path) -> Assessment:
     found = _Command(cwd, root)
     found.line(line)
     plain = not line.reason and not found.reasons
-    if plain and all(program_of(command.words) in _READERS for command in _all(line.found)):
+    if plain and all(only_reads(command.words) for command in _all(line.found)):
         found.risk = Risk.LOW
     return found
+
+
+def only_reads(words: tuple[str, ...]) -> bool:
+    """Whether a command does no more than read, as far as its words say."""
+    return program_of(words) in _READERS or known_use(words) not in {"", *_TESTS}
+
+
+def known_use(words: tuple[str, ...]) -> str:
+    """The program, with its subcommand, of a command that only reads or only runs tests: every
+    option is known to do no more. Empty for any other. ``python -m pytest`` is ``pytest``.
+    """
+    if words[1:2] == ("-m",) and MODULE.fullmatch(words[0]):
+        words = words[2:]
+    if words[:2] == ("git", "--no-pager"):
+        words = ("git", *words[2:])
+    size = next((n for n in (3, 2, 1) if " ".join(words[:n]) in _USES and len(words) >= n), 0)
+    name = " ".join(words[:size])
+    if not size:
+        return words[0] if words and words[0] in _READERS else ""
+    options, value, ended = _USES[name], False, False
+    for word in words[size:]:
+        if value or ended or not word.startswith("-") or word == "-":
+            if name in _WORDLESS or (value and word.startswith("-")):
+                return ""
+            value = False
+        elif word == "--":
+            ended = True
+            if word not in options:
+                return ""
+        elif (needs := _option(word, options)) is None:
+            return ""
+        else:
+            value = needs
+    return name
+
+
+def _option(word: str, options: frozenset[str]) -> bool | None:
+    """Whether the value of this option is the next word; None for an option that is not known."""
+    name, given, _ = word.partition("=")
+    if f"{name}=" in options:
+        return not given
+    if (name if not given else f"{name}?") in options or f"{name}?" in options:
+        return False
+    if word.startswith("--"):
+        return None
+    if "-n=" in options and word[1:].isdigit():  # ``git log -5``
+        return False
+    if f"{word[:2]}=" in options or f"{word[:2]}?" in options:  # ``-U3``
+        return False
+    single = all(f"-{letter}" in options for letter in word[1:-1])
+    last = f"-{word[-1]}"
+    if single and f"{last}=" in options:
+        return True
+    return False if single and last in options else None
 
 
 def _all(found: Iterable[FoundCommand]) -> Iterator[FoundCommand]:

@@ -10,12 +10,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
+from duckflow_tui.safety.allow_rules import granted_as
 from duckflow_tui.safety.commands import FoundCommand, program_of, read_command
 from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
 from duckflow_tui.state.base import brief
-from duckflow_tui.state.gates import Gate, GateChoice, Grant
+from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
@@ -24,6 +25,13 @@ MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 ALWAYS_ASK: Final = frozenset(
     {"secret", "secret_content", "system_file", "runs_later", "wide_impact", "bulk_data"}
     | {"hidden_characters", "lookalike_letters"}
+)
+
+#: What a sandbox does not keep from harm, since the workspace is there to be written and what is
+#: printed goes to the model: such a command asks each time anew.
+_NOT_HELD: Final = frozenset(
+    {"deletes", "deletes_widely", "overwrites", "secret", "outside", "protected"}
+    | {"hidden_characters"}
 )
 
 _ZONE: Final = attrgetter("zone")
@@ -173,6 +181,11 @@ def judge(
     if kind is Decision.DENY:
         return _denied(zone, found.risk, f"{mode}_mode", access, ruling, found.reasons)
     always = ALWAYS_ASK.intersection(found.reasons) if access.effect in FILE_CHANGES else ()
+    if access.command is not None:
+        always = () if Fact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
+        for fact in (Fact.UNHELD, Fact.AI_WROTE):
+            if fact in access.facts:
+                found.note(fact.value, Risk.MEDIUM)
     must_ask = bool(always)
     if Fact.FOR_USER in access.facts and access.effect is not Effect.STATE:
         must_ask = True
@@ -188,7 +201,7 @@ def judge(
     if must_ask:
         return verdict
     verdict = _asked(access, row, mode, verdict, grants, step_id)
-    kept = keeps and row.in_step and verdict.can_grant_session
+    kept = keeps and row.in_step and verdict.can_grant_session and Fact.HELD not in access.facts
     return replace(verdict, can_grant_project=True) if kept else verdict
 
 
@@ -227,33 +240,49 @@ def _asked(
     step_id: str,
 ) -> Verdict:
     """The question, or its answer where a grant gives one before."""
-    subject = _subject(access)
-    can_session = mode in row.grantable and bool(subject)
-    can_step = row.in_step and bool(subject and step_id)
-    if not (can_session or can_step):
+    subjects = _subjects(access, verdict.risk)
+    if mode not in row.grantable or not subjects:
         return verdict
-    for grant in grants:
-        same = grant.operation == access.operation and grant.path == subject
-        holds = row.in_step or grant.source != "project"  # whatever a file of rules may say
-        if same and holds and grant.step_id in ("", step_id):
-            ruling = Ruling(
-                said="allow", mode=mode, row=row.name, code="granted", rules=(grant.grant_id,)
-            )
-            reasons = (*verdict.reasons, "granted")
-            return replace(verdict, kind=Decision.ALLOW, reasons=reasons, ruling=ruling)
+    given = {
+        grant.path: grant.grant_id
+        for grant in reversed(tuple(grants))
+        if grant.operation == access.operation
+        and grant.step_id in ("", step_id)
+        and (grant.source != "project" or (row.in_step and grant.path != IN_SANDBOX))
+    }  # whatever a file of rules may say
+    if given.keys() >= set(subjects):
+        rules = tuple(dict.fromkeys(given[subject] for subject in subjects))
+        ruling = Ruling(said="allow", mode=mode, row=row.name, code="granted", rules=rules)
+        reasons = (*verdict.reasons, "granted")
+        return replace(verdict, kind=Decision.ALLOW, reasons=reasons, ruling=ruling)
+    subject, *others = subjects
+    if others:
+        return verdict
     return replace(
         verdict,
-        can_grant_session=can_session,
-        can_grant_step=can_step,
+        can_grant_session=True,
+        can_grant_step=row.in_step and bool(step_id),
         grant_pattern=f"{access.operation} {subject}",
     )
 
 
-def _subject(access: Access) -> str:
-    """What a grant would be about: one file, or a tool of a server; empty for nothing."""
+def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
+    """What grants would be about: one file, a tool of a server, each command of a line, or all
+    that the sandbox holds; empty where nothing can be granted for longer than once.
+    """
+    if access.command is not None:
+        if Fact.HELD in access.facts:
+            return (IN_SANDBOX,)
+        if risk.rank >= Risk.HIGH.rank or Fact.AI_WROTE in access.facts:
+            return ()
+        found = granted_as(read_command(access.command), access.root)
+        folder = access.places[0] if access.places else None
+        if folder is None or folder.real == access.root:
+            return found
+        return tuple(f"{text} (in {folder.resolved})" for text in found)
     if len(access.places) == 1:
-        return access.places[0].resolved
-    return "*" if not access.places and access.operation.startswith("mcp.") else ""
+        return (access.places[0].resolved,)
+    return ("*",) if not access.places and access.operation.startswith("mcp.") else ()
 
 
 def _denial(
@@ -324,10 +353,13 @@ class Fact(StrEnum):
     WIDE = "wide"  # its decision changes many files
     FOR_USER = "for_user"  # the model says that this is for the user to decide
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
+    HELD = "held"  # a sandbox holds all that the command does, without network
+    UNHELD = "outside_sandbox"  # the command would run outside the sandbox that there is
+    AI_WROTE = "ai_wrote"  # nothing holds the command, and the AI wrote some of what it runs
 
 
-#: What a consent makes of a call: it goes when the consent does.
-BY_CONSENT: Final = frozenset({Fact.APPROVED, Fact.NAMED})
+#: What a consent or the sandbox makes of a call: it goes when that does.
+BY_CONSENT: Final = frozenset({Fact.APPROVED, Fact.NAMED, Fact.HELD})
 
 _MODES: Final = tuple(ApprovalMode)  # plan, strict, standard, trusted
 
@@ -336,7 +368,7 @@ _MODES: Final = tuple(ApprovalMode)  # plan, strict, standard, trusted
 class Row:
     """One line of the table. ``grantable``: modes in which the key ``s`` may allow it for the
     session; ``in_step``: what ``s`` allows, ``t`` may allow for the step that runs, and ``p`` in
-    later sessions too, so never what lies outside or is secret.
+    later sessions too, so never what lies outside or is secret, nor all that a sandbox holds.
     """
 
     name: str
@@ -380,6 +412,8 @@ _NAMED = frozenset({Fact.NAMED})
 _RESULT = frozenset({Fact.OWN_RESULT})
 _EVERY = frozenset(ApprovalMode)
 _LOOSE = frozenset({ApprovalMode.STANDARD, ApprovalMode.TRUSTED})
+_HELD = frozenset({Fact.HELD})
+_UNHELD = frozenset({Fact.UNHELD})
 _A, _G, _D = Decision.ALLOW, Decision.GATE, Decision.DENY
 
 #: The first row that fits decides; where none fits, the call is denied (R17).
@@ -394,7 +428,10 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("write secret", _FILES, _WRITES, _SECRET, (_D, _G, _G, _G)),
     Row("delete inside", _FILES, _DELETE, _INSIDE | _SECRET, (_D, _G, _G, _G)),
     Row("write outside", _FILES, _WRITES | _DELETE, _OUTSIDE, (_D, _G, _G, _G)),
+    Row("shell outside the sandbox", _SHELL, _RUN, _NOT_PROTECTED, (_D, _G, _G, _G), facts=_UNHELD),
     Row("shell named", _SHELL, _RUN, _INSIDE, (_D, _G, _A, _A), facts=_NAMED),
+    Row("shell held", _SHELL, _RUN, _INSIDE, (_D, _G, _G, _A), _HELD, _LOOSE, in_step=True),
+    Row("shell inside", _SHELL, _RUN, _INSIDE, (_D, _G, _G, _G), grantable=_LOOSE, in_step=True),
     Row("shell", _SHELL, _RUN, _NOT_PROTECTED, (_D, _G, _G, _G)),
     Row("shell output", ("shell.output",), _READ, _NOWHERE, (_A, _A, _A, _A)),
     Row("shell end", ("shell.end",), _STATE, _NOWHERE, (_D, _A, _A, _A)),

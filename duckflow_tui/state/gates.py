@@ -110,7 +110,7 @@ class Gate(Frozen):
     can_grant_session: bool = False
     can_grant_step: bool = False  # only while a step of a plan runs
     can_grant_project: bool = False  # a rule may be kept for later sessions too
-    needs_word: str = ""  # what must be typed before this may be approved, once in a session
+    needs_word: str = ""  # of earlier versions: what was to be typed, once in a session
     facts: dict[str, str] = Field(default_factory=dict)  # figures of the app: argv, cwd, sandbox
     step_id: str = ""  # the plan's step that asks
     can_edit: bool = False
@@ -132,13 +132,17 @@ class GateAnswer(Frozen):
     reason: str = ""  # of a rejection
     alternative: int | None = Field(default=None, ge=1, le=9)
     left_out: tuple[tuple[int, int], ...] = ()  # (file, hunk) not taken; a file without hunks: 0
-    word: str = ""  # what was typed where the gate wants a word
+    word: str = ""  # of earlier versions: what was typed where the gate wanted a word
     edited: str | None = None  # whole new content of the one file, for EDIT
 
     @property
     def approves(self) -> bool:
         """Whether the call may run."""
         return self.choice not in (GateChoice.REJECT, GateChoice.EDIT, GateChoice.ALTERNATIVE)
+
+
+#: The path of a grant for all that runs in the sandbox; no command is written like this.
+IN_SANDBOX: Final = "*sandbox"
 
 
 class Grant(Frozen):
@@ -333,7 +337,7 @@ class GateState:
     gates: tuple[Gate, ...] = ()  # approvals that are open (S4-42), oldest first
     cards: tuple[Card, ...] = ()  # open ones, oldest first
     grants: tuple[Grant, ...] = ()
-    accepted_words: tuple[str, ...] = ()  # typed once in a gate of this session
+    accepted_words: tuple[str, ...] = ()  # of earlier versions: typed once in a session
 
     @property
     def work_waits(self) -> bool:

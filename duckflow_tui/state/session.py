@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SandboxLevel = Literal["full", "partial", "seatbelt", "external", "none"]
 
+#: Levels that hold all that a command does.
+HOLDS: Final = frozenset[SandboxLevel]({"full", "seatbelt", "external"})
+
 
 class SessionInfo(Frozen):
     """Facts about the session as a whole."""

@@ -50,6 +50,13 @@ class JudgedAnew(Exception):
 
 
 GRANTED: Final = "granted"  # the policy's reason where an earlier answer allows
+SANDBOX: Final = "sandbox"  # what lets a command run that a sandbox holds
+
+#: What the model is told of a command that a sandbox probably held back.
+HELD_BACK: Final = {
+    "write": "[Probably the sandbox: this writes where commands may not write.]",
+    "network": "[Probably the sandbox: this needs the network, which commands do not have.]",
+}
 
 
 @dataclass(slots=True)
@@ -71,6 +78,7 @@ class Call:
     work: Work | None = field(default=None, init=False)  # what runs
     previews: tuple[FilePreview, ...] = field(default=(), init=False)  # of what it would change
     allowed: str = field(default="", init=False)  # what lets it happen: a mode, or "granted"
+    held_back: str = field(default="", init=False)  # what the sandbox probably kept it from
     unasked: Access | None = field(default=None, init=False)  # as judged, where nobody was asked
     ruling: Ruling | None = field(default=None, init=False)  # of the policy, the last one
     meant: tuple[AnyOperation, Arguments] | None = field(default=None, init=False)  # once read
@@ -167,7 +175,6 @@ class GateQuestion(NamedTuple):
     places: tuple[Place, ...]
     proposal: Proposal
     verdict: Verdict
-    needs_word: str
     also: tuple[AlsoAsked, ...] = ()  # the last changes are of these calls
 
     @property
@@ -186,6 +193,8 @@ class GateQuestion(NamedTuple):
         can_edit = len(changes) == 1 and changes[0].text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         reasons = (*self.verdict.reasons, *(("from_text",) if action.from_text else ()))
+        if call.held_back:
+            reasons = (f"failed_{call.held_back}", *reasons)
         if isinstance(self.proposal, Edits):
             reasons = tuple(dict.fromkeys((*reasons, *self.proposal.reasons)))
         return Gate(
@@ -213,7 +222,6 @@ class GateQuestion(NamedTuple):
             can_grant_session=self.verdict.can_grant_session,
             can_grant_step=self.verdict.can_grant_step,
             can_grant_project=self.verdict.can_grant_project,
-            needs_word=self.needs_word,
             facts={} if isinstance(self.proposal, Edits) else dict(self.proposal.facts),
             step_id=call.step_id,
             can_edit=can_edit,

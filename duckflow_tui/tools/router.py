@@ -25,7 +25,7 @@ from duckflow_tui.safety.policy import (
 )
 from duckflow_tui.safety.risk import BULK_LINES, WIDE_FILES
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import IdSource, StateError
+from duckflow_tui.state.base import IdSource, StateError, canonical_json
 from duckflow_tui.state.calls import (
     OperationFinished,
     OperationMessage,
@@ -49,6 +49,8 @@ from duckflow_tui.state.operations import (
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
     GRANTED,
+    HELD_BACK,
+    SANDBOX,
     Call,
     Consent,
     EditedByUser,
@@ -108,9 +110,6 @@ _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 #: Effects that nobody else may have at the same time; those of files take the lock by themselves.
 _SERIAL: Final = frozenset({Effect.EXECUTE, Effect.REMOTE})
 
-#: What the user types before the first command that no sandbox holds.
-UNSANDBOXED: Final = "unsandboxed"
-
 
 @dataclass(slots=True)
 class ToolRouter:
@@ -132,6 +131,7 @@ class ToolRouter:
     own_writes: OwnWrites = field(default_factory=OwnWrites, init=False)
     _keeper: GateKeeper = field(init=False)
     _together: dict[str, Together] = field(default_factory=dict[str, Together], init=False)
+    _kept_inside: set[str] = field(default_factory=set[str], init=False)  # arguments of commands
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -192,7 +192,10 @@ class ToolRouter:
         unasked = 0
         while True:
             try:
-                return await self._attempt(call, operation, args)
+                output = await self._attempt(call, operation, args)
+                if output.held_back:
+                    output = await self._outside(call, operation, args, output)
+                return output
             except JudgedAnew:
                 continue
             except EditedByUser as edited:
@@ -205,6 +208,32 @@ class ToolRouter:
                     unasked += 1
                 if call.made or unasked > _UNASKED_TRIES:
                     raise ToolFault(f"{changed} Read it again.") from changed
+
+    async def _outside(
+        self, call: Call, operation: AnyOperation, args: Arguments, output: Output
+    ) -> Output:
+        """What came of a command that its sandbox probably held back, or of the same outside of it
+        where the user lets it run there, once: a gate of its own asks. A command that they said
+        no to is not offered again.
+        """
+        text, call.held_back = f"{output.text}\n{HELD_BACK[output.held_back]}", output.held_back
+        command = canonical_json(call.args)
+        if self.store.state.session.headless:
+            return replace(output, text=f"{text} Nobody is there to allow it outside.")
+        if command in self._kept_inside:
+            return replace(output, text=f"{text} The user did not want it outside.")
+        kept = call.args, call.gate, call.answer
+        call.args = {**call.args, "outside": True}
+        try:
+            again = await self._attempt(call, operation, args.model_copy(update={"outside": True}))
+        except ToolFault as fault:
+            if fault.outcome not in (Outcome.REJECTED, Outcome.DECLINED):
+                raise
+            call.args, call.gate, call.answer = kept
+            self._kept_inside.add(command)
+            return replace(output, text=f"{text}\nOutside the sandbox: {fault.text}")
+        said = f"{text}\n\nThe user let it run once more, outside the sandbox:\n{again.text}"
+        return replace(again, text=said)
 
     def runs_unasked(self, command: str) -> bool:
         """Whether a command line would run in the workspace as things are, without a question."""
@@ -254,12 +283,12 @@ class ToolRouter:
     async def _attempt(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
         """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
         places = tuple(map(self.workspace.locate, operation.paths(args)))
-        for_user = {Fact.FOR_USER} if call.action.for_user else _NO_FACTS
+        known_facts = own_result(args) | ({Fact.FOR_USER} if call.action.for_user else _NO_FACTS)
         access = Access(
             operation.name,
             operation.effect,
             places,
-            facts=self.facts(operation, args) | own_result(args) | for_user,
+            facts=self.facts(operation, args) | known_facts,
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
         )
@@ -277,6 +306,8 @@ class ToolRouter:
                 content=changes[0].diff.after if len(changes) == 1 else None,
                 removed_lines=sum(map(_REMOVED, call.previews)),
             )
+        elif access.command is not None:  # by now it is known how strong the sandbox is
+            access = replace(access, facts=self.facts(operation, args) | known_facts)
         together = self._together.get(call.action.call_id)
         if together is not None:
             access = together.seen_whole(access)
@@ -288,9 +319,10 @@ class ToolRouter:
         if call.unasked is not None and operation.effect in SIDE_EFFECTS:
             granted = GRANTED in verdict.reasons
             call.allowed = GRANTED if granted else self.store.state.mode.value
+            if Fact.HELD in access.facts and Fact.NAMED not in access.facts:
+                call.allowed = SANDBOX
         if not allowed and not call.by_user:
-            word = self._word(operation)
-            question = GateQuestion(call, shown, operation.effect, places, proposal, verdict, word)
+            question = GateQuestion(call, shown, operation.effect, places, proposal, verdict)
             if together is None or len(changes) != 1 or call.edited is not None:
                 answer = await self._keeper.ask(question)
             else:
@@ -457,12 +489,6 @@ class ToolRouter:
             step_id=step_id,
             keeps=self.rules.keeps,
         )
-
-    def _word(self, operation: AnyOperation) -> str:
-        """What has to be typed before this may be approved, once in a session."""
-        state = self.store.state
-        held = state.session.sandbox != "none" or UNSANDBOXED in state.accepted_words
-        return "" if held or operation.effect is not Effect.EXECUTE else UNSANDBOXED
 
     # --- doing -------------------------------------------------------------------------------
 

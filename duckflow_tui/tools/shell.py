@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,15 +12,19 @@ from typing import Final
 
 from pydantic import Field
 
-from duckflow_tui.safety.allow_rules import AllowRules
-from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.allow_rules import AllowRules, only_shows
+from duckflow_tui.safety.command_risk import known_use, only_reads
+from duckflow_tui.safety.commands import program_of, read_command
+from duckflow_tui.safety.names import obeyed
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.operations import Effect, Need, Outcome, Zone
-from duckflow_tui.state.session import SandboxLevel
+from duckflow_tui.state.operations import Effect, Need, Outcome
+from duckflow_tui.state.session import HOLDS, SandboxLevel
+from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandRunner, RunningCommand
 from duckflow_tui.tools.operation import (
@@ -38,6 +43,19 @@ from duckflow_tui.tools.router import ToolRouter
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
 _DEFAULT_LINES: Final = 50
+_TAIL: Final = 4_000  # characters in which a command says why it failed
+
+#: What programs say where a sandbox keeps them from writing, and from the network.
+_HELD_BACK: Final = {
+    "write": "Read-only file system|EROFS|読み込み専用ファイルシステム",
+    "network": "Network is (?:unreachable|down)|ENETUNREACH|ENETDOWN|EAI_AGAIN|ENOTFOUND"
+    "|[Cc]ould not resolve|Temporary failure in name resolution|Name or service not known"
+    "|nodename nor servname|Failed to resolve|dial tcp: lookup|ネットワークに届きません",
+}
+_REFUSED: Final = (
+    "Operation not permitted|Permission denied|許可されていない操作です|許可がありません"
+)
+
 _REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own
 
 
@@ -53,6 +71,7 @@ class Run(Arguments):
         default=False,
         description="For servers and watchers: returns at once, with a process_id.",
     )
+    outside: bool = False  # of the sandbox; told of where one held something back
 
 
 class ReadOutput(Arguments):
@@ -65,13 +84,16 @@ class EndProcess(Arguments):
 
 
 class NamedCommands:
-    """Knows which calls were named beforehand: by ``--allow``, or by the demo's own rule."""
+    """Knows what else the policy has to know of a call: whether it was named beforehand, by
+    ``--allow`` or by the demo's own rule, and whether a sandbox holds it.
+    """
 
-    def __init__(self, rules: Iterable[str], workspace: Workspace) -> None:
+    def __init__(self, rules: Iterable[str], workspace: Workspace, store: Store) -> None:
         """Raises RuleRefused."""
         self.given = tuple(dict.fromkeys(rules))
         self._rules = AllowRules.of(self.given)
         self._workspace = workspace
+        self._store = store
 
     def revoke(self, rule: str) -> None:
         """That rule names nothing any more."""
@@ -79,28 +101,77 @@ class NamedCommands:
         self._rules = AllowRules.of(self.given)
 
     def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
-        """``Fact.NAMED`` where every part of a command, or the operation, was named."""
-        if isinstance(args, Run):
-            named = not self.why_not(args.command, args.cwd)
-        elif self._rules.operations:
-            named = self._rules.names_operation(operation.name)
-        else:
-            named = False
-        return frozenset({Fact.NAMED}) if named else frozenset()
+        """``Fact.NAMED`` where every part of a command, or the operation, was named; of a command
+        also what holds it.
+        """
+        if not isinstance(args, Run):
+            named = bool(self._rules.operations) and self._rules.names_operation(operation.name)
+            return frozenset({Fact.NAMED}) if named else frozenset()
+        held = self._held(args)
+        wrote = not held and bool(self.written_by_ai(args))
+        unheld = args.outside and self._store.state.session.sandbox != "none"
+        named = not (unheld or self.why_not(args))
+        said = {Fact.HELD: held, Fact.AI_WROTE: wrote, Fact.UNHELD: unheld, Fact.NAMED: named}
+        return frozenset(fact for fact, holds in said.items() if holds)
 
-    def why_not(self, command: str, cwd: str) -> str:
-        """Empty for a command that was named; else the code of the reason."""
-        return self._rules.why_not(
-            read_command(command), lambda target: self._is_inside(cwd, target)
-        )
+    def why_not(self, args: Run) -> str:
+        """Empty for a command that was named; else the code of the reason. A rule holds in the
+        folder it was given for, which is the workspace, and where nothing holds the command until
+        the AI writes what it runs.
+        """
+        line = read_command(args.command)
+        code = self._rules.why_not(line, lambda target: self._is_root(args.cwd, target))
+        if not code and not self._is_root(args.cwd, "."):
+            return "cd"
+        wrote = not code and not self._held(args) and self.written_by_ai(args)
+        return "ai_wrote" if wrote else code
 
-    def _is_inside(self, cwd: str, target: str) -> bool:
+    def _held(self, args: Run) -> bool:
+        return self._store.state.session.sandbox in HOLDS and not args.outside
+
+    def written_by_ai(self, args: Run) -> str:
+        """A file that the AI wrote in this session and that the line runs: a build's, or one that
+        its words name; empty for none. Tests and what they test do not count: a rule for them is
+        given so that they can be changed and run.
+        """
+        state = self._store.state
+        done = (m for m in (*state.messages, *state.left_behind) if isinstance(m, OperationMessage))
+        written = {
+            path
+            for message in done
+            if message.call_id not in state.undone_calls
+            for change in message.result.changes
+            for path in (change.path, change.target)
+            if path
+        }
+        for part in read_command(args.command).parts if written else ():
+            if only_shows(part) or only_reads(part.argv):
+                continue
+            argv = part.argv
+            if known_use((program_of(argv), *argv[1:])):  # runs tests
+                argv = argv[:1]
+            for path in sorted(written):
+                names = path.split("/")
+                builds = obeyed(names) == "runs_later" and not path.lower().endswith(".md")
+                if builds or self._names(argv, names, args.cwd):
+                    return path
+        return ""
+
+    def _names(self, argv: tuple[str, ...], names: list[str], cwd: str) -> bool:
+        """Whether the words of a command name this file, by its path or as a module."""
+        root = self._workspace.root
+        module = ".".join(names).removesuffix(".py").removesuffix(".__main__")
+        texts = [word.rpartition("=")[2].partition("::")[0] for word in argv]
+        paths = {os.path.normpath(root / cwd / text) for text in texts}
+        return module in argv or str(root.joinpath(*names)) in paths
+
+    def _is_root(self, cwd: str, target: str) -> bool:
         path = target if target.startswith("/") else f"{cwd.rstrip('/') or '/'}/{target}"
         try:
             place = self._workspace.locate(path)
         except WorkspaceError:
             return False
-        return place.is_dir and place.zone is Zone.INSIDE and not place.leads_out
+        return place.real == self._workspace.root and not place.leads_out
 
 
 class Shell:
@@ -194,8 +265,9 @@ class Shell:
             facts["background"] = "yes"
         else:
             facts["timeout"] = f"{seconds:g} s"
-        facts["sandbox"] = self._sandbox()
-        facts["rule"] = self.named.why_not(args.command, args.cwd) or "named"
+        level = self._sandbox()
+        facts["sandbox"] = "outside" if args.outside and level != "none" else level
+        facts["rule"] = self.named.why_not(args) or "named"
         return facts
 
     async def _run(
@@ -218,7 +290,9 @@ class Shell:
                 summary=f"time-out · {running.duration:.1f}s",
                 output=output,
             )
-        return _told(started)
+        output = _told(started)
+        held_back = "" if args.outside else held_back_by(self._sandbox(), output)
+        return replace(output, held_back=held_back)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
         started: list[RunningCommand] = []
@@ -274,6 +348,19 @@ class Shell:
             return Output(text if ended else f"It had ended already.\n{text}", args.process_id)
 
         return Work(run)
+
+
+def held_back_by(level: SandboxLevel, output: Output) -> str:
+    """What a failed command probably failed by: ``write`` or ``network``, as far as a sandbox of
+    this level keeps commands from it; empty where nothing says so.
+    """
+    if not output.exit_code or level in ("none", "external"):
+        return ""
+    text = output.text[-_TAIL:]
+    for what, said in _HELD_BACK.items():
+        if re.search(said, text):
+            return what
+    return "write" if level != "full" and re.search(_REFUSED, text) else ""
 
 
 def _check(args: Run, place: Place, *, by_user: bool) -> None:

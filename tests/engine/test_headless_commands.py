@@ -144,10 +144,10 @@ async def test_a_command_of_which_only_the_end_is_shown_still_ends_as_it_does(
     tmp_path: Path, ends: int
 ) -> None:
     """Its exit code is the one of what was run, and no success of ``tail``."""
-    work = tmp_path / "work/sub"
-    work.mkdir(parents=True)
+    work = tmp_path / "work"
+    work.mkdir()
     (work / "t.sh").write_text(f"seq 30; exit {ends}\n")
-    replies = asks_for("cd sub && sh t.sh 2>&1 | tail -n 2")
+    replies = asks_for(f"cd {work} && sh t.sh 2>&1 | tail -n 2")
     _, records = await headless(tmp_path, replies, "sh t.sh", mode="trusted")
     (result,) = results(records)
     assert (result["outcome"], result["exit_code"]) == ("ok", ends)
@@ -331,7 +331,7 @@ async def test_a_background_command_is_ended_by_the_user_and_with_the_session(
     )
     async with session(tmp_path, replies) as made:
         await made.engine.send("serve")
-        await made.answer(GateChoice.ONCE, word="unsandboxed")
+        await made.answer(GateChoice.ONCE)
         await made.until(lambda state: len(state.processes) == 1 and bool(state.gates))
         await made.answer(GateChoice.ONCE)
         await made.ended()

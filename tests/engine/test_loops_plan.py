@@ -1130,7 +1130,7 @@ async def test_while_a_step_runs_long_a_question_is_answered_and_a_stop_ends_its
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await answer(running, "run_all")
-        await running.answer(GateChoice.ONCE, word="unsandboxed")
+        await running.answer(GateChoice.ONCE)
         await running.until(lambda s: any("begun" in o.text for o in s.outputs.values()))
         await running.engine.send("how far are you?", when="now")
         await running.until(

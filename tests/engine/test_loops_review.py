@@ -373,7 +373,10 @@ async def test_a_run_elsewhere_or_in_the_background_is_not_taken_for_that_of_the
     run = action("shell.run", command=CHECK, **other)
     script = story(works(NOTES, content="done\n"), decision("", run), done("Done."))
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
-        assert (await s.turn("write the notes")).outcome == "done"
+        await s.engine.send("write the notes")
+        if "cwd" in other:
+            await s.answer(GateChoice.ONCE)  # a rule holds in the folder it was given for
+        assert (await s.ended()).outcome == "done"
         _, own = [m for m in s.results() if m.operation == "shell.run"]
         assert item(s).evidence[0].call_id == own.call_id
         assert item(s).evidence[0].exit_code == 0
@@ -403,7 +406,7 @@ async def test_a_check_goes_through_the_gate_like_any_command(tmp_path: Path) ->
         gate = await s.gate()
         assert (gate.operation, gate.args) == ("shell.run", {"command": CHECK})
         assert gate.checks == "the notes say done"  # the app asks, and the gate says so
-        await s.answer(GateChoice.ONCE, word="unsandboxed")
+        await s.answer(GateChoice.ONCE)
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("done", 1.0)
 

@@ -171,7 +171,7 @@ async def test_a_command_that_ran_is_told_as_unknown_and_what_came_behind_is_not
     run = action("shell.run", command="sleep 60")
     async with session(tmp_path, script(decision("I run.", run, WRITE))) as made:
         await made.engine.send("run it")
-        await made.answer(GateChoice.ONCE, word="unsandboxed")
+        await made.answer(GateChoice.SESSION)
         await made.until(lambda state: any(r.started for r in state.running))
         made.cut()
     async with session(tmp_path, script(done("I look.")), resume=made.session_id) as made:
@@ -184,7 +184,7 @@ async def test_a_command_that_ran_is_told_as_unknown_and_what_came_behind_is_not
         assert ran.gate is not None
         assert ran.answer is not None
         assert behind.result.outcome is Outcome.SKIPPED
-        assert made.state.accepted_words == ()
+        assert made.state.grants == ()
         await made.until(lambda state: state.turn is not None and state.turn.pause == "paused")
         made.engine.resume()
         await made.ended()

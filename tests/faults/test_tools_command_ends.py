@@ -56,7 +56,7 @@ def begin(bench: ShellBench, command: str, **args: Any) -> asyncio.Task[Operatio
 
 async def approve(bench: ShellBench) -> None:
     gate = await bench.gate()
-    await bench.answer(gate, GateChoice.ONCE, word=gate.needs_word)
+    await bench.answer(gate, GateChoice.ONCE)
 
 
 async def approved(bench: ShellBench, command: str, **args: Any) -> OperationMessage:

@@ -49,7 +49,7 @@ class ShellBench(Bench):
             secrets_known=keys,
         )
         self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
-        named = NamedCommands(allowed, self.workspace)
+        named = NamedCommands(allowed, self.workspace, self.store)
         self.shell = Shell(
             self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox
         )

@@ -25,8 +25,18 @@ from support.screens import screen_text
 from textual import events
 from textual.pilot import Pilot
 
-from duckflow_tui.state.gates import Card, CardOpened, CardWithdrawn, GateChoice, GateOpened
+from duckflow_tui.state.gates import (
+    Card,
+    CardOpened,
+    CardWithdrawn,
+    GateChoice,
+    GateOpened,
+    Grant,
+    GrantAdded,
+)
+from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.plan import Step, WorkStatus
+from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.words.catalogue import Catalogue
@@ -347,35 +357,52 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
         assert "tool-made" in text
 
 
-async def test_the_word_is_wanted_before_anything_is_allowed() -> None:
+@pytest.mark.parametrize(
+    ("language", "key", "held", "outside"),
+    [
+        (
+            "en",
+            "s  commands in the sandbox this session",
+            "sandbox full, unasked",
+            "OUTSIDE the sandbox: nothing holds this command",
+        ),
+        (
+            "ja",
+            "s  セッション中はサンドボックス内のコマンドすべて",
+            "サンドボックス 完全・確認なし",
+            "サンドボックスの外: ",  # the rest stands on the next row
+        ),
+    ],
+)
+async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
+    language: str, key: str, held: str, outside: str
+) -> None:
+    """In the key, in the status line while it counts, and not for what would run outside."""
     store = working()
-    store.state.gates = (command(needs_word="unsandboxed"),)
+    store.state.session = store.state.session.replace(sandbox="full")
+    once = command(can_grant_session=True, grant_pattern="shell.run *sandbox")
+    store.state.gates = (once.replace(facts={**once.facts, "sandbox": "full"}),)
     fake = FakeEngine(store)
-    app = app_with(fake)
+    app = app_with(fake, language=language)
     async with standing(app, 120, 50) as pilot:
+        assert held not in screen_text(app)
         await at_question(pilot)
-        await pilot.press("y", *"yes", "enter")
-        await settled(pilot, lambda: "that is not the word" in screen_text(app))
-        assert fake.answers == []
-        await pilot.press(*"unsandboxed", "enter")
+        assert key in screen_text(app)
+        await pilot.press("s")
         await settled(pilot, lambda: bool(fake.answers))
-        assert fake.answers[0].choice is GateChoice.ONCE
-        assert fake.answers[0].word == "unsandboxed"
-
-
-async def test_escape_from_the_word_and_n_still_rejects() -> None:
+        assert fake.answers[0].choice is GateChoice.SESSION
+        grant = Grant(grant_id="g", operation="shell.run", path="*sandbox", gate_id=once.gate_id)
+        store.dispatch(GrantAdded(grant=grant))
+        await settled(pilot, lambda: held in screen_text(app))
+        store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+        await settled(pilot, lambda: held not in screen_text(app))
+        store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
+        await settled(pilot, lambda: held in screen_text(app))
     store = working()
-    store.state.gates = (command(needs_word="unsandboxed"),)
-    fake = FakeEngine(store)
-    app = app_with(fake)
-    async with standing(app, 120, 50) as pilot:
-        await at_question(pilot)
-        await pilot.press("y", *"uns", "escape")
-        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
-        wait(app)
-        await pilot.press("n", *"no", "enter")
-        await settled(pilot, lambda: bool(fake.answers))
-        assert (fake.answers[0].choice, fake.answers[0].reason) == (GateChoice.REJECT, "no")
+    store.state.gates = (once.replace(facts={**once.facts, "sandbox": "outside"}),)
+    app = app_with(FakeEngine(store), language=language)
+    async with standing(app, 120, 50):
+        assert outside in screen_text(app)
 
 
 # --- the chat -------------------------------------------------------------------------------------

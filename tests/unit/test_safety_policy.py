@@ -13,6 +13,7 @@ from duckflow_tui.safety.policy import (
     Decision,
     DenyRule,
     Fact,
+    Verdict,
     grant_for,
     judge,
 )
@@ -41,6 +42,7 @@ OUTSIDE = (place("/etc/hosts", Zone.OUTSIDE),)
 PROTECTED = (place(".git/config", Zone.PROTECTED),)
 NONE: tuple[Place, ...] = ()
 NAMED, APPROVED = Fact.NAMED, Fact.APPROVED
+HELD, UNHELD, AI_WROTE = Fact.HELD, Fact.UNHELD, Fact.AI_WROTE
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,11 @@ NAMED, APPROVED = Fact.NAMED, Fact.APPROVED
         ("shell.run", RUN, INSIDE, (NAMED,), (D, G, A, A)),
         ("shell.run", RUN, NONE, (), (D, G, G, G)),
         ("shell.run", RUN, OUTSIDE, (NAMED,), (D, G, G, G)),
+        ("shell.run", RUN, INSIDE, (HELD,), (D, G, G, A)),
+        ("shell.run", RUN, INSIDE, (HELD, NAMED), (D, G, A, A)),
+        ("shell.run", RUN, OUTSIDE, (HELD,), (D, G, G, G)),
+        ("shell.run", RUN, INSIDE, (UNHELD,), (D, G, G, G)),
+        ("shell.run", RUN, INSIDE, (UNHELD, NAMED), (D, G, G, G)),
         # MCP
         ("mcp.docs.find", READ, NONE, (), (G, G, G, G)),
         ("mcp.docs.find", READ, NONE, (APPROVED,), (G, G, A, A)),
@@ -81,6 +88,7 @@ NAMED, APPROVED = Fact.NAMED, Fact.APPROVED
         ("file_ops.read_file", READ, PROTECTED, (), (D, D, D, D)),
         ("file_ops.move_file", MOVE, INSIDE + PROTECTED, (), (D, D, D, D)),
         ("shell.run", RUN, PROTECTED, (NAMED,), (D, D, D, D)),
+        ("shell.run", RUN, PROTECTED, (HELD,), (D, D, D, D)),
         # our own state
         ("plan_tool.propose", STATE, NONE, (), (A, A, A, A)),
         ("task_loop.run", STATE, NONE, (), (A, A, A, A)),
@@ -359,6 +367,113 @@ def test_a_gate_without_a_pattern_gives_no_grant(pattern: str) -> None:
         grant_for(gate(pattern), "grant_1")
     with pytest.raises(ValueError, match="gate_1"):
         grant_for(gate("file_ops.edit_file a.py", grantable=False), "grant_1")
+
+
+# --- commands ----------------------------------------------------------------------------------
+
+ROOT = Path("/work")
+HERE = (Place(".", ".", ".", ROOT, Zone.INSIDE, True, is_dir=True),)
+SUB = (Place("sub", "sub", "sub", ROOT / "sub", Zone.INSIDE, True, is_dir=True),)
+
+
+def command(
+    line: str, *facts: Fact, mode: ApprovalMode = STANDARD, grants: tuple[str, ...] = (),
+    at: tuple[Place, ...] = HERE, step: str = "",
+) -> Verdict:  # fmt: skip
+    given = [Grant(grant_id="g", operation="shell.run", path=p, gate_id="x") for p in grants]
+    access = Access("shell.run", RUN, at, facts=frozenset(facts), command=line, root=ROOT)
+    return judge(access, mode, given, step_id=step)
+
+
+def test_one_consent_lets_all_run_that_the_sandbox_holds() -> None:
+    """Covers S4-64: asked once in standard mode, never in trusted, always in strict."""
+    asked = command("make test > log", HELD)
+    assert (asked.kind, asked.grant_pattern) == (G, "shell.run *sandbox")
+    given = ("*sandbox",)
+    for line in ("make test > log", "x=1; for i in *; do sh $i; done", "git push", "./run.sh"):
+        assert command(line, HELD, grants=given).kind is A, line
+        assert command(line, HELD, mode=TRUSTED).kind is A, line
+        strict = command(line, HELD, mode=STRICT, grants=given)
+        assert (strict.kind, strict.can_grant_session) == (G, False), line
+        assert command(line, HELD, mode=PLAN, grants=given).kind is D, line
+        assert command(line, grants=given).kind is G, line
+        assert command(line, HELD, UNHELD, grants=given).kind is G, line
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("rm a.py", "deletes"),
+        ("git clean -fd", "deletes"),
+        ("find . -delete", "deletes"),
+        ("git reset --hard", "overwrites"),
+        ("cat .env", "secret"),
+        ("cat ../other/notes", "outside"),
+        ("cp .git/config x", "protected"),
+        ("ls \u202e", "hidden_characters"),
+    ],
+)
+def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reason: str) -> None:
+    """The workspace is there to be written, and what is printed goes to the model: the same that
+    asks of a file operation in every mode asks of a command.
+    """
+    for mode in (STANDARD, TRUSTED):
+        for facts in ((HELD,), ()):
+            found = command(line, *facts, mode=mode, grants=("*sandbox", line), step="s1")
+            assert (found.kind, found.can_grant_session, found.can_grant_step) == (G, False, False)
+            assert reason in found.reasons
+    assert command(line, HELD, NAMED).kind is A
+
+
+@pytest.mark.parametrize(
+    ("line", "subject"),
+    [
+        ("make test", "make test"),
+        ("make 'a b'", "make 'a b'"),
+        ("git status --short", "git status …"),
+        ("git --no-pager diff HEAD -- src/a.py", "git diff …"),
+        ("python3 -m pytest -q tests/test_a.py::test_b", "pytest …"),
+        ("pytest -xvs -k 'a or b' --tb=short 2>&1 | tail -20", "pytest …"),
+        ("cd /work && pytest", "pytest …"),
+        ("cat a.py", "cat …"),
+        ("pytest -p evil", "pytest -p evil"),
+        ("git diff --output=a.py", "git diff --output=a.py"),
+        ("python3 a.py", "python3 a.py"),
+    ],
+)
+def test_without_a_sandbox_a_key_allows_this_command_or_this_use_of_its_program(
+    line: str, subject: str
+) -> None:
+    """R05: more than these very words only where each option is known to read or to test."""
+    asked = command(line, step="s1")
+    assert (asked.kind, asked.can_grant_session, asked.can_grant_step) == (G, True, True)
+    assert asked.grant_pattern == f"shell.run {subject}"
+    assert command(line, grants=(subject,)).kind is A
+    assert command(line, mode=TRUSTED, grants=(subject,)).kind is A
+    assert command(line, mode=STRICT, grants=(subject,)).kind is G
+    assert command(line, grants=(subject,), at=SUB).kind is G
+    assert command(line, grants=(f"{subject} (in sub)",), at=SUB).kind is A
+    assert command(line, AI_WROTE, grants=(subject,)).kind is G
+    assert not command(line, AI_WROTE).can_grant_session
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("git push", "sudo ls", "curl x | sh", "make test > out", "make $(x)", "a=1 make", "x &"),
+        *("cd sub && make test", "cat a* b", "eval x", "make test\nrm x", "source x"),
+    ],
+)
+def test_what_is_risky_or_more_than_plain_commands_is_allowed_once_only(line: str) -> None:
+    found = command(line, step="s1", grants=(line, "make test", "*sandbox"))
+    assert (found.kind, found.can_grant_session, found.can_grant_step) == (G, False, False)
+
+
+def test_a_line_of_several_commands_needs_a_grant_for_each() -> None:
+    line = "git status && make test"
+    assert (command(line).kind, command(line).can_grant_session) == (G, False)
+    assert command(line, grants=("git status …",)).kind is G
+    assert command(line, grants=("git status …", "make test")).kind is A
 
 
 # --- risk ------------------------------------------------------------------------------------

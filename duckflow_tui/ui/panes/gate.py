@@ -282,15 +282,7 @@ class GatePane(GateView):
         gate = self._gate
         if gate is None or self._sent:
             return
-        text = text.strip()
-        if self._allows is None:
-            self._answer(gate, GateChoice.REJECT, reason=text)
-        elif text == gate.needs_word:
-            left_out = tuple(sorted(self._document.left_out))
-            self._answer(gate, self._allows, left_out=left_out, word=text)
-        else:
-            self._field.value = ""
-            self._show_hint("gate.word.wrong")
+        self._answer(gate, GateChoice.REJECT, reason=text.strip())
 
     # --- answers ---------------------------------------------------------------------------
 
@@ -302,10 +294,6 @@ class GatePane(GateView):
             return
         if self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
-            return
-        if gate.needs_word:
-            self._allows = choice
-            self._open_field(self.words("gate.word.ask", word=gate.needs_word))
             return
         left_out = tuple(sorted(self._document.left_out))
         self._answer(gate, choice, left_out=left_out)
@@ -340,7 +328,3 @@ class GatePane(GateView):
             self._show_hint("gate.not_edited")
         else:
             self._answer(gate, GateChoice.EDIT, edited=edited)
-
-    def _close_field(self) -> None:
-        self._allows = None
-        super()._close_field()

@@ -13,7 +13,7 @@ from textual.reactive import var
 
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import Gate, GateChoice
+from duckflow_tui.state.gates import Gate
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
@@ -122,7 +122,6 @@ class GateView(QuestionWidget):
         self._document = DiffDocument()
         self._gate: Gate | None = None
         self._stage: int | None = None  # the part that is being paged through
-        self._allows: GateChoice | None = None  # what the word allows that is being typed
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
         self._inner = InnerDiff(lambda size: self._shares(size).diff)
@@ -242,8 +241,7 @@ class GateView(QuestionWidget):
         if self._staying:
             hint = self.words("gate.answered")
         if self._field.display:
-            key = "gate.hint_reason" if self._allows is None else "gate.word.hint"
-            hint = self._hint or self.words(key)
+            hint = self._hint or self.words("gate.hint_reason")
         elif self._rule.display:
             hint = self._hint or self.words("gate.rule.hint")
         self.border_title = self._title().text

@@ -16,7 +16,7 @@ from rich.text import Text
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.base import calendar
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import Gate
+from duckflow_tui.state.gates import IN_SANDBOX, Gate
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
@@ -84,7 +84,8 @@ def _facts(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
         if words.has(said):
-            tone: Tone = "warning" if (name, value) == ("sandbox", "none") else "text"
+            bare = name == "sandbox" and value in ("none", "outside")
+            tone: Tone = "warning" if bare else "text"
             yield QuestionRow(label, words(said), tone=tone)
             continue
         for number, line in enumerate(value.split("\n")):
@@ -200,8 +201,6 @@ def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
         yield words("gate.renewed")
     if gate.edited_by_user:
         yield words("gate.edited")
-    if gate.needs_word:
-        yield words("gate.word.notice", word=gate.needs_word)
 
 
 def _said(label: str, text: str, words: Catalogue) -> QuestionRow:
@@ -323,8 +322,11 @@ def key_hints(
     else:
         hints = [KeyHint(_LETTERS["once"], words("gate.key.once"))]
     if gate.can_grant_session and not unseen:
+        all_held = gate.grant_pattern.endswith(f" {IN_SANDBOX}")
         hints.append(
-            KeyHint(
+            KeyHint(_LETTERS["session"], words("gate.key.sandbox"))
+            if all_held
+            else KeyHint(
                 _LETTERS["session"],
                 words("gate.key.session"),
                 visible_line(gate.grant_pattern),

@@ -7,8 +7,9 @@ from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
+from duckflow_tui.state.gates import IN_SANDBOX
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.state.session import HOLDS, SessionInfo
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.palette import Palette
@@ -36,6 +37,7 @@ class StatusLine(Rows):
         self._waiting = False
         self._own = False  # a command of the user's own runs
         self._session = SessionInfo()
+        self._unasked = False  # commands run in the sandbox without a question
         self._background = 0  # commands that run there
         self._failed: tuple[str, ...] = ()  # names of servers
         self._unkept = False  # the session is lost with the process
@@ -46,7 +48,8 @@ class StatusLine(Rows):
         """What ``show`` looks at."""
         asks = (state.gates, state.cards)
         runs = (state.processes, state.servers, state.running)
-        return state.usage, state.mode, state.turn, state.session, state.unkept, *asks, *runs
+        held = (state.session, state.grants)
+        return state.usage, state.mode, state.turn, state.unkept, *held, *asks, *runs
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -54,6 +57,10 @@ class StatusLine(Rows):
         self._waiting = bool(state.gates or state.cards)
         self._own = any(running.by_user for running in state.running)
         self._session = state.session
+        granted = any(g.path == IN_SANDBOX and not g.step_id for g in state.grants)
+        asks = state.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED)
+        unasked = not asks and (granted or state.mode is ApprovalMode.TRUSTED)
+        self._unasked = unasked and state.session.sandbox in HOLDS
         self._background = sum(process.runs for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
         self._unkept = bool(state.unkept)
@@ -124,7 +131,10 @@ class StatusLine(Rows):
         parts.append(BarPart(mode, ink(palette.accent), weight=8))
         level = self._session.sandbox
         held = ink(palette.bad, bold=True) if level == "none" else ink(palette.good)
-        parts.append(BarPart(self.words(f"status.sandbox.{level}"), held, weight=9))
+        sandbox = self.words(f"status.sandbox.{level}")
+        if self._unasked:
+            sandbox = self.words("status.unasked", sandbox=sandbox)
+        parts.append(BarPart(sandbox, held, weight=9))
         if self._unkept:
             parts.append(BarPart(self.words("status.unkept"), ink(palette.bad), weight=7))
         if self._background:

@@ -1,0 +1,297 @@
+"""What a sandbox is worth in questions: which commands ask, what a key allows, and what runs
+outside of it. The level is told to the session; the commands are real.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.bench import done
+from support.shell import ShellBench
+
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.gates import Gate, GateChoice
+from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
+from duckflow_tui.state.session import ModeChanged, SandboxLevel, end_with_process
+
+RUN = "shell.run"
+HELD: tuple[SandboxLevel, ...] = ("full", "seatbelt", "external")
+OPEN: tuple[SandboxLevel, ...] = ("partial", "none")
+UNREACHABLE = "echo 'connect: Network is unreachable' >&2; test -e outside.txt"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    path.mkdir()
+    return path
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    root: Path, level: SandboxLevel, mode: ApprovalMode = ApprovalMode.STANDARD, **more: Any
+) -> AsyncGenerator[ShellBench]:
+    bench = ShellBench(root, mode=mode, **more)
+    bench.store.state.session = bench.store.state.session.replace(sandbox=level)
+    try:
+        yield bench
+    finally:
+        await bench.end_commands()
+
+
+async def asked(
+    bench: ShellBench, choice: GateChoice, command: str, **args: Any
+) -> tuple[Gate, OperationMessage]:
+    """Run it, press that key in its gate, and wait for its end."""
+    task = bench.begin(RUN, command=command, **args)
+    gate = await bench.gate()
+    await bench.answer(gate, choice)
+    return gate, await done(task)
+
+
+@pytest.mark.parametrize("level", HELD)
+async def test_in_standard_mode_one_key_allows_the_commands_in_the_sandbox(
+    root: Path, level: SandboxLevel
+) -> None:
+    """Other commands too, lines that no rule could name, and those in a folder below."""
+    (root / "sub").mkdir()
+    async with opened(root, level) as bench:
+        gate, first = await asked(bench, GateChoice.SESSION, "echo one > a.txt")
+        assert gate.grant_pattern == "shell.run *sandbox"
+        assert gate.facts["sandbox"] == level
+        assert first.allowed == ""
+        second = await bench.call(RUN, command="for f in *.txt; do cat $f; done")
+        assert second.result.text.endswith("\none")
+        assert second.allowed == "sandbox"
+        below = await bench.call(RUN, command="pwd", cwd="sub")
+        assert below.result.text.endswith("/sub")
+        bench.store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+        gate, _ = await asked(bench, GateChoice.REJECT, "echo two")
+        assert not gate.can_grant_session
+
+
+async def test_the_consent_ends_with_the_process(root: Path) -> None:
+    async with opened(root, "full") as bench:
+        await asked(bench, GateChoice.SESSION, "echo one")
+        assert [grant.path for grant in bench.store.state.grants] == ["*sandbox"]
+        end_with_process(bench.store.state, 0.0)
+        await asked(bench, GateChoice.REJECT, "echo two")
+
+
+@pytest.mark.parametrize("level", HELD)
+async def test_in_trusted_mode_nothing_is_asked_that_the_sandbox_holds(
+    root: Path, level: SandboxLevel
+) -> None:
+    (root / "a.txt").write_text("a\n")
+    async with opened(root, level, ApprovalMode.TRUSTED) as bench:
+        ran = await bench.call(RUN, command="sh -c 'echo $((6 * 7))'")
+        assert (ran.result.text.split("\n")[-1], ran.allowed) == ("42", "sandbox")
+        gate, _ = await asked(bench, GateChoice.REJECT, "rm a.txt")
+        assert "deletes" in gate.impact.reasons
+        assert not gate.can_grant_session
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.STANDARD, ApprovalMode.TRUSTED])
+@pytest.mark.parametrize("level", OPEN)
+async def test_what_nothing_holds_asks_and_a_key_allows_that_command_alone(
+    root: Path, level: SandboxLevel, mode: ApprovalMode
+) -> None:
+    async with opened(root, level, mode) as bench:
+        gate, _ = await asked(bench, GateChoice.ONCE, "echo one two")
+        assert gate.needs_word == ""
+        gate, _ = await asked(bench, GateChoice.SESSION, "sh -c 'echo one'")
+        assert gate.grant_pattern == "shell.run sh -c 'echo one'"
+        again = await bench.call(RUN, command="sh -c 'echo one'")
+        assert (again.result.exit_code, again.allowed) == (0, "granted")
+        await asked(bench, GateChoice.REJECT, "sh -c 'echo two'")
+
+
+async def test_read_only_commands_are_of_low_risk(root: Path) -> None:
+    async with opened(root, "none") as bench:
+        gate, _ = await asked(bench, GateChoice.SESSION, "git status --short")
+        assert (gate.impact.risk, gate.grant_pattern) == (Risk.LOW, "shell.run git status …")
+        await bench.call(RUN, command="git --no-pager status -b")
+        gate, _ = await asked(bench, GateChoice.REJECT, "git commit -m x")
+        assert gate.impact.risk is Risk.MEDIUM
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.STRICT, ApprovalMode.STANDARD, ApprovalMode.TRUSTED])
+async def test_outside_the_sandbox_each_command_asks_however_often_it_is_asked_for(
+    root: Path, mode: ApprovalMode
+) -> None:
+    """A stubborn model asks for it each time; neither the consent for the sandbox nor a rule of
+    the command line lets one run.
+    """
+    async with opened(root, "full", mode, allowed=("echo 1",)) as bench:
+        if mode is ApprovalMode.STANDARD:
+            await asked(bench, GateChoice.SESSION, "echo 0 > a")
+        for _ in range(3):
+            gate, message = await asked(bench, GateChoice.REJECT, "echo 1", outside=True)
+            assert gate.facts["sandbox"] == "outside"
+            assert "outside_sandbox" in gate.impact.reasons
+            assert (gate.can_grant_session, gate.can_grant_step) == (False, False)
+            assert gate.args["outside"] is True
+            assert message.result.outcome is Outcome.REJECTED
+        _, message = await asked(bench, GateChoice.ONCE, "echo 1", outside=True)
+        assert message.result.text.endswith("\n1")
+        await asked(bench, GateChoice.REJECT, "echo 1", outside=True)
+
+
+async def test_in_plan_mode_nothing_runs_outside_either(root: Path) -> None:
+    async with opened(root, "full", ApprovalMode.PLAN) as bench:
+        for args in ({}, {"outside": True}):
+            message = await bench.call(RUN, command="touch made", **args)
+            assert message.result.outcome is Outcome.DENIED
+        assert not (root / "made").exists()
+
+
+# --- what the sandbox probably held back -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("connect: Network is unreachable", "failed_network"),
+        ("curl: (6) Could not resolve host: example.org", "failed_network"),
+        ("touch: cannot touch '/opt/x': Read-only file system", "failed_write"),
+        ("fatal: Unable to create '.git/index.lock': Read-only file system", "failed_write"),
+    ],
+)
+async def test_a_command_that_the_sandbox_held_back_is_offered_outside_once(
+    root: Path, said: str, reason: str
+) -> None:
+    line = f'echo "{said}" >&2; test -e outside.txt'
+    async with opened(root, "full", ApprovalMode.TRUSTED) as bench:
+        task = bench.begin(RUN, command=line)
+        gate = await bench.gate()
+        assert reason in gate.impact.reasons
+        assert "outside_sandbox" in gate.impact.reasons
+        assert gate.facts["sandbox"] == "outside"
+        assert gate.args == {"command": line, "outside": True}
+        (root / "outside.txt").touch()
+        await bench.answer(gate, GateChoice.ONCE)
+        message = await done(task)
+        assert message.result.exit_code == 0
+        assert "Probably the sandbox" in message.result.text
+        assert "outside the sandbox" in message.result.text
+        assert (message.gate, message.answer is not None) == (gate, True)
+
+
+async def test_a_no_leaves_what_came_of_it_and_the_same_is_not_offered_again(root: Path) -> None:
+    async with opened(root, "full", ApprovalMode.TRUSTED) as bench:
+        task = bench.begin(RUN, command=UNREACHABLE)
+        await bench.answer(await bench.gate(), GateChoice.REJECT, reason="use the cache")
+        message = await done(task)
+        assert (message.result.outcome, message.result.exit_code) == (Outcome.OK, 1)
+        assert "Probably the sandbox" in message.result.text
+        assert "use the cache" in message.result.text
+        assert (message.gate, message.allowed) == (None, "sandbox")
+        again = await bench.call(RUN, command=UNREACHABLE)
+        assert "The user did not want it outside." in again.result.text
+        task = bench.begin(RUN, command=f"{UNREACHABLE}; false")
+        await bench.answer(await bench.gate(), GateChoice.REJECT)
+        await done(task)
+
+
+@pytest.mark.parametrize("level", ["none", "external"])
+async def test_where_no_sandbox_denies_anything_nothing_is_put_down_to_it(
+    root: Path, level: SandboxLevel
+) -> None:
+    async with opened(root, level) as bench:
+        _, message = await asked(bench, GateChoice.ONCE, UNREACHABLE)
+        assert "Probably" not in message.result.text
+
+
+async def test_a_command_that_went_well_or_failed_by_itself_is_not_put_down_to_it(
+    root: Path,
+) -> None:
+    async with opened(root, "full", ApprovalMode.TRUSTED) as bench:
+        for line in (
+            "echo Network is unreachable",
+            "echo 1 failed; false",
+            "cat none: Permission denied",
+        ):
+            message = await bench.call(RUN, command=line)
+            assert "Probably" not in message.result.text
+
+
+async def test_with_nobody_there_it_is_said_and_nothing_is_asked(root: Path) -> None:
+    async with opened(root, "full", ApprovalMode.TRUSTED, headless=True) as bench:
+        session = bench.store.state.session
+        bench.store.state.session = session.replace(headless=True)
+        message = await bench.call(RUN, command=UNREACHABLE)
+        assert "Nobody is there to allow it outside." in message.result.text
+        denied = await bench.call(RUN, command="echo 1", outside=True)
+        assert denied.result.outcome is Outcome.DENIED
+
+
+# --- rules, and what the AI wrote --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "path"),
+    [
+        ("sh t.sh", "sh t.sh", "t.sh"),
+        ("sh t.sh", "sh t.sh 2>&1 | tail -3", "t.sh"),
+        ("./t.sh", "./t.sh", "t.sh"),
+        ("python3 -m tool", "python3 -m tool", "tool.py"),
+        ("python3 -m tool", "python3 -m tool", "tool/__main__.py"),
+        ("make test", "make test", "Makefile"),
+        ("make -f other test", "make -f other test", "other"),
+        ("pytest:*", "pytest -q", "conftest.py"),
+        ("pytest:*", "pytest -p tool", "tool.py"),
+        ("./python3 -m unittest", "./python3 -m unittest", "python3"),
+        ("npm test", "npm test", "sub/package.json"),
+    ],
+)
+async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
+    root: Path, rule: str, line: str, path: str
+) -> None:
+    """Where no sandbox holds it; what it wrote is the user's again once it was undone."""
+    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=(rule, "true")) as bench:
+        assert bench.router.runs_unasked(line)
+        task = bench.begin("file_ops.write_file", path=path, content="echo written\n")
+        await bench.until(lambda state: bool(state.gates or state.messages))
+        if bench.store.state.gates:
+            await bench.answer(await bench.gate(), GateChoice.ONCE)
+        assert (await done(task)).result.outcome is Outcome.OK
+        assert not bench.router.runs_unasked(line)
+        gate, _ = await asked(bench, GateChoice.REJECT, line)
+        assert "ai_wrote" in gate.impact.reasons
+        assert gate.facts["rule"] == "ai_wrote"
+        assert not gate.can_grant_session
+        bench.store.state.session = bench.store.state.session.replace(sandbox="full")
+        assert bench.router.runs_unasked(line)
+        bench.store.state.session = bench.store.state.session.replace(sandbox="none")
+        await bench.router.undo_last()
+        assert bench.router.runs_unasked(line)
+
+
+async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: Path) -> None:
+    """That is what a rule for tests is given for."""
+    rules = ("pytest:*", "make test", "git status", "/bin/python3 -m unittest tests.test_a")
+    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
+        for path in ("src/a.py", "tests/test_a.py", "README.md"):
+            await bench.call("file_ops.write_file", path=path, content="x = 1\n")
+        for line in ("pytest -q tests/test_a.py", *rules[1:]):
+            assert bench.router.runs_unasked(line), line
+
+
+async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> None:
+    (root / "vendor/evil").mkdir(parents=True)
+    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=("touch made",)) as bench:
+        for line, cwd in (
+            *(("cd vendor/evil && touch made", "."), ("touch made", "vendor/evil")),
+            *(("cd / && touch made", "."), ("cd evil && touch made", "vendor")),
+        ):
+            gate, message = await asked(bench, GateChoice.REJECT, line, cwd=cwd)
+            assert gate.facts["rule"] == "cd"
+            assert message.result.outcome is Outcome.REJECTED
+        message = await bench.call(RUN, command=f"cd {root} && touch made")
+        assert message.result.exit_code == 0
+        await bench.call(RUN, command="touch made", cwd=str(root))
+    assert not (root / "vendor/evil/made").exists()
