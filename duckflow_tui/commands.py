@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     #: The state is None while no session is open.
     When = Callable[[AgentState | None], str | None]
 
-Takes = Literal["", "language", "theme", "mode", "vitals", "profile", "undo", "text"]
+Takes = Literal[
+    "", "language", "theme", "mode", "vitals", "profile", "undo", "anyway", "redo", "text"
+]
 
 AUTO: Final = "auto"  # of a choice: the AI's
 UNDO: Final = "undo"
+ANYWAY: Final = "anyway"  # also over what somebody else changed since
+ALL: Final = "all"
 
 CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "language": LANGUAGES,
@@ -36,6 +40,8 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "vitals": ("on", "off"),
     "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
     "undo": (UNDO,),
+    "anyway": (ANYWAY,),
+    "redo": (ALL, ANYWAY),
 }
 
 # --- when it is possible ------------------------------------------------------------------------
@@ -125,6 +131,17 @@ async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None
         say("compaction.undone")
 
 
+async def _undo(session: Engine, argument: str, _say: Say) -> None:
+    """Take the last change back."""
+    await session.undo(anyway=argument.lower() == ANYWAY)
+
+
+async def _redo(session: Engine, argument: str, _say: Say) -> None:
+    """Make again what was undone last, or all of it."""
+    word = argument.lower()
+    await session.redo(anyway=word == ANYWAY, whole=word == ALL)
+
+
 def rename(session: Engine, argument: str, say: Say) -> None:
     """Name the session; an empty name is none."""
     name = session.title.rename(argument)
@@ -147,6 +164,7 @@ class Command:
     action: str = ""
     act: Act | None = None
     takes: Takes = ""  # what its argument chooses from, or any text
+    bare: bool = False  # acts without one, too: nobody is asked to choose
     with_choice: str = ""  # the action that an argument has, where it is another one
     when: When = in_session
     early: bool = False  # also while the session is on its way
@@ -233,7 +251,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     ),
     Command("ps", "page('processes')", reads=True),
     Command("mcp", "page('servers')", reads=True),
-    Command("undo", act=lambda session, _argument, _say: session.undo()),
+    Command("undo", act=_undo, takes="anyway", bare=True),
+    Command("redo", act=_redo, takes="redo", bare=True),
     Command(
         "rewind",
         "acting_page('rewind')",

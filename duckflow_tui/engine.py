@@ -17,7 +17,8 @@ from duckflow_tui.plans.actions import PlanActions
 from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.safety.paths import WorkspaceError
-from duckflow_tui.session.rewind import RecordedPast, RewindActions
+from duckflow_tui.session.rewind import RecordedPast
+from duckflow_tui.session.way_back import RewindActions
 from duckflow_tui.state.base import Spawn, Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.tools.mcp.servers import McpServers
     from duckflow_tui.tools.shell import NamedCommands, Shell
+    from duckflow_tui.tools.undo import UndoReport
 
 
 class Engine:
@@ -225,12 +227,27 @@ class Engine:
             return True
         return await self._shell.end_process(process_id)
 
-    async def undo(self) -> None:
-        """Take the last change of a file back; says what it did or why it did not."""
+    async def undo(self, *, anyway: bool = False) -> None:
+        """Take the last change of a file back; says what it did or why it did not. ``anyway``:
+        also where the file was changed since.
+        """
+        if self.store.state.turn is not None:
+            self.notices.warn("undo.busy")
+        else:
+            self._tell(await self._router.undo_last(anyway=anyway))
+
+    async def redo(self, *, anyway: bool = False, whole: bool = False) -> None:
+        """Make again what was undone last; ``whole``: and all before it, until one cannot be."""
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        report = await self._router.undo_last()
+        report = await self._router.redo_last(anyway=anyway)
+        self._tell(report)
+        while whole and report.complete and self.store.state.undone_calls:
+            report = await self._router.redo_last(anyway=anyway)
+            self._tell(report)
+
+    def _tell(self, report: UndoReport) -> None:
         level = Level.INFO if report.undone else Level.WARNING
         self.notices.say(
             report.key, level, for_model=report.for_model, aside=False, **report.params

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from duckflow_tui.state.calls import ChangesUndone, OperationFinished
+from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
 from duckflow_tui.state.gates import (
     ACCEPT,
     REJECT,
@@ -91,7 +91,8 @@ class PhaseKeeper:
     def _follow(self, state: AgentState, record: Record) -> None:
         if state.turn is None:
             objective = state.objective
-            if isinstance(record.event, ChangesUndone) and objective and objective.reopened:
+            turned = isinstance(record.event, ChangesUndone | ChangesRedone)
+            if turned and objective and objective.reopened:
                 self._machine.reset()  # what was done is so no more
             return  # an answer beside work that has ended moves nothing
         match record.event:

@@ -61,8 +61,8 @@ _LEFT_BEHIND: Final = re.compile(
 
 _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
-#: How notices begin that tell of a file changed by someone else, or of a change taken back.
-_CHANGED: Final = ("files.", "operations.undo.")
+#: How notices begin that tell of a file changed by someone else, or of a change undone or redone.
+_CHANGED: Final = ("files.", "operations.undo.", "operations.redo.")
 
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # of a requirement in the mean, by its priority

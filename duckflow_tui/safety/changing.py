@@ -116,7 +116,7 @@ class Changer:
         """Swap in new content for a file whose hash is ``expect``; no directory is made for it."""
         with _failing("write", place), self._present(anchor, path, place, expect) as old:
             directory, name, file = old
-            if not os.access(name, os.W_OK, dir_fd=directory):
+            if mode is None and not os.access(name, os.W_OK, dir_fd=directory):
                 raise PermissionError(13, "", name)
             with self._temp(directory, data, 0o600) as (temp, new):
                 _dress(new, file, mode)

@@ -205,10 +205,10 @@ class Workspace:
         as shown, the outermost first.
 
         ``expect``: SHA-256 of what must be there now, empty: nothing. ``mode``: permission bits,
-        None: those of the file before. Raises ``ContentChanged``, ``FileFailed``, ``PathRefused``,
-        ``WorkspaceGone``; nothing is changed then. Cancelled before the swap: nothing changes and
-        CancelledError is raised; after it the call returns, and the cancellation comes at the
-        caller's next await.
+        None: those of the file before, which then has to be writable. Raises ``ContentChanged``,
+        ``FileFailed``, ``PathRefused``, ``WorkspaceGone``; nothing is changed then. Cancelled
+        before the swap: nothing changes and CancelledError is raised; after it the call returns,
+        and the cancellation comes at the caller's next await.
         """
         self._check_changeable(place)
         anchor, path = self._anchored(place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -142,7 +142,11 @@ class CallState:
 
     running: tuple[RunningOperation, ...] = ()
     changed_outside: tuple[str, ...] = ()  # paths the model was not told about yet
-    undone_calls: tuple[str, ...] = ()  # calls whose changes the user took back
+    undone_calls: tuple[str, ...] = ()  # calls whose changes the user took back, in that order
+    #: By call: what was taken back of it, as making it again would do it.
+    undone_changes: dict[str, tuple[FileChange, ...]] = field(
+        default_factory=dict[str, tuple[FileChange, ...]]
+    )
     left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
 
 
@@ -225,11 +229,35 @@ class ChangesUndone(Event, kind="changes_undone"):
 
     def apply(self, state: AgentState) -> None:
         state.undone_calls = (*state.undone_calls, self.call_id)
-        for change in self.changes:
-            state.files_read.pop(change.path, None)
-            state.files_read.pop(change.target, None)
-        if self.reopens and state.objective is not None:
-            state.objective = state.objective.as_changed()
+        state.undone_changes = {**state.undone_changes, self.call_id: self.changes}
+        _now_others(state, self.changes, reopens=self.reopens)
+
+
+class ChangesRedone(Event, kind="changes_redone"):
+    """The user had changes made again that had been taken back."""
+
+    call_id: str
+    changes: tuple[FileChange, ...]
+    complete: bool = True  # false where something was in the way of others of the call
+    reopens: bool = False  # as in ChangesUndone
+
+    def apply(self, state: AgentState) -> None:
+        if self.call_id not in state.undone_calls:
+            raise StateError(f"call {self.call_id} was not undone")
+        if self.complete:
+            state.undone_calls = tuple(c for c in state.undone_calls if c != self.call_id)
+            changes = state.undone_changes.items()
+            state.undone_changes = {call: made for call, made in changes if call != self.call_id}
+        _now_others(state, self.changes, reopens=self.reopens)
+
+
+def _now_others(state: AgentState, changes: tuple[FileChange, ...], *, reopens: bool) -> None:
+    """These files hold something else than the model knows; what was judged by them is open."""
+    for change in changes:
+        state.files_read.pop(change.path, None)
+        state.files_read.pop(change.target, None)
+    if reopens and state.objective is not None:
+        state.objective = state.objective.as_changed()
 
 
 def note_read(state: AgentState, files: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.state.base import brief
-from duckflow_tui.state.calls import ChangesUndone, OperationFinished
+from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
 from duckflow_tui.state.gates import (
     CardAnswered,
     CardKind,
@@ -109,6 +109,8 @@ def _decision(state: AgentState, event: Event) -> str:
             return f"the user wrote {name.replace('_', ' ')} by hand: {said}"
         case ChangesUndone():
             return f"the user took back: {_files(event.changes)}"
+        case ChangesRedone():
+            return f"the user had made again: {_files(event.changes)}"
         case ModeChanged():
             return f"the user set the approval mode to {event.mode.value}"
         case _:

@@ -192,9 +192,10 @@ class FileChange(Frozen):
     before: str = ""
     after: str = ""
     before_mode: int | None = None  # permission bits of the file before
+    after_mode: int | None = None  # and after it; None where they are not known or there is none
     before_size: int = 0  # bytes, 0 where there is no file
     after_size: int = 0
-    directories: tuple[str, ...] = ()  # made for it, as shown, the outermost first
+    directories: tuple[str, ...] = ()  # that came or went with it, the outermost first
     added: int = 0  # lines
     removed: int = 0  # lines
 

@@ -65,6 +65,7 @@ class Rewound(Frozen):
     standing: Standing  # before it
     draft: str = ""  # what it put into the composer
     memory: WorkingMemory = WorkingMemory()  # as it stood right behind it
+    put_back: tuple[str, ...] = ()  # calls whose changes of files were undone with it, in order
 
 
 @dataclass(eq=False)
@@ -107,6 +108,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
     carried: tuple[str, ...] = ()  # calls that ran then: their results stay
     draft: str  # what stands in the composer now
     notices: tuple[NoticeMessage, ...] = ()  # what the user and the model are told
+    put_back: tuple[str, ...] = ()  # as in Rewound
 
     def apply(self, state: AgentState) -> None:
         if state.turn is not None or state.work_waits or state.work is not None:
@@ -139,6 +141,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
             standing=before,
             draft=self.draft,
             memory=state.memory,
+            put_back=self.put_back,
         )
 
 

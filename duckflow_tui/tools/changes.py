@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -75,6 +78,7 @@ class PlannedChange:
         changed then.
         """
         made: tuple[str, ...] = ()
+        change = self.expected()
         before, after = self.diff.before, self.diff.after
         if before is not None:
             await keep.put(before)
@@ -84,7 +88,12 @@ class PlannedChange:
             await workspace.remove(self.place, self.before_hash)
         else:
             made = await workspace.replace(self.place, after, self.before_hash)
-        return self.expected().replace(directories=made)
+            if before is None:
+                with contextlib.suppress(OSError):  # it may be gone already
+                    change = change.replace(
+                        after_mode=stat.S_IMODE(os.lstat(self.place.real).st_mode)
+                    )
+        return change.replace(directories=made)
 
     def expected(self) -> FileChange:
         """The change as it is recorded, but for the directories that are made on the way."""
@@ -96,6 +105,7 @@ class PlannedChange:
             before=self.before_hash,
             after=self.after_hash,
             before_mode=self.place.mode,
+            after_mode=None if self.diff.after is None else self.place.mode,
             before_size=self.place.size if moved else len(self.diff.before or b""),
             after_size=self.place.size if moved else len(self.diff.after or b""),
             added=self.diff.added,

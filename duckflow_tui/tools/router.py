@@ -94,7 +94,7 @@ from duckflow_tui.tools.results import (
     files_before,
     known,
 )
-from duckflow_tui.tools.undo import UndoReport, undo_last
+from duckflow_tui.tools.undo import Undoing, UndoReport, last_changed
 from duckflow_tui.tools.watch import OwnWrites
 
 _CALL_ID: Final = attrgetter("call_id")
@@ -129,6 +129,7 @@ class ToolRouter:
     facts: Callable[[AnyOperation, Arguments], frozenset[Fact]] = no_facts
     retry_after_s: float = field(default=0.2, init=False)
     own_writes: OwnWrites = field(default_factory=OwnWrites, init=False)
+    undoing: Undoing = field(init=False)
     _keeper: GateKeeper = field(init=False)
     _together: dict[str, Together] = field(default_factory=dict[str, Together], init=False)
     _kept_inside: set[str] = field(default_factory=set[str], init=False)  # arguments of commands
@@ -136,15 +137,34 @@ class ToolRouter:
 
     def __post_init__(self) -> None:
         self._keeper = GateKeeper(self.store, self.desk, self.ids)
+        self.undoing = Undoing(self.store, self.workspace, self.blobs, self.own_writes)
 
     def proposed_text(self, gate_id: str) -> str | None:
         """The whole new content behind an open gate; what an edit of it starts from."""
         return self._keeper.proposed.get(gate_id)
 
-    async def undo_last(self) -> UndoReport:
-        """Take back the newest changes that are not undone yet, byte for byte, or say why not."""
+    async def undo_last(self, *, anyway: bool = False) -> UndoReport:
+        """Take back the newest changes that are not undone yet, byte for byte, or say why not.
+        ``anyway``: also where somebody else changed the files since.
+        """
         async with self._writing:
-            return await undo_last(self.store, self.workspace, self.blobs, self.own_writes)
+            return await self.undoing.undo(last_changed(self.store.state), anyway=anyway)
+
+    async def redo_last(self, *, anyway: bool = False) -> UndoReport:
+        """Make again what was taken back last, or say why not; ``anyway`` as above."""
+        async with self._writing:
+            undone = self.store.state.undone_calls
+            return await self.undoing.redo(undone[-1] if undone else "", anyway=anyway)
+
+    async def turn_back(self, message: OperationMessage) -> UndoReport:
+        """Take back what this call changed, on the way to where nothing has to be judged anew."""
+        async with self._writing:
+            return await self.undoing.undo(message, reopens=False)
+
+    async def turn_again(self, call_id: str) -> UndoReport:
+        """Make again what was so taken back."""
+        async with self._writing:
+            return await self.undoing.redo(call_id, reopens=False)
 
     async def call(
         self, action: Action, *, step_id: str = "", by_user: bool = False, for_requirement: str = ""

@@ -1,51 +1,75 @@
-"""Taking the last changes back: byte for byte, and only where nobody changed the file since."""
+"""Taking changes back and making them again: byte for byte, nobody else's bytes being lost."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.calls import ChangesUndone, OperationMessage
+from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationMessage
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.rewind import all_calls
 from duckflow_tui.state.store import Store
+from duckflow_tui.tools.changes import difference
 from duckflow_tui.tools.operation import RUN, Blobs
 from duckflow_tui.tools.watch import OwnWrites
+
+_MODE: Final = 0o777  # permission bits that a change brings back
 
 log = logging.getLogger("duckflow.tools")
 
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """What came of taking the last changes back."""
+    """What came of taking changes back, or of making them again."""
 
     key: str  # of the catalogue: what the screen says
     params: dict[str, str] = field(default_factory=dict[str, str])
     for_model: str = ""  # what the model is told, empty when nothing was done
-    undone: tuple[FileChange, ...] = ()
+    undone: tuple[FileChange, ...] = ()  # or made again
+    complete: bool = False  # every change of the call
 
 
 class _Refused(Exception):
-    """The changes cannot be taken back as a whole."""
+    """The changes cannot be made as a whole; ``why`` is the last part of a key of the words."""
 
-    def __init__(self, key: str, path: str) -> None:
-        super().__init__(f"{path}: {key}")
-        self.report = UndoReport(key, {"path": path})
+    def __init__(self, why: str, path: str, **params: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.why = why
+        self.params = {"path": path, **params}
 
 
 class _Step(NamedTuple):
-    """One change and the way back; ``done`` when the file is as before it already."""
+    """A change that is about to be made; ``done`` when the file is so already."""
 
     change: FileChange
-    place: Place  # where the file lies now
-    back: Place  # where it lay before
-    before: bytes | None
+    place: Place  # where the file lies
+    to: Place  # where it is to lie
+    data: bytes | None  # what it is to hold; None: it goes, or it only moves
     done: bool = False
+
+
+def turned(change: FileChange) -> FileChange:
+    """The change that takes this one back."""
+    path, target = change.path, change.target
+    return change.replace(
+        path=target or path,
+        target=path if target else "",
+        kind={"create": "delete", "delete": "create"}.get(change.kind, change.kind),
+        before=change.after,
+        after=change.before,
+        before_mode=change.after_mode,
+        after_mode=change.before_mode,
+        before_size=change.after_size,
+        after_size=change.before_size,
+        added=change.removed,
+        removed=change.added,
+    )
 
 
 def last_changed(state: AgentState) -> OperationMessage | None:
@@ -67,101 +91,216 @@ def command_since(state: AgentState, call_id: str | None) -> str:
     return ""
 
 
-async def undo_last(store: Store, workspace: Workspace, blobs: Blobs, own: OwnWrites) -> UndoReport:
-    """Undo the newest call that changed files: all of its changes, or none with the reason. What a
-    command changed is not covered; where one ran since, the report says so.
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """Takes back the changes of calls and makes them again, each call as a whole or not at all.
+
+    What a command changed is not covered; where one ran since, the report says so. A file that
+    somebody else changed since is left alone, unless ``anyway`` says that it is not to be: then
+    what it holds is kept first, and the way back brings just that. ``reopens``: what was judged by
+    these files is judged anew.
     """
-    message = last_changed(store.state)
-    command = command_since(store.state, message.call_id if message else None)
-    if message is None:
-        key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
-        return UndoReport(key, {"command": command} if command else {})
-    made: list[FileChange] = []
-    report: UndoReport | None = None  # where it did not go to the end
-    try:
-        steps = [
-            await _step(change, workspace, blobs) for change in reversed(message.result.changes)
-        ]
-        for step in steps:
-            if not step.done:
-                await _take_back(step, workspace, blobs, own)
-            made.append(step.change)
-            await _clear(step.change.directories, workspace)
-    except _Refused as refused:
-        report = refused.report
-    except ContentChanged as changed:
-        report = UndoReport("operations.undo.changed", {"path": changed.shown})
-    except WorkspaceError as error:
-        report = UndoReport("operations.undo.failed", {"path": error.shown, "why": str(error)})
-    except OSError as error:  # of the store of what was there before
-        why = error.strerror or str(error)
-        report = UndoReport("operations.undo.failed", {"path": "", "why": why})
-    if report is not None and not made:
-        return report
-    complete = len(made) == len(message.result.changes)
-    await store.commit(
-        ChangesUndone(call_id=message.call_id, changes=tuple(made), reopens=bool(made))
-    )
-    paths = ", ".join(change.path for change in made)
-    key = "operations.undo.done" if complete else "operations.undo.partly"
-    told = (
-        f"The user undid your change of {paths} (call {message.call_id}); the content is what it "
-        "was before. Read it again before you build on it."
-    )
-    if command:
-        told += f" What commands changed since then was not undone; the newest was: {command}"
-        return UndoReport(f"{key}_command", {"path": paths, "command": command}, told, tuple(made))
-    return UndoReport(key, {"path": paths}, told, tuple(made))
 
+    store: Store
+    workspace: Workspace
+    blobs: Blobs
+    own: OwnWrites
 
-async def _clear(directories: tuple[str, ...], workspace: Workspace) -> None:
-    """Remove directories that were made for a change, as far as nothing lies in them."""
-    for path in reversed(directories):
+    async def undo(
+        self, message: OperationMessage | None, *, anyway: bool = False, reopens: bool = True
+    ) -> UndoReport:
+        """Take back what this call changed; None: there is nothing."""
+        state = self.store.state
+        command = command_since(state, message.call_id if message else None)
+        if message is None:
+            key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
+            return UndoReport(key, {"command": command} if command else {})
+        changes = message.result.changes
+        made, stopped = await self._make(map(turned, reversed(changes)), "undo", anyway)
+        if stopped is not None and not made:
+            return stopped
+        undone = tuple(map(turned, reversed(made)))
+        event = ChangesUndone(call_id=message.call_id, changes=undone, reopens=reopens)
+        await self.store.commit(event)
+        complete = len(made) == len(changes)
+        paths = _paths(undone)
+        key = "operations.undo.done" if complete else "operations.undo.partly"
+        told = (
+            f"The user undid your change of {paths} (call {message.call_id}); the content is what "
+            "it was before. Read it again before you build on it."
+        )
+        params = {"path": paths}
+        if command:
+            told += f" What commands changed since then was not undone; the newest was: {command}"
+            key, params = f"{key}_command", {"path": paths, "command": command}
+        return UndoReport(key, params, told, undone, complete)
+
+    async def redo(self, call_id: str, *, anyway: bool = False, reopens: bool = True) -> UndoReport:
+        """Make again what was taken back of this call, and just that; empty: there is nothing."""
+        state = self.store.state
+        message = next((m for m in all_calls(state) if m.call_id == call_id), None)
+        if message is None or call_id not in state.undone_calls:
+            return UndoReport("operations.redo.nothing")
+        changes = state.undone_changes.get(call_id) or message.result.changes
+        made, stopped = await self._make(changes, "redo", anyway)
+        if stopped is not None and not made:
+            return stopped
+        complete = len(made) == len(changes)
+        again = tuple(made)
+        await self.store.commit(
+            ChangesRedone(call_id=call_id, changes=again, complete=complete, reopens=reopens)
+        )
+        paths = _paths(made)
+        told = (
+            f"The user had your change of {paths} (call {call_id}) made again after it was undone. "
+            "Read it again before you build on it."
+        )
+        key = "operations.redo.done" if complete else "operations.redo.partly"
+        return UndoReport(key, {"path": paths}, told, again, complete)
+
+    async def in_the_way(self, calls: Iterable[OperationMessage]) -> tuple[str, ...]:
+        """The files, as shown, that would keep these calls from being taken back in this order as
+        things are; nothing is changed.
+        """
+        found: dict[str, str] = {}  # what each file would hold by then
+
+        async def held(path: str) -> str:
+            if path not in found:
+                try:
+                    place = self.workspace.locate(path)
+                    found[path] = await self.workspace.digest(place) if place.exists else ""
+                except WorkspaceError:
+                    found[path] = "?"
+            return found[path]
+
+        stuck: list[str] = []
+        for message in calls:
+            becomes: dict[str, str] = {}
+            wrong: list[str] = []
+            for change in map(turned, reversed(message.result.changes)):
+                now = await held(change.path)
+                if change.kind == "move":
+                    there = await held(change.target)
+                    if (now, there) == ("", change.after):
+                        continue
+                    wrong += [change.path] if now != change.before else []
+                    wrong += [change.target] if there else []
+                    becomes |= {change.path: "", change.target: now}
+                elif now != change.after:
+                    wrong += [change.path] if now != change.before else []
+                    becomes[change.path] = change.after
+            stuck += wrong
+            found |= {} if wrong else becomes
+        return tuple(dict.fromkeys(stuck))
+
+    # inside
+
+    async def _make(
+        self, changes: Iterable[FileChange], word: str, anyway: bool
+    ) -> tuple[list[FileChange], UndoReport | None]:
+        """Make these changes: those that were made, as they really were, and what was in the way
+        of the others. ``word``: undo or redo, for what is said.
+        """
+        made: list[FileChange] = []
+        key, params = "failed", dict[str, str]()
         try:
-            await workspace.remove_directory(workspace.locate(path))
+            steps = [await self._step(change, anyway) for change in changes]
+            for step in steps:
+                if not step.done:
+                    await self._take(step)
+                made.append(step.change)
+                if step.data is None:
+                    await self._clear(step.change.directories)
+            return made, None
+        except _Refused as refused:
+            key, params = refused.why, refused.params
+        except ContentChanged as changed:
+            key, params = "changed_now", {"path": changed.shown}
         except WorkspaceError as error:
-            log.info("%s stays: %s", path, error)
+            params = {"path": error.shown, "why": str(error)}
+        except OSError as error:  # of the store of what was there before
+            params = {"path": "", "why": error.strerror or str(error)}
+        return made, UndoReport(f"operations.{word}.{key}", params)
+
+    async def _step(self, change: FileChange, anyway: bool) -> _Step:
+        """What has to be done, nothing being changed yet; raises _Refused."""
+        place = self.workspace.locate(change.path)
+        now = await self.workspace.digest(place) if place.exists else ""
+        if change.kind == "move":
+            to = self.workspace.locate(change.target)
+            if not now and to.exists and await self.workspace.digest(to) == change.after:
+                return _Step(change, place, to, None, done=True)
+            if now != change.before and not (anyway and now):
+                raise _Refused("changed", change.path, added="0", removed="0")
+            if to.exists:
+                raise _Refused("taken", change.target)
+            return _Step(change.replace(before=now, after=now), place, to, None)
+        mode = change.after_mode
+        only_mode = change.before == change.after
+        if now == change.after and not (only_mode and _differ(place.mode, mode)):
+            return _Step(change, place, place, None, done=True)
+        others = _differ(place.mode, change.before_mode)  # somebody else set this mode since
+        if (now != change.before or (only_mode and others)) and not anyway:
+            raise await self._changed(change, place, now)
+        if others and not only_mode:
+            mode = place.mode
+        change = change.replace(
+            before=now,
+            before_mode=place.mode,
+            after_mode=mode if mode is not None or not now else place.mode,
+            before_size=place.size,
+        )
+        if not change.after:
+            return _Step(change, place, place, None)
+        return _Step(change, place, place, await self._kept(change))
+
+    async def _kept(self, change: FileChange) -> bytes:
+        if change.after == change.before:  # also where it was never kept
+            return await self.workspace.read_bytes(self.workspace.locate(change.path))
+        try:
+            return await self.blobs.get(change.after)
+        except (KeyError, OSError) as error:
+            raise _Refused("lost", change.path) from error
+
+    async def _changed(self, change: FileChange, place: Place, now: str) -> _Refused:
+        """The refusal, with what would become of the file as it is now."""
+        data = await self._kept(change) if change.after else b""
+        held = await self.workspace.read_bytes(place) if now else b""
+        diff = await difference(held, data)
+        figures = {"added": str(diff.added), "removed": str(diff.removed)}
+        return _Refused("changed", change.path, **figures)
+
+    async def _take(self, step: _Step) -> None:
+        change, workspace = step.change, self.workspace
+        if change.kind == "move":
+            with self.own.writing({change.path: "", change.target: change.after}):
+                await workspace.move(step.place, step.to, change.before)
             return
+        with self.own.writing({change.path: change.after}):
+            if change.before:
+                # An undo is a change too: what it overwrites stays in the store.
+                await self.blobs.put(await workspace.read_bytes(step.place))
+            if step.data is None:
+                await workspace.remove(step.place, change.before)
+            else:
+                mode = change.after_mode
+                await workspace.replace(step.place, step.data, change.before, mode=mode)
+
+    async def _clear(self, directories: tuple[str, ...]) -> None:
+        """Remove directories that came or went with a file, as far as nothing lies in them."""
+        for path in reversed(directories):
+            try:
+                await self.workspace.remove_directory(self.workspace.locate(path))
+            except WorkspaceError as error:
+                log.info("%s stays: %s", path, error)
+                return
 
 
-async def _step(change: FileChange, workspace: Workspace, blobs: Blobs) -> _Step:
-    """What has to be done, nothing being changed yet; raises _Refused."""
-    back = workspace.locate(change.path)
-    place = workspace.locate(change.target) if change.kind == "move" else back
-    now = await workspace.digest(place) if place.exists else ""
-    was = await workspace.digest(back) if back.exists else ""
-    if change.kind == "move":
-        if was == change.before and not now:
-            return _Step(change, place, back, None, done=True)
-        if now != change.after:
-            raise _Refused("operations.undo.changed", change.target)
-        if was:
-            raise _Refused("operations.undo.taken", change.path)
-        return _Step(change, place, back, None)
-    if now == change.before:
-        return _Step(change, place, back, None, done=True)
-    if now != change.after:
-        raise _Refused("operations.undo.changed", change.path)
-    if not change.before:
-        return _Step(change, place, back, None)
-    try:
-        before = await blobs.get(change.before)
-    except (KeyError, OSError) as error:
-        raise _Refused("operations.undo.lost", change.path) from error
-    return _Step(change, place, back, before)
+def _differ(now: int | None, then: int | None) -> bool:
+    """Whether both modes are known and are others."""
+    return now is not None and then is not None and now & _MODE != then & _MODE
 
 
-async def _take_back(step: _Step, workspace: Workspace, blobs: Blobs, own: OwnWrites) -> None:
-    change = step.change
-    if change.kind == "move":
-        with own.writing({change.path: change.before, change.target: ""}):
-            await workspace.move(step.place, step.back, change.after)
-        return
-    with own.writing({change.path: change.before}):
-        if change.after:
-            # An undo is a change too: what it overwrites stays in the store.
-            await blobs.put(await workspace.read_bytes(step.place))
-        if step.before is None:
-            await workspace.remove(step.place, change.after)
-        else:
-            await workspace.replace(step.place, step.before, change.after, mode=change.before_mode)
+def _paths(changes: Sequence[FileChange]) -> str:
+    """The files, each once, under the names that the user knows them by."""
+    return ", ".join(dict.fromkeys(change.path for change in changes))

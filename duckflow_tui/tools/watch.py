@@ -12,7 +12,12 @@ from typing import Final
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.calls import ChangesUndone, FileChangedOutside, OperationFinished
+from duckflow_tui.state.calls import (
+    ChangesRedone,
+    ChangesUndone,
+    FileChangedOutside,
+    OperationFinished,
+)
 from duckflow_tui.state.gates import GateAnswered, GateOpened, GateWithdrawn
 from duckflow_tui.state.store import Record, Store
 
@@ -92,6 +97,7 @@ class FileWatcher:
                 | GateAnswered()
                 | GateWithdrawn()
                 | ChangesUndone()
+                | ChangesRedone()
             ):
                 if self._wanted(state) != set(self._places):
                     self._stale.set()

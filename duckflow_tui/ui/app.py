@@ -234,7 +234,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if problem is not None:
             if problem.key:
                 self.status.show_message(self.words.told(problem))
-        elif values and not argument and (command.act or not command.with_choice):
+        elif values and not (argument or command.bare or command.with_choice):
             if command.takes == "profile":
                 choices = profile_choices(store.state if store is not None else None, self.words)
             else:

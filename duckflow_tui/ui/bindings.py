@@ -232,6 +232,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("rewind", ("pageup", "pagedown"), "PgUp PgDn", "scroll_rows", "keys.scroll_rows"),
     Key("rewind", ("enter",), "Enter", "back", "keys.rewind_back"),
     Key("rewind", ("b",), "b b", "back_with_files", "keys.rewind_files"),
+    Key("rewind", ("o",), "o o", "only_files", "keys.rewind_only_files"),
     Key("rewind", ("f",), "f", "fork", "keys.rewind_fork"),
     Key("rewind", ("escape",), "Esc", "leave", "keys.close"),
     Key("health", ("up", "down"), "↑ ↓", "walk", "keys.walk"),

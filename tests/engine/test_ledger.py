@@ -388,7 +388,8 @@ async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_sho
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
         assert await s.engine.rewind.back(message.message_id) == ""
         assert ledger(s)["r1"][1] is OPEN
-        await s.engine.rewind.put_files_back()
+        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.back(message.message_id, files=True) == ""
         assert (s.workspace / "notes.txt").read_text() == "half\n"
         assert ledger(s)["r1"][1] is (MET if way == "write" else OPEN)
         assert objective(s).reopened is (way == "command")

@@ -146,14 +146,69 @@ async def test_files_are_put_back_on_wish_newest_first_and_no_further_than_asked
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await said_thrice(s)
-        await s.engine.rewind.back(id_of(s, "second words"))
-        await s.engine.rewind.put_files_back()
+        before = image(s.state)
+        assert await s.engine.rewind.back(id_of(s, "second words"), files=True) == ""
         assert (s.workspace / "a.txt").read_text() == "one\n"
         assert not (s.workspace / "b.txt").exists()
         assert (s.workspace / "c.txt").exists()
-        assert notices(s.state)[-1] == ("rewind.put_back", {"files": "b.txt, a.txt"})
-        assert await s.engine.rewind.undo() == ""  # the words come back, the files do not
+        told = dict(notices(s.state))
+        assert told["rewind.put_back"] == {"files": "b.txt, a.txt"}
+        assert "rewind.files" not in told  # which says of files that they were not undone
+        assert image(open_to_read(path_of(s)).state) == image(s.state)
+        assert await s.engine.rewind.undo() == ""  # the words come back, and the files
         assert said(s.state)[-1] == "B."
+        assert (s.workspace / "a.txt").read_text() == "two\n"
+        assert (s.workspace / "b.txt").read_text() == "b\n"
+        now = image(s.state)
+        # What was read of them has to be read again; the work stays as it was judged.
+        changed = {name for name in now if now[name] != before[name]}
+        assert changed <= {"usage", "files_read", "memory"}
+        assert "rewind.put_back" not in s.notices()
+
+
+async def test_files_alone_go_back_and_are_made_again(tmp_path: Path) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        words = said(s.state)
+        assert await s.engine.rewind.files_back("msg_nowhere") == "unknown"
+        assert await s.engine.rewind.files_back(id_of(s, "third words")) == ""
+        assert not (s.workspace / "b.txt").exists()
+        assert (s.workspace / "a.txt").exists()
+        assert said(s.state) == words
+        assert notices(s.state)[-1] == ("rewind.put_back", {"files": "b.txt"})
+        await s.engine.rewind.files_back(id_of(s, "first words"))
+        assert not (s.workspace / "a.txt").exists()
+        await s.engine.redo(whole=True)
+        assert (s.workspace / "a.txt").read_text() == "two\n"
+        assert (s.workspace / "b.txt").read_text() == "three\n"
+        await s.engine.redo()
+        assert s.notices()[-1] == "operations.redo.nothing"
+        await s.turn("what now?")
+        assert "had these files put back" in s.server.of("main")[-1].text
+        assert "made again after it was undone" in s.server.of("main")[-1].text
+
+
+async def test_after_a_cut_the_way_back_with_files_is_taken_back_by_the_next_process(
+    tmp_path: Path,
+) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        assert await s.engine.rewind.back(id_of(s, "second words"), files=True) == ""
+        s.cut()
+    async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
+        assert not (s.workspace / "b.txt").exists()
+        assert await s.engine.rewind.undo() == ""
+        assert (s.workspace / "a.txt").read_text() == "two\n"
+        assert (s.workspace / "b.txt").read_text() == "three\n"
+        assert said(s.state)[-1] == "B is written."
+        s.cut()
+    async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
+        await s.engine.undo()
+        assert not (s.workspace / "b.txt").exists()
+        s.cut()
+    async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
+        await s.engine.redo()
+        assert (s.workspace / "b.txt").read_text() == "three\n"
 
 
 async def test_a_file_that_changed_since_has_to_be_read_again(tmp_path: Path) -> None:
@@ -173,13 +228,18 @@ async def test_a_file_that_changed_since_has_to_be_read_again(tmp_path: Path) ->
 async def test_a_file_that_the_user_changed_since_is_not_put_back(tmp_path: Path) -> None:
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
-        await s.engine.rewind.back(id_of(s, "second words"))
         (s.workspace / "a.txt").write_text("mine\n")
-        await s.engine.rewind.put_files_back()
-        assert notices(s.state)[-2:] == [
-            ("rewind.put_back", {"files": "b.txt"}),
-            ("operations.undo.changed", {"path": "a.txt"}),
-        ]
+        message_id = id_of(s, "second words")
+        assert await s.engine.rewind.in_the_way(message_id) == ("a.txt",)
+        await s.engine.rewind.back(message_id, files=True)
+        told = dict(notices(s.state))
+        assert told["rewind.put_back"] == {"files": "b.txt"}
+        figures = {"path": "a.txt", "added": "0", "removed": "1"}
+        assert told["operations.undo.changed"] == figures
+        assert "rewind.files" not in told
+        assert (s.workspace / "a.txt").read_text() == "mine\n"
+        assert await s.engine.rewind.undo() == ""
+        assert (s.workspace / "b.txt").read_text() == "three\n"
         assert (s.workspace / "a.txt").read_text() == "mine\n"
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.bench import Bench
 
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.base import digest
+from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -27,6 +33,32 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def bench(root: Path) -> Bench:
     return Bench(root, mode=ApprovalMode.TRUSTED)
+
+
+NAMES = ("a.txt", "b.txt", "deep/c.txt", "deep/er/d.txt", "other/e.txt")
+FIRST = {"a.txt": b"\xef\xbb\xbfone\r\ntwo", "b.txt": b"", "deep/c.txt": b"c\n"}
+EDITS = st.tuples(
+    st.sampled_from(("write", "edit", "move", "delete")),
+    st.integers(0, 99),
+    st.integers(0, len(NAMES) - 1),
+    st.text(st.sampled_from("ab\n\r é"), max_size=6),
+)
+
+
+async def made(bench: Bench, operation: str, /, **args: Any) -> bool:
+    """Whether the call changed a file; every gate of it is approved."""
+    task = bench.begin(operation, **args)
+    while not task.done():
+        await bench.until(lambda state: bool(state.gates) or not state.running)
+        for gate in bench.store.state.gates:
+            await bench.answer(gate, GateChoice.ONCE)
+        await asyncio.sleep(0)
+    return bool((await task).result.changes)
+
+
+def whole(root: Path) -> tuple[dict[str, tuple[bytes, int]], list[str]]:
+    """The files, and the folders."""
+    return tree(root), sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_dir())
 
 
 def tree(root: Path) -> dict[str, tuple[bytes, int]]:
@@ -57,6 +89,118 @@ async def test_every_change_goes_back_one_by_one(bench: Bench, root: Path) -> No
         assert report.key == "operations.undo.done"
         assert tree(root) == state
     assert (await bench.router.undo_last()).key == "operations.undo.nothing"
+
+
+@given(st.lists(EDITS, min_size=50, max_size=50), st.integers(0, 0o77))
+@settings(max_examples=12)
+def test_fifty_edits_go_back_and_are_made_again_byte_for_byte(
+    edits: list[tuple[str, int, int, str]], mask: int
+) -> None:
+    """Covers S4-88."""
+
+    async def scenario(root: Path) -> None:
+        for name, data in FIRST.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_bytes(data)
+            (root / name).chmod(0o600 | mask)
+        bench = Bench(root, mode=ApprovalMode.TRUSTED)
+        states = [whole(root)]
+        for kind, one, other, text in edits:
+            paths, target = sorted(tree(root)), NAMES[other]
+            path = paths[one % len(paths)] if paths else ""
+            match kind if path else "write":
+                case "write":
+                    done = await made(bench, WRITE, path=target, content=text)
+                case "edit":
+                    found = (root / path).read_bytes()[:1].decode("latin-1")
+                    edit = {"old": found, "new": text, "all": True}
+                    done = await made(bench, EDIT, path=path, edits=[edit])
+                case "move":
+                    done = await made(bench, "file_ops.move_file", source=path, target=target)
+                case _:
+                    done = await made(bench, "file_ops.delete_file", path=path)
+            if done:
+                states.append(whole(root))
+        for state in reversed(states[:-1]):
+            assert (await bench.router.undo_last()).key == "operations.undo.done"
+            assert tree(root) == state[0]
+        assert whole(root) == states[0]  # folders too
+        for state in states[1:]:
+            assert (await bench.router.redo_last()).key == "operations.redo.done"
+            assert tree(root) == state[0]
+        assert (await bench.router.redo_last()).key == "operations.redo.nothing"
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(scenario(Path(folder)))
+
+
+async def test_a_mode_that_the_user_set_since_stays_through_undo_and_redo(
+    bench: Bench, root: Path
+) -> None:
+    (root / "a.sh").write_bytes(b"one\n")
+    (root / "a.sh").chmod(0o644)
+    await bench.call(EDIT, path="a.sh", edits=[{"old": "one", "new": "two"}])
+    (root / "a.sh").chmod(0o755)
+    await bench.router.undo_last()
+    assert tree(root) == {"a.sh": (b"one\n", 0o755)}
+    await bench.router.redo_last()
+    assert tree(root) == {"a.sh": (b"two\n", 0o755)}
+    await bench.call(WRITE, path="new.sh", content="new\n")
+    (root / "new.sh").chmod(0o700)
+    await bench.router.undo_last()
+    await bench.router.redo_last()
+    assert tree(root)["new.sh"] == (b"new\n", 0o700)
+
+
+async def test_what_the_user_wrote_since_goes_only_by_a_second_word_and_comes_back(
+    bench: Bench, root: Path
+) -> None:
+    (root / "a.txt").write_bytes(b"one\n")
+    await bench.call(WRITE, path="a.txt", content="two\n")
+    (root / "a.txt").write_bytes(b"two\nmine\nmine\n")
+    report = await bench.router.undo_last()
+    said = Catalogue("en")(report.key, **report.params)
+    assert "/undo anyway" in said
+    assert "(+1 −3 lines)" in said  # what it would do
+    assert (root / "a.txt").read_bytes() == b"two\nmine\nmine\n"
+    assert (await bench.router.undo_last(anyway=True)).key == "operations.undo.done"
+    assert (root / "a.txt").read_bytes() == b"one\n"
+    (root / "a.txt").write_bytes(b"other\n")
+    report = await bench.router.redo_last()
+    assert report.key == "operations.redo.changed"
+    assert report.params == {"path": "a.txt", "added": "3", "removed": "1"}
+    assert (await bench.router.redo_last(anyway=True)).key == "operations.redo.done"
+    assert (root / "a.txt").read_bytes() == b"two\nmine\nmine\n"
+    (root / "a.txt").unlink()
+    assert (await bench.router.undo_last()).key == "operations.undo.changed"
+    assert (await bench.router.undo_last(anyway=True)).key == "operations.undo.done"
+    assert (root / "a.txt").read_bytes() == b"one\n"
+
+
+async def test_what_is_made_again_is_told_to_the_model_and_has_to_be_read(
+    bench: Bench, root: Path
+) -> None:
+    assert (await bench.router.redo_last()).key == "operations.redo.nothing"
+    await bench.call(WRITE, path="a.txt", content="two\n")
+    await bench.router.undo_last()
+    report = await bench.router.redo_last()
+    assert Catalogue("en")(report.key, **report.params) == "Made again: a.txt"
+    assert "a.txt" in report.for_model
+    assert bench.kinds[-1] == "changes_redone"
+    assert "a.txt" not in bench.store.state.files_read
+    assert bench.store.state.undone_calls == ()
+    assert (await bench.router.undo_last()).key == "operations.undo.done"
+
+
+async def test_a_later_change_of_the_same_file_is_in_the_way_of_making_one_again(
+    bench: Bench, root: Path
+) -> None:
+    await bench.call(WRITE, path="a.txt", content="one\n")
+    await bench.call(WRITE, path="a.txt", content="two\n")
+    await bench.router.undo_last()
+    await bench.call(WRITE, path="a.txt", content="three\n")
+    assert (await bench.router.redo_last()).key == "operations.redo.changed"
+    assert (root / "a.txt").read_bytes() == b"three\n"
 
 
 async def test_the_user_sees_the_path_and_the_model_is_told(bench: Bench, root: Path) -> None:
@@ -129,6 +273,6 @@ async def test_an_undo_that_was_done_but_not_recorded_is_recorded_the_second_tim
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_every_outcome_has_words(language: str) -> None:
-    for word in ("nothing", "done", "partly", "changed", "taken", "lost", "failed"):
-        key = f"operations.undo.{word}"
-        assert Catalogue(language)(key, path="a.txt", why="x") != key
+    words = ("nothing", "done", "partly", "changed", "changed_now", "taken", "lost", "failed")
+    for key in (f"operations.{way}.{word}" for way in ("undo", "redo") for word in words):
+        assert Catalogue(language)(key, path="a.txt", why="x", added="1", removed="2") != key

@@ -20,7 +20,8 @@ from duckflow_tui.engine import WorkingActions
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.session.rewind import Forked, Hindrance, file_names, point_at
+from duckflow_tui.session.rewind import file_names, point_at
+from duckflow_tui.session.way_back import Forked, Hindrance
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, Event, Spawn, Told
 from duckflow_tui.state.conversation import (
@@ -232,16 +233,17 @@ class FakeRewind:
         self.store = store
         self.asked: list[str] = []
         self.problem: Hindrance = ""
+        self.stuck: tuple[str, ...] = ()  # files that cannot be put back
 
-    async def back(self, message_id: str, draft: str = "") -> Hindrance:
-        self.asked.append(f"back {message_id}")
+    async def back(self, message_id: str, draft: str = "", *, files: bool = False) -> Hindrance:
+        self.asked.append(f"{'back with files' if files else 'back'} {message_id}")
         point = point_at(self.store.state, message_id)
         if not self.problem and point is not None:
-            text, files = point.text, file_names(point.changes)
+            text, names = point.text, file_names(point.changes)
             said = {"said": text, "count": str(point.messages)}
             told = [("rewind.back", Level.INFO, said)]
-            if files:
-                told.append(("rewind.files", Level.WARNING, {"files": files}))
+            if names and not files:
+                told.append(("rewind.files", Level.WARNING, {"files": names}))
             self.store.dispatch(
                 ConversationRewound(
                     message_id=message_id,
@@ -265,8 +267,12 @@ class FakeRewind:
             self.store.dispatch(RewindUndone(message_id=rewound.message_id))
         return self.problem
 
-    async def put_files_back(self) -> None:
-        self.asked.append("files")
+    async def files_back(self, message_id: str) -> Hindrance:
+        self.asked.append(f"files {message_id}")
+        return self.problem
+
+    async def in_the_way(self, message_id: str) -> tuple[str, ...]:
+        return self.stuck
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
         self.asked.append(f"fork {message_id}".strip())

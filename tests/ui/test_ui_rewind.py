@@ -106,7 +106,29 @@ async def test_only_a_second_b_undoes_files() -> None:
         assert engine.rewind.asked == []
         await pilot.press("b")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        assert engine.rewind.asked == ["back msg_1", "files"]
+        assert engine.rewind.asked == ["back with files msg_1"]
+
+
+async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
+    engine = asked()
+    engine.rewind.stuck = ("src/shop/receipt.py",)
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        await pilot.press("o")
+        assert "No file was changed since." in page(app)
+        await pilot.press("down", "o")
+        await settled(pilot, lambda: "These stay" in page(app), "what stays")
+        assert "src/shop/receipt.py" in " ".join(page(app).split())
+        assert engine.rewind.asked == []
+        await pilot.press("b")  # another key is another wish
+        assert engine.rewind.asked == []
+        await pilot.press("o", "o")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert engine.rewind.asked == ["files msg_2"]
+        assert app.bench.composer.draft == ""
+        assert LAST in chat(app)
+        assert "/redo all" in shown(app.bench.status)
 
 
 async def test_what_is_in_the_way_is_said_on_the_list() -> None:
@@ -151,14 +173,23 @@ def forking(tmp_path: Path) -> tuple[DuckflowApp, FakeEngine, FakeSessions]:
     return app, engine, sources
 
 
-@pytest.mark.parametrize(("command", "wanted"), [("/rewind", "fork msg_3"), ("/fork", "fork")])
-async def test_f_forks_and_the_fork_takes_the_place(
-    tmp_path: Path, command: str, wanted: str
+@pytest.mark.parametrize(
+    ("command", "keys", "wanted"),
+    [
+        ("/rewind", "f", "fork msg_3"),
+        ("/fork", "f", "fork"),
+        ("/fork", "enter", "fork"),
+        ("/fork", "down enter", "fork msg_3"),
+    ],
+)
+async def test_f_forks_and_in_fork_enter_too_and_the_fork_takes_the_place(
+    tmp_path: Path, command: str, keys: str, wanted: str
 ) -> None:
     app, engine, sources = forking(tmp_path)
     async with standing(app) as pilot:
         await opened(app, pilot, command)
-        await pilot.press("f")
+        assert command == "/rewind" or "Enter makes another session" in page(app)
+        await pilot.press(*keys.split())
         await settled(pilot, lambda: app.session.engine is sources.other, "the fork")
         assert engine.rewind.asked == [wanted]
         assert sources.resumed == ["session_0000000f"]

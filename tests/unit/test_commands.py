@@ -124,7 +124,9 @@ def test_anything_else_is_a_message(text: str) -> None:
 
 
 def test_commands_are_completed_in_the_order_of_the_table() -> None:
-    assert names(starting_with("RE")) == ["requirements", "remember", "retry", "rewind", "rename"]
+    assert names(starting_with("RE")) == [
+        *("requirements", "remember", "retry", "redo", "rewind", "rename")
+    ]
     assert starting_with("") == COMMANDS
     assert starting_with("x") == ()
 
@@ -145,6 +147,7 @@ class Session:
         self.title = SimpleNamespace(rename=str.strip)
         self.pause, self.stop = self._call("pause"), self._call("stop")
         self.retry, self.undo = self._wait("retry"), self._wait("undo")
+        self.redo = self._wait("redo")
 
     def _call(self, name: str) -> Any:
         def call(*given: Any) -> Any:
@@ -156,8 +159,8 @@ class Session:
     def _wait(self, name: str) -> Any:
         call = self._call(name)
 
-        async def wait(*given: Any) -> Any:
-            return call(*given)
+        async def wait(*given: Any, **named: Any) -> Any:
+            return call(*given, *([named] if named else []))
 
         return wait
 
@@ -183,9 +186,20 @@ async def act(session: Session, name: str, argument: str = "") -> None:
 
 async def test_work_is_paused_stopped_and_taken_back_without_a_word() -> None:
     session = Session()
-    for name in ("pause", "stop", "undo"):
+    for name in ("pause", "stop", "undo", "redo"):
         await act(session, name)
-    assert session.done == [("pause",), ("stop",), ("undo",)]
+    await act(session, "undo", "anyway")
+    await act(session, "redo", "anyway")
+    await act(session, "redo", "all")
+    assert session.done == [
+        ("pause",),
+        ("stop",),
+        ("undo", {"anyway": False}),
+        ("redo", {"anyway": False, "whole": False}),
+        ("undo", {"anyway": True}),
+        ("redo", {"anyway": True, "whole": False}),
+        ("redo", {"anyway": False, "whole": True}),
+    ]
     assert session.said == []
 
 
@@ -261,7 +275,9 @@ def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
 def test_a_screen_is_needed_for_what_has_an_action_and_no_argument() -> None:
     alone = [c.name for c in COMMANDS if c.acts_with("")]
     given = [c.name for c in COMMANDS if c.acts_with("x")]
-    assert alone == ["profile", "more", "pause", "stop", "retry", "undo", "trust", "compact"]
+    assert alone == [
+        *("profile", "more", "pause", "stop", "retry", "undo", "redo", "trust", "compact")
+    ]
     assert given == [*alone, "rename"]
     assert {command.text for command in COMMANDS} == {f"commands.{name}" for name in BY_NAME}
 

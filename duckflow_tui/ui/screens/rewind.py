@@ -12,7 +12,7 @@ from rich.segment import Segment
 from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.session.rewind import Point, points
+from duckflow_tui.session.rewind import Point, named, points
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
 NOW: Final = "now"  # the row of the conversation as it is
-Way = Literal["back", "files", "fork"]  # files: back, and what came of them is undone
+#: both: back, and what came of files is undone; files: only that.
+Way = Literal["back", "both", "files", "fork"]
 
 _LONGEST: Final = 400  # characters of a message in the list
 _SHOWN: Final = 4_000  # below it
@@ -40,36 +41,59 @@ class RewindBoard(StateBoard):
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("rewind")
 
     def __init__(self, words: Catalogue, store: Store, *, at_end: bool = False) -> None:
-        """``at_end``: the cursor is where the conversation stands, not at the last message."""
+        """``at_end``: it is there for a fork: Enter forks, and the cursor is where the conversation
+        stands, not at the last message.
+        """
         super().__init__(words, store)
+        self._forks = at_end
         self._seen: tuple[object, ...] = ()
         self._points: dict[str, Point] = {}
-        self._sure = ""  # the message at which a second key undoes changes of files
+        self._sure: tuple[str, Way] | None = None  # where a second key undoes changes of files
+        self._stuck: dict[str, tuple[str, ...]] = {}  # by message: files that stay all the same
         if not at_end and len(self.names()) > 1:
             self._chosen = self.names()[1]
 
     # --- keys -------------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
-        self._sure = self._said = ""
+        self._sure, self._said = None, ""
         super().choose(name)
 
     def action_back(self) -> None:
-        self._want("back")
+        self._want("fork" if self._forks else "back")
 
     def action_back_with_files(self) -> None:
-        point = self._points.get(self.chosen)
-        if point is not None and point.files and self._sure != self.chosen:
-            self._sure, self._said = self.chosen, ""
+        self._want_files("both")
+
+    def action_only_files(self) -> None:
+        self._want_files("files")
+
+    def _want_files(self, way: Literal["both", "files"]) -> None:
+        """The first key shows what would become of files, the second does it."""
+        chosen = self.chosen
+        point = self._points.get(chosen)
+        engine = self.host.session.acting()
+        sure: tuple[str, Way] = (chosen, way)
+        if point is not None and point.files and self._sure != sure:
+            self._sure = sure
+            self._said = ""
+            if engine is not None:
+                self.host.spawn(self._look(engine, chosen), "rewind")
             self.invalidate()
+        elif way == "files" and point is not None and not point.files:
+            self.report(self.words("rewind.no_files"))
         else:
-            self._want("files")
+            self._want(way)
+
+    async def _look(self, engine: Engine, message_id: str) -> None:
+        self._stuck[message_id] = await engine.rewind.in_the_way(message_id)
+        self.invalidate()
 
     def action_fork(self) -> None:
         self._want("fork")
 
     def _want(self, way: Way) -> None:
-        self._sure = ""
+        self._sure = None
         if self.chosen == NOW and way != "fork":
             self.report(self.words("rewind.here"))
         else:
@@ -82,16 +106,20 @@ class RewindBoard(StateBoard):
 
     async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
         composer = self.host.bench.composer
-        problem = await engine.rewind.back(message_id, composer.draft)
+        if way == "files":
+            problem = await engine.rewind.files_back(message_id)
+        else:
+            problem = await engine.rewind.back(message_id, composer.draft, files=way == "both")
         if problem:
             self.host.report(self.words(f"rewind.not.{problem}"))
             return
         self._close()
+        if way == "files":
+            self.host.status.show_notice("rewind.how_to_redo")
+            return
         rewound = engine.store.state.rewound
         if rewound is not None:  # the draft of the state may be what was written before, kept late
             composer.write(rewound.draft)
-        if way == "files":
-            await engine.rewind.put_files_back()
         self.host.status.show_notice("rewind.how_to_undo")
 
     async def _fork(self, engine: Engine, message_id: str) -> None:
@@ -118,7 +146,7 @@ class RewindBoard(StateBoard):
     # --- what it says -----------------------------------------------------------------------
 
     def heading(self) -> str:
-        return self.words("rewind.title")
+        return self.words("rewind.title_fork" if self._forks else "rewind.title")
 
     def empty(self) -> str:
         return self.words("rewind.nothing_said")
@@ -158,11 +186,18 @@ class RewindBoard(StateBoard):
         palette = palette_of(self)
         if self._said:
             return self.said_rows(width)
-        if self._sure == name:
-            count = self._points[name].files
-            said = self.words("rewind.sure", count=count)
-            return rows_of([(said, ink(palette.accent))], width)
+        if self._sure is not None and self._sure[0] == name:
+            key = "rewind.sure" if self._sure[1] == "both" else "rewind.sure_files"
+            rows = rows_of([(self.words(key), ink(palette.accent))], width)
+            if stuck := self._stuck.get(name):
+                files = visible_line(named(stuck))
+                said = self.words("rewind.stuck", files=files)
+                rows += rows_of([(said, ink(palette.bad))], width)
+            return rows
         point = self._points.get(name)
+        if self._forks:
+            key = "rewind.about_now_fork" if point is None else "rewind.forks_here"
+            return rows_of([(self.words(key), ink(palette.quiet))], width)
         if point is None:
             return rows_of([(self.words("rewind.about_now"), ink(palette.quiet))], width)
         said = self.words("rewind.leaves", count=point.messages)
@@ -176,7 +211,7 @@ class RewindBoard(StateBoard):
         if point is None:
             return []
         rows: list[Row] = []
-        if point.files:
+        if point.files and not self._forks:
             rows += rows_of([(self.words("rewind.files_stay"), ink(palette.text))], width)
             rows += [self._file(path, changes, width) for path, changes in _by_file(point)]
             rows.append([])

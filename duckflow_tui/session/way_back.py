@@ -1,0 +1,302 @@
+"""Going back in an open session: the conversation, its files or both, taking that back, forking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from duckflow_tui.agent.parts import TurnParts
+from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.rewind import (
+    PREVIEW,
+    Point,
+    RecordedPast,
+    carried,
+    counted_requirements,
+    file_names,
+    point_at,
+    standing_at,
+    title_of,
+)
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import Level, NoticeMessage
+from duckflow_tui.state.rewind import (
+    ConversationRewound,
+    RewindUndone,
+    SessionForked,
+    can_be_undone,
+    reopen,
+)
+from duckflow_tui.tools.operation import RUN
+from duckflow_tui.tools.undo import UndoReport
+
+#: What is in the way: work runs, the conversation has no such message, it is nowhere recorded,
+#: nothing was gone back from, something was said since, a fork has no place on the disk or could
+#: not be written, the session is only watched.
+Hindrance = Literal[
+    "", "busy", "unknown", "lost", "none", "said", "not_kept", "not_written", "replay"
+]
+
+_BACK: Final = (
+    "The user took the conversation back to here. What was said and done after this is no part of "
+    "it any more."
+)
+
+_FILES: Final = (
+    "What it changed in these files was not undone: {files}. Read them before you rely on them."
+)
+
+_PUT_BACK: Final = "The user had these files put back to what they were: {files}."
+
+_COMMANDS: Final = "Commands that were started after this still run in the background."
+
+_FORKED: Final = (
+    "This session was forked from another one here, and the other goes on by itself. What ran "
+    "there does not run here. Files may be other ones than they were: read them before you rely "
+    "on them."
+)
+
+
+class Forked(NamedTuple):
+    """The id of the new session, or what was in the way of it."""
+
+    session_id: str = ""
+    problem: Hindrance = ""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class _FilesBack:
+    """What came of putting files back."""
+
+    calls: list[str] = field(default_factory=list[str])  # ids of those undone, in that order
+    files: list[str] = field(default_factory=list[str])
+    stuck: list[UndoReport] = field(default_factory=list[UndoReport])
+
+    @property
+    def names(self) -> str:
+        """The files, each once."""
+        return ", ".join(dict.fromkeys(self.files))
+
+
+def _commands_since(past: AgentState, now: AgentState) -> bool:
+    """Whether a command was started since then, which may have changed any file."""
+    settled = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
+    return any(
+        m.operation == RUN and m.result.summary and m.call_id not in settled
+        for m in now.messages
+        if isinstance(m, OperationMessage)
+    )
+
+
+class RewindActions:
+    """One for a session."""
+
+    def __init__(
+        self, parts: TurnParts, earlier: RecordedPast, turn_runs: Callable[[], bool]
+    ) -> None:
+        """``turn_runs``: or is about to."""
+        self._parts = parts
+        self._store = parts.store
+        self._earlier = earlier
+        self._turn_runs = turn_runs
+
+    async def back(self, message_id: str, draft: str = "", *, files: bool = False) -> Hindrance:
+        """Take the conversation back to before a message of the user. Its text is the draft again,
+        before what stands in the composer. ``files``: what was done to files since is undone first,
+        the newest change first, but for files that somebody else changed; else they stay.
+        """
+        if self._is_busy() or self._parts.compacting.locked():
+            return "busy"
+        if point_at(self._store.state, message_id) is None:
+            return "unknown"
+        async with self._parts.compacting:
+            past = await self._earlier.before(message_id)
+            if past is None:
+                return "lost"
+            # What was read may have taken a moment.
+            if self._is_busy():
+                return "busy"
+            point = point_at(self._store.state, message_id)
+            if point is None:
+                return "unknown"
+            came = await self._put_back(point) if files else _FilesBack()
+            if self._is_busy():
+                self._tell(came)
+                return "busy"
+            await self._store.commit(self._rewound(past, point, draft, came))
+        return ""
+
+    async def files_back(self, message_id: str) -> Hindrance:
+        """Undo what was done to files since a message of the user; the conversation stays."""
+        if self._is_busy():
+            return "busy"
+        point = point_at(self._store.state, message_id)
+        if point is None:
+            return "unknown"
+        self._tell(await self._put_back(point))
+        return ""
+
+    async def in_the_way(self, message_id: str) -> tuple[str, ...]:
+        """The files changed since then that cannot be put back, as somebody else changed them."""
+        point = point_at(self._store.state, message_id)
+        return await self._parts.router.undoing.in_the_way(point.calls) if point else ()
+
+    async def undo(self) -> Hindrance:
+        """Have what the conversation went back from again, with the files that went back with it;
+        what is in the way of a file is said.
+        """
+        rewound = self._store.state.rewound
+        if rewound is None:
+            return "none"
+        if self._is_busy():
+            return "busy"
+        if not can_be_undone(self._store.state):
+            return "said"
+        state = self._store.state
+        stuck: list[UndoReport] = []
+        for call_id in reversed(rewound.put_back):
+            if call_id in state.undone_calls:
+                report = await self._parts.router.turn_again(call_id)
+                stuck += [] if report.complete else [report]
+        if self._is_busy() or not can_be_undone(state):
+            return "busy"
+        back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
+        reopens = not back.isdisjoint(state.undone_calls)
+        await self._store.commit(RewindUndone(message_id=rewound.message_id, reopens=reopens))
+        for report in stuck:
+            self._parts.notices.warn(report.key, **report.params)
+        return ""
+
+    async def fork(self, message_id: str = "", draft: str = "") -> Forked:
+        """Make another session that goes on from before this message, or from here."""
+        if not self._earlier.recording.is_kept:
+            return Forked(problem="not_kept")
+        state = self._store.state
+        point = point_at(state, message_id)
+        if message_id and point is None:
+            return Forked(problem="unknown")
+        past = await self._earlier.before(message_id) if message_id else state
+        if past is None:
+            return Forked(problem="lost")
+        event = self._forked(past, point, draft)
+        try:
+            await self._earlier.fork(message_id, event)
+        except (SessionFault, OSError) as error:
+            detail = (isinstance(error, OSError) and error.strerror) or str(error)
+            return Forked(problem="not_written", detail=detail)
+        return Forked(event.session.session_id)
+
+    # inside
+
+    async def _put_back(self, point: Point) -> _FilesBack:
+        """Undo what was done to files since, call by call, as far as nothing is in the way."""
+        came = _FilesBack()
+        for call in point.calls:
+            if self._is_busy():
+                break
+            report = await self._parts.router.turn_back(call)
+            if report.undone:
+                came.calls.append(call.call_id)
+                came.files += [change.target or change.path for change in report.undone]
+            known = {stuck.params.get("path") for stuck in came.stuck}
+            if not report.complete and report.params.get("path") not in known:
+                came.stuck.append(report)
+        return came
+
+    def _tell(self, came: _FilesBack) -> None:
+        """Say what came of the files, where nothing else is said of it."""
+        if came.files:
+            names = came.names
+            told = _PUT_BACK.format(files=names)
+            self._parts.notices.say("rewind.put_back", for_model=told, files=names)
+        for report in came.stuck:
+            self._parts.notices.warn(report.key, **report.params)
+
+    def _is_busy(self) -> bool:
+        state = self._store.state
+        works = state.turn is not None or state.work is not None or self._turn_runs()
+        calls = any(not call.by_user for call in state.running)
+        return works or calls or state.work_waits or bool(state.live)
+
+    def _rewound(
+        self, past: AgentState, point: Point, draft: str, came: _FilesBack
+    ) -> ConversationRewound:
+        state, now = self._store.state, self._store.clock.now()
+        gone = carried(past, state.messages)
+        standing = standing_at(past, state)
+        if came.calls and _commands_since(past, state):
+            reopen(standing)
+        return ConversationRewound(
+            message_id=point.message_id,
+            standing=standing,
+            turns=len(past.turns),
+            stopped=past.turn.stopped(past, now) if past.turn is not None else None,
+            carried=tuple(call.call_id for call in gone),
+            draft=f"{point.text}\n{draft}" if draft.strip() else point.text,
+            notices=self._notices(past, point, came),
+            put_back=tuple(came.calls),
+        )
+
+    def _notices(
+        self, past: AgentState, point: Point, came: _FilesBack
+    ) -> tuple[NoticeMessage, ...]:
+        """What went with the messages, and what did not."""
+        state, notice = self._store.state, self._parts.notices.message
+        undone = set(came.calls)
+        left = [call for call in reversed(point.calls) if call.call_id not in undone]
+        files = file_names(change for call in left for change in call.result.changes)
+        known = {process.process_id for process in past.processes}
+        running = sum(p.runs and p.process_id not in known for p in state.processes)
+        told = [_FILES.format(files=files)] if files else []
+        told += [_PUT_BACK.format(files=came.names)] if came.files else []
+        told += [_COMMANDS] if running else []
+        for_model = " ".join([_BACK, *told]) if told else ""
+        said = one_line(point.text, PREVIEW)
+        found = [notice("rewind.back", for_model, said=said, count=str(point.messages))]
+        if came.files:
+            found.append(notice("rewind.put_back", files=came.names))
+        warning = Level.WARNING
+        found += [notice(stuck.key, "", warning, **stuck.params) for stuck in came.stuck]
+        if files and not came.stuck:
+            count = str(point.files)
+            found.append(notice("rewind.files", "", warning, files=files, count=count))
+        then = {plan.plan_id for plan in past.plans}
+        plans = [one_line(p.name, PREVIEW) for p in state.plans if p.plan_id not in then]
+        if plans:
+            found.append(notice("rewind.plans", names=", ".join(plans)))
+        if dropped := counted_requirements(state) - counted_requirements(past):
+            found.append(notice("rewind.requirements", count=str(len(dropped))))
+        if running:
+            found.append(notice("rewind.commands", count=str(running)))
+        if state.queue:
+            found.append(notice("rewind.queue", count=str(len(state.queue))))
+        return tuple(found)
+
+    def _forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
+        state, now = self._store.state, self._store.clock.now()
+        title = title_of(state)
+        session = state.session.replace(
+            session_id=self._parts.ids("session"),
+            name="",
+            pinned=False,
+            started_at=now,
+            forked_from=state.session.session_id,
+            forked_title=title,
+        )
+        key, said = "rewind.forked", ""
+        if point is not None:
+            key, said, draft = "rewind.forked_before", one_line(point.text, PREVIEW), point.text
+        params = {"title": title, "said": said, "id": state.session.session_id}
+        return SessionForked(
+            session=session,
+            standing=standing_at(past, state),
+            stopped=past.turn.stopped(past, now) if past.turn is not None else None,
+            carried=carried(past, state.messages),
+            draft=draft,
+            notices=(self._parts.notices.message(key, _FORKED, Level.INFO, **params),),
+            at=now,
+        )
