@@ -465,8 +465,20 @@ def test_without_a_sandbox_a_key_allows_this_command_or_this_use_of_its_program(
     ],
 )
 def test_what_is_risky_or_more_than_plain_commands_is_allowed_once_only(line: str) -> None:
-    found = command(line, step="s1", grants=(line, "make test", "*sandbox"))
+    found = command(line, step="s1", grants=(line, "make test", "cd …", "*sandbox"))
     assert (found.kind, found.can_grant_session, found.can_grant_step) == (G, False, False)
+
+
+def test_a_rule_of_the_project_names_a_command_and_never_the_sandbox() -> None:
+    """What holds it may be another sandbox next time, or none."""
+    kept = Grant(
+        grant_id="g", operation="shell.run", path="*sandbox", gate_id="x", source="project"
+    )
+    for fact, keeps in ((HELD, False), (NAMED, False), (None, True)):
+        facts = frozenset({fact} if fact else ())
+        access = Access("shell.run", RUN, HERE, facts=facts, command="make", root=ROOT)
+        found = judge(access, STANDARD, [kept], keeps=True)
+        assert (found.kind, found.can_grant_project) == (A if fact is NAMED else G, keeps)
 
 
 def test_a_line_of_several_commands_needs_a_grant_for_each() -> None:
