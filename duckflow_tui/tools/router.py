@@ -326,8 +326,6 @@ class ToolRouter:
                 content=changes[0].diff.after if len(changes) == 1 else None,
                 removed_lines=sum(map(_REMOVED, call.previews)),
             )
-        elif access.command is not None:  # by now it is known how strong the sandbox is
-            access = replace(access, facts=self.facts(operation, args) | known_facts)
         together = self._together.get(call.action.call_id)
         if together is not None:
             access = together.seen_whole(access)

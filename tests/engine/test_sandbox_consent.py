@@ -266,6 +266,8 @@ async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
         assert not gate.can_grant_session
         bench.store.state.session = bench.store.state.session.replace(sandbox="full")
         assert bench.router.runs_unasked(line)
+        gate, _ = await asked(bench, GateChoice.REJECT, line, outside=True)
+        assert "ai_wrote" in gate.impact.reasons
         bench.store.state.session = bench.store.state.session.replace(sandbox="none")
         await bench.router.undo_last()
         assert bench.router.runs_unasked(line)
