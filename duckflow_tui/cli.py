@@ -233,6 +233,7 @@ def _choose(
         places,
         language,
     )
+    places.close_to_others()
     open_log(places.state, secrets_of(choice.settings))
     return choice
 

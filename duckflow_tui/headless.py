@@ -26,7 +26,7 @@ from duckflow_tui.state.goal import AttemptStarted, ObjectiveReviewed, Requireme
 from duckflow_tui.state.memory import Compaction, ContextCompacted
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, StepChanged
-from duckflow_tui.state.store import Record
+from duckflow_tui.state.store import Record, Recorder
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, Waiting
 from duckflow_tui.words.catalogue import Catalogue
@@ -146,6 +146,8 @@ async def run(
     try:
         async with open_engine(turn.spawn) as engine:
             status = await turn.run(engine, options)
+        if isinstance(turn.printer, _JsonLines) and turn.printer.printing is not None:
+            await asyncio.wait((turn.printer.printing,), timeout=READ_WITHIN)
     finally:
         if turn.deadline is not None:
             turn.deadline.cancel()
@@ -163,6 +165,7 @@ class _Turn:
         self.spawn = TaskSpawn()
         self.outlet = Outlet()
         self.deadline: threading.Timer | None = None  # after a signal
+        self.printer: _JsonLines | _Words | None = None
         self._say = catalogue
         self._out = out
         self._err = err
@@ -173,9 +176,10 @@ class _Turn:
         finished: asyncio.Future[int] = loop.create_future()  # the exit status
         ended_by: asyncio.Future[int] = loop.create_future()
         if options.as_json:
-            printer = _JsonLines(self.outlet, options.stream, self._out)
+            printer = _JsonLines(self.outlet, options.stream, self._out, engine.store.recorder)
         else:
             printer = _Words(self.outlet, self._say, self._out, self._err)
+        self.printer = printer
         lost: list[OSError] = []  # the output, which nobody reads any more
         stopping = False
 
@@ -228,6 +232,12 @@ class _Turn:
             status = finished.result() if finished.done() else EXIT_STATUS["failed"]
         finally:
             await self.spawn.end()
+        if isinstance(printer, _JsonLines) and (printing := printer.printing) is not None:
+            await asyncio.wait((printing, ended_by), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((printing,), timeout=READ_WITHIN)
+            error = printing.exception() if printing.done() else None
+            if isinstance(error, OSError) and not lost:
+                lost.append(error)
         if self.spawn.broken is not None:
             self._tell(self._say("headless.broken", error=repr(self.spawn.broken)))
         written = asyncio.create_task(asyncio.to_thread(self.outlet.idle.wait))
@@ -285,17 +295,37 @@ def _why_not_now(typed: Invocation, state: AgentState) -> Told | None:
 
 
 class _JsonLines:
-    """One record a line, ASCII only, so that no byte of it can act on a terminal."""
+    """One record a line, ASCII only, so that no byte of it can act on a terminal. A line comes once
+    its record is on disk: no crash takes back what it says. Where nothing can be kept, which the
+    state says, it comes at once.
+    """
 
-    def __init__(self, outlet: Outlet, stream: bool, out: TextIO) -> None:
+    def __init__(self, outlet: Outlet, stream: bool, out: TextIO, recorder: Recorder) -> None:
         self._outlet = outlet
         self._stream = stream
         self._out = out
+        self._recorder = recorder
+        self._due: list[Record] = []
+        self._newest = 0  # the last number among them
+        self.printing: asyncio.Task[None] | None = None  # runs until all of them are printed
 
     def show(self, record: Record, state: AgentState) -> None:
-        if record.seq is None and not self._stream:
-            return
-        self._outlet.write(self._out, json.dumps(record.as_json(), ensure_ascii=True) + "\n")
+        """Print it in its turn; raises OSError where earlier ones could not be printed."""
+        if self.printing is not None and self.printing.done():
+            self.printing.result()
+            self.printing = None
+        if record.seq is not None or self._stream:
+            self._due.append(record)
+            self._newest = record.seq or self._newest
+            self.printing = self.printing or asyncio.create_task(self._print())
+
+    async def _print(self) -> None:
+        while self._due:
+            due, self._due = self._due, []
+            await self._recorder.flushed(self._newest)
+            for record in due:
+                line = json.dumps(record.as_json(), ensure_ascii=True)
+                self._outlet.write(self._out, f"{line}\n")
 
 
 class _Words:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +45,15 @@ class Places(NamedTuple):
     def own_dirs(self) -> tuple[Path, Path, Path]:
         """The three folders: no operation of a model ever writes there."""
         return self.config, self.data, self.state
+
+    def close_to_others(self) -> None:
+        """Make the folders of data and state, which hold what the user said and agreed to, for
+        their owner alone, whatever the umask. What cannot be made is left to who needs it.
+        """
+        for folder in (self.data, self.state):
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                folder.chmod(0o700)
 
 
 def peek_ui(places: Places) -> dict[str, str]:

@@ -17,11 +17,9 @@ from duckflow_tui.session.records import JournalHeader, Redact
 from duckflow_tui.session.resume import Restored, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import random_id
-from duckflow_tui.state.session import JournalChanged
+from duckflow_tui.state.session import NO_SESSION, JournalChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Recorder, Store
 from duckflow_tui.tools.notices import Notices
-
-NO_SESSION: Final = "no_session"  # as a reason: nobody wanted it kept
 
 #: Why a session lives in memory, where the screen has words of its own for it.
 _NAMED: Final = ("no_space", "read_only", "no_permission", "io_error")

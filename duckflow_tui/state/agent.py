@@ -28,6 +28,7 @@ class InFlight:
     """Call id or process id → what it prints."""
     servers: tuple[McpServer, ...] = ()
     unkept: str = ""  # why the session lives in this process only, empty where it is on disk
+    unkept_agreed: bool = False  # the user let effects happen that no disk will know of
 
 
 @dataclass(eq=False)

@@ -59,6 +59,10 @@ class FilePreview(Frozen):
     unseen: bool = False  # what is there now is looked at only after consent; no hash of it
 
 
+#: The reason of a gate for an effect while the journal cannot be written; asked once.
+UNRECORDED: Final = "unrecorded"
+
+
 class Impact(Frozen):
     """Computed consequences of a call."""
 
@@ -387,6 +391,8 @@ class GateAnswered(Event, kind="gate_answered"):
             if self.answer.word.strip() != gate.needs_word:
                 raise StateError(f"the word {gate.needs_word!r} is wanted first")
             state.accepted_words = (*state.accepted_words, gate.needs_word)
+        if self.answer.approves and UNRECORDED in gate.impact.reasons:
+            state.unkept_agreed = True
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
         change_running(state, gate.call_id, gate=gate, answer=self.answer)
 

@@ -189,6 +189,9 @@ class DraftSaved(Event, kind="draft"):
         state.draft = self.text
 
 
+NO_SESSION: Final = "no_session"  # as a reason: nobody wanted it kept
+
+
 class JournalChanged(Event, kind="journal", transient=True):
     """The session can no longer be kept on the disk, or can again."""
 
@@ -196,6 +199,7 @@ class JournalChanged(Event, kind="journal", transient=True):
 
     def apply(self, state: AgentState) -> None:
         state.unkept = self.unkept
+        state.unkept_agreed = False
 
 
 MAX_NAME: Final = 200  # characters

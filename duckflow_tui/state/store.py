@@ -70,7 +70,7 @@ class Store:
     ) -> None:
         self.state = state
         self.clock = clock
-        self._recorder = recorder
+        self.recorder = recorder
         self._watchers: list[Watcher] = []
         self._pending: deque[Event] = deque()
         self._busy = False
@@ -88,7 +88,7 @@ class Store:
 
     def detach(self) -> None:
         """The session is left: from now on nothing is recorded, and nobody is told."""
-        self._recorder = MemoryRecorder()
+        self.recorder = MemoryRecorder()
         self._watchers.clear()
 
     def dispatch(self, event: Event) -> None:
@@ -115,7 +115,7 @@ class Store:
     async def commit(self, event: Event) -> None:
         """Dispatch, then wait until the event is on disk: before any effect that rests on it."""
         self.dispatch(event)
-        await self._recorder.flushed(self._seq)
+        await self.recorder.flushed(self._seq)
 
     def _one(self, event: Event) -> None:
         event.apply(self.state)
@@ -125,7 +125,7 @@ class Store:
             seq = self._seq
         record = Record(seq=seq, at=self.clock.now(), event=event)
         if seq is not None:
-            self._recorder.append(record)
+            self.recorder.append(record)
         for watcher in tuple(self._watchers):
             try:
                 watcher(self.state, record)

@@ -35,7 +35,7 @@ from duckflow_tui.state.calls import (
     OperationStarted,
 )
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.gates import AlsoAsked, GateAnswer, GateChoice
+from duckflow_tui.state.gates import UNRECORDED, AlsoAsked, GateAnswer, GateChoice
 from duckflow_tui.state.operations import (
     FILE_CHANGES,
     SIDE_EFFECTS,
@@ -46,6 +46,7 @@ from duckflow_tui.state.operations import (
     Zone,
     nearest,
 )
+from duckflow_tui.state.session import NO_SESSION
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
     GRANTED,
@@ -498,7 +499,7 @@ class ToolRouter:
 
     def _judge(self, access: Access, step_id: str = "") -> Verdict:
         state = self.store.state
-        return judge(
+        verdict = judge(
             access,
             state.mode,
             state.grants,
@@ -507,6 +508,16 @@ class ToolRouter:
             step_id=step_id,
             keeps=self.rules.keeps,
         )
+        if state.unkept and access.effect in SIDE_EFFECTS and self._unrecorded():
+            denied = verdict.kind is Decision.DENY
+            kind = Decision.DENY if denied else Decision.GATE
+            return replace(verdict, kind=kind, reasons=(*verdict.reasons, UNRECORDED))
+        return verdict
+
+    def _unrecorded(self) -> bool:
+        """Whether the journal cannot be written and the user was not asked about that yet."""
+        state = self.store.state
+        return state.unkept not in ("", NO_SESSION) and not state.unkept_agreed
 
     # --- doing -------------------------------------------------------------------------------
 
@@ -520,6 +531,9 @@ class ToolRouter:
         clock = self.store.clock
         event = OperationStarted(call_id=call.action.call_id, at=clock.now(), expects=expects)
         await self.store.commit(event)
+        changes = self.store.state.unkept and self.registry.changes(call.action.operation)
+        if changes and not call.by_user and self._unrecorded():
+            raise JudgedAnew
         call.started = clock.monotonic()
 
     async def _run(self, call: Call, operation: AnyOperation, work: Work) -> Output:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Final, get_args
 
 from duckflow_tui.safety.policy import Fact
@@ -110,7 +111,7 @@ class McpServers:
     async def close(self) -> None:
         """End all servers, children included, within a second."""
         self._begun = True
-        await asyncio.gather(*(server.stop(GRACE_S) for server in self._servers.values()))
+        await asyncio.gather(*map(Server.stop, self._servers.values(), repeat(GRACE_S)))
 
     def _server(self, name: str) -> Server:
         try:
