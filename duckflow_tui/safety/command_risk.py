@@ -61,14 +61,15 @@ _KNOWN: Final = {
     "--line-number --ignore-case --glob= --type= --context= --no-heading --sort= --",
     "sort": "-n -r -u -h -V -f -k= -t= --reverse --unique",
     "tree": "-a -d -L= -I= -f -s",
+    "uniq": "-c -d -u -i -f= -s= -w=",
     "unittest": "-q -v -f -b -c -k= -s= -p= -t= --quiet --verbose --failfast --buffer --locals "
     "--start-directory= --pattern= --top-level-directory=",
 }  # fmt: skip
 _USES: Final = {name: words_of(options) for name, options in _KNOWN.items()}
 _TESTS: Final = frozenset({"pytest", "unittest"})
 
-#: Of these a word that is no option makes something new, or asks a server.
-_WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list"})
+#: Of these a word that is no option makes something new, asks a server or is a file to write.
+_WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list", "uniq"})
 
 _PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
 
@@ -195,8 +196,10 @@ def known_use(words: tuple[str, ...]) -> str:
     options, value, ended = _USES[name], False, False
     for word in words[size:]:
         if value or ended or not word.startswith("-") or word == "-":
-            if name in _WORDLESS or (value and word.startswith("-")):
+            if name in _WORDLESS and not value:
                 return ""
+            if word.startswith("-" if value else "@") and (value or name in _TESTS):
+                return ""  # no value, or a file with more options
             value = False
         elif word == "--":
             ended = True

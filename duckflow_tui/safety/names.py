@@ -66,10 +66,10 @@ _LATER_PATHS: Final = frozenset({(".venv", "bin"), ("venv", "bin"), ("node_modul
 _LATER_GLOBS: Final = words_of(
     "agents.md claude.md gemini.md copilot-instructions.md .cursorrules .windsurfrules makefile "
     "gnumakefile *.mk justfile package.json *.config.[cm]js *.config.js *.config.ts deno.json "
-    "pyproject.toml setup.py setup.cfg tox.ini noxfile.py conftest.py sitecustomize.py "
-    "usercustomize.py *.pth build.rs cargo.toml dockerfile *.dockerfile docker-compose*.y*ml "
-    "compose.y*ml .gdbinit .lldbinit rakefile gemfile *.gradle *.gradle.kts pom.xml "
-    "cmakelists.txt"
+    "pyproject.toml setup.py setup.cfg tox.ini pytest.ini .pytest.ini noxfile.py conftest.py "
+    "sitecustomize.py usercustomize.py *.pth build.rs cargo.toml dockerfile *.dockerfile "
+    "docker-compose*.y*ml compose.y*ml .gdbinit .lldbinit rakefile gemfile *.gradle *.gradle.kts "
+    "pom.xml cmakelists.txt"
 )
 _LATER: Final = re.compile("|".join(map(fnmatch.translate, _LATER_GLOBS)))
 

@@ -506,6 +506,8 @@ def test_a_rule_about_commands_says_nothing_about_files() -> None:
         ("sort -u a", Risk.LOW, None),
         ("sort -uo b a", Risk.MEDIUM, None),
         ("sort -k", Risk.LOW, None),
+        ("sort a | uniq -c", Risk.LOW, None),
+        ("uniq a b", Risk.MEDIUM, None),
         ("rm a.py", Risk.MEDIUM, "deletes"),
         ("rm -r build", Risk.HIGH, "deletes"),
         ("rm --recursive build", Risk.HIGH, "deletes"),

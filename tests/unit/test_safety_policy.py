@@ -437,6 +437,8 @@ def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reas
         ("cd /work && pytest", "pytest …"),
         ("cat a.py", "cat …"),
         ("pytest -p evil", "pytest -p evil"),
+        ("pytest @more", "pytest @more"),
+        ("pytest -k -p", "pytest -k -p"),
         ("git diff --output=a.py", "git diff --output=a.py"),
         ("python3 a.py", "python3 a.py"),
     ],
