@@ -69,7 +69,9 @@ def build(
     registry = default_registry()
     servers = McpServers(
         settings.mcp.servers.values(),
-        ServerParts(store, notices, spawn, choice.places.state / "mcp", os.environ, watchdog),
+        ServerParts(
+            store, notices, spawn, choice.places.state / "mcp", os.environ, watchdog, workspace.root
+        ),
         registry,
         wire_name=wire_name,
         approved=choice.approved,
@@ -95,7 +97,8 @@ def build(
     )
 
     def facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
-        return named.facts(operation, args) | servers.facts(operation.name)
+        found = named.facts(operation, args) | servers.facts(operation.name)
+        return found - {Fact.NAMED} if Fact.CHANGED in found else found
 
     router = ToolRouter(
         store,

@@ -215,8 +215,11 @@ class _Doctor:
         """The programs of the MCP servers; those at an address are not asked."""
         from duckflow_tui.tools.commands import find_program
 
+        root = Path(os.path.realpath(choice.workspace))
         for name, server in choice.settings.mcp.servers.items():
-            if server.command and find_program(server.command, choice.workspace) is None:
+            named = os.path.isabs(server.command)  # by the user: it may lie anywhere
+            found = shutil.which(server.command) if named else find_program(server.command, root)
+            if server.command and found is None:
                 yield self._made(
                     "server", "missing", "server.none", "server.fix", server=name,
                     command=visible_line(server.command),

@@ -54,6 +54,7 @@ class Access:
     removed_lines: int = 0
     command: str | None = None  # the line that a shell would run, in the one place named
     root: Path | None = None  # the workspace, for a command
+    version: str = ""  # of a tool of a server: what it says of itself, as a hash
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,9 @@ class Verdict:
     can_grant_session: bool = False
     can_grant_step: bool = False
     can_grant_project: bool = False
-    grant_pattern: str = ""  # of the gate: operation, space, path; ``*`` for a tool of a server
+    grant_pattern: str = (
+        ""  # of the gate: operation, space, path; ``*#`` and a hash for a tool of a server
+    )
     ruling: Ruling | None = None  # what decided, for the record
 
     def joined(self, other: Verdict) -> Verdict:
@@ -282,7 +285,16 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
         return tuple(f"{text} (in {folder.resolved})" for text in found)
     if len(access.places) == 1:
         return (access.places[0].resolved,)
-    return ("*",) if not access.places and access.operation.startswith("mcp.") else ()
+    if access.places or not access.operation.startswith("mcp."):
+        return ()
+    return (any_call(access.version),)
+
+
+def any_call(version: str) -> str:
+    """The subject of a grant for all calls of a server's tool, as long as the server says the same
+    of it.
+    """
+    return f"*#{version}"
 
 
 def _denial(
@@ -352,6 +364,7 @@ class Fact(StrEnum):
     OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place
     WIDE = "wide"  # its decision changes many files
     FOR_USER = "for_user"  # the model says that this is for the user to decide
+    CHANGED = "changed"  # its server says something else of the tool than when it was first offered
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
     HELD = "held"  # a sandbox holds all that the command does, without network
     UNHELD = "outside_sandbox"  # the command would run outside the sandbox that there is

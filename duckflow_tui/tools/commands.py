@@ -362,11 +362,18 @@ _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "SY
 def find_program(name: str, workspace: Path) -> str | None:
     """The absolute path of a program on PATH; one that lies in the workspace does not count."""
     found = shutil.which(name)
-    if found is None:
+    if found is None or not os.path.isabs(found) or lies_inside(found, workspace):
         return None
-    real = Path(os.path.realpath(found))
-    inside = real.is_relative_to(workspace) or Path(found).absolute().is_relative_to(workspace)
-    return None if inside or not os.path.isabs(found) else found
+    return found
+
+
+def lies_inside(path: str, workspace: Path) -> bool:
+    """Whether a file lies in the workspace, which holds no link, or leads into it, however the path
+    is spelled.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    spelled = (os.path.join(os.path.realpath(folder), name), os.path.realpath(path))
+    return any(Path(one).is_relative_to(workspace) for one in spelled)
 
 
 @asynccontextmanager

@@ -156,6 +156,7 @@ class Operation(Generic[A]):
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
     help: str = ""  # more for the model, after the summary
     parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``
+    version: str = ""  # of what a server says of its tool: consent to another one is none
 
     @property
     def spec(self) -> OperationSpec:

@@ -312,6 +312,7 @@ class ToolRouter:
             facts=self.facts(operation, args) | known_facts,
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
+            version=operation.version,
         )
         check_denied(call, self._judge(access, call.step_id))  # before a preview reads anything
         shown = call.args  # in the gate: all that will be used (R14)

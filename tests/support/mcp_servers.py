@@ -57,6 +57,19 @@ class Served:
         await self.bench.until(lambda _: self.server(name).status == status)
         return self.server(name)
 
+    async def until_changed(self, operation: str) -> None:
+        """Return once another version of the tool is offered."""
+        registry, news = self.bench.router.registry, asyncio.Event()
+        before = registry.get(operation)
+        forget = self.bench.store.watch(lambda state, record: news.set())
+        try:
+            async with asyncio.timeout(10):
+                while (now := registry.get(operation)) is None or now is before:
+                    await news.wait()
+                    news.clear()
+        finally:
+            forget()
+
     def specs(self) -> dict[str, OperationSpec]:
         """The servers' tools as a model is told."""
         found = self.bench.router.registry.specs()
@@ -82,7 +95,7 @@ async def served(
     environ = more.pop("environ", os.environ)
     servers = McpServers(
         configs,
-        ServerParts(bench.store, notices, spawn, folder, environ, watchdog),
+        ServerParts(bench.store, notices, spawn, folder, environ, watchdog, root),
         bench.router.registry,
         wire_name=wire_name,
         **more,

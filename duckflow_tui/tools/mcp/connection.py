@@ -17,7 +17,13 @@ from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, said
-from duckflow_tui.tools.mcp.stdio import ServerLog, ServerProcess, stdio_server
+from duckflow_tui.tools.mcp.stdio import (
+    ProgramRefused,
+    ServerLog,
+    ServerProcess,
+    server_program,
+    stdio_server,
+)
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog
 
@@ -174,6 +180,7 @@ class ServerParts(NamedTuple):
     folder: Path  # of their logs, with a working folder for each
     environ: Mapping[str, str]
     watchdog: Watchdog
+    workspace: Path  # the folder that is worked in
 
 
 class Connection:
@@ -246,6 +253,8 @@ class Connection:
             words = f"it did not answer within {self._config.timeout_s:g} s"
             last = self._log.last_line
             raise ConnectionFailed(said(f"{words}: {last}" if last else words)) from error
+        except ProgramRefused as refused:
+            raise ConnectionFailed(str(refused)) from refused
         except OSError as error:
             words = error.strerror or str(error)
             named = f"{words}: {error.filename}" if error.filename else words
@@ -293,9 +302,10 @@ class Connection:
                 yield streams
             return
         parts, folder = self._parts, self._parts.folder / config.name
+        program = await asyncio.to_thread(server_program, config, parts.environ, parts.workspace)
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         async with stdio_server(
-            config, parts.environ, folder, self._log, self._ended, parts.watchdog
+            config, program, parts.environ, folder, self._log, self._ended, parts.watchdog
         ) as (process, streams):
             self._process = process
             yield streams

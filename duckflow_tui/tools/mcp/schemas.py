@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from duckflow_tui.state.base import JsonObject, canonical_json
+from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, digest
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.processes import McpTool
 from duckflow_tui.tools.mcp.config import MAX_DESCRIPTION, operation_name, said
@@ -274,6 +274,7 @@ class OfferedTool(NamedTuple):
     arguments: type[ToolArguments]
     summary: str
     size: int  # bytes of its entry
+    version: str  # of its name, its description and its schema, all that consent rests on
 
     @property
     def effect(self) -> Effect:
@@ -317,7 +318,7 @@ def _offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
     hints = tool.annotations
     description = tool.description or tool.title or (hints.title if hints else None) or ""
     words = said(description, MAX_DESCRIPTION)
-    schema = tool.input_schema
+    schema, reads = tool.input_schema, bool(hints and hints.read_only_hint)
     arguments = arguments_of(schema)
     told: JsonObject = {"type": "object", "properties": {}, **_Teller(schema).tell(schema, 0)}
     summary = f"The server {server} says: {words}" if words else f"A tool of the server {server}."
@@ -326,13 +327,29 @@ def _offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
             name=tool.name,
             operation=name,
             summary=said(description),
-            read_only=bool(hints and hints.read_only_hint),
+            read_only=reads,
         ),
         parameters=told,
         arguments=arguments,
         summary=summary,
         size=len(name) + len(summary.encode()) + len(canonical_json(told).encode()),
+        version=digest(canonical_json([tool.name, description, schema, reads]))[:16],
     )
+
+
+def difference(before: OfferedTool, now: OfferedTool) -> str:
+    """What a server says otherwise of its tool than before, in lines; empty for nothing."""
+    if before.version == now.version:
+        return ""
+
+    def lines(tool: OfferedTool) -> list[str]:
+        given = cast("JsonObject", tool.parameters["properties"])
+        hint = "read-only" if tool.tool.read_only else "may change something"
+        return [tool.summary, hint, *(f"{name}: {canonical_json(given[name])}" for name in given)]
+
+    old, new = lines(before), lines(now)
+    gone = [f"− {line}" for line in old if line not in new]
+    return "\n".join([*gone, *(f"+ {line}" for line in new if line not in old)] or [ELLIPSIS])
 
 
 def within_limits(

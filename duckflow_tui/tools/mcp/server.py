@@ -13,7 +13,7 @@ from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.processes import McpServer, McpServerChanged
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.connection import Connection, ConnectionFailed, Progress, ServerParts
-from duckflow_tui.tools.mcp.schemas import ToolList, tool_list
+from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 
 if TYPE_CHECKING:
@@ -144,8 +144,12 @@ class Server:
 
     # --- its work -------------------------------------------------------------------------------
 
-    async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
-        """One call; a server that has ended is started once more. Raises ConnectionFailed."""
+    async def call(
+        self, tool: OfferedTool, args: JsonObject, progress: Progress
+    ) -> types.CallToolResult:
+        """One call; a server that has ended is started once more. Raises ConnectionFailed, also
+        where the server says something else of the tool by now.
+        """
         if self.status == "stopped":
             raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
         life = self._life
@@ -163,10 +167,16 @@ class Server:
             life = self._life
             if reason or life is None:
                 raise ConnectionFailed(f"it does not start: {reason or self._error}")
+        now = {offered.tool.operation: offered.version for offered in self.tools.offered}
+        if now.get(tool.tool.operation, tool.version) != tool.version:
+            raise ConnectionFailed(
+                "it says something else of this tool by now. Nothing ran; the tool is offered anew "
+                "from the user's next request on, and asked about with the difference"
+            )
         self._calls += 1
         self._tell(self.status, self._error)
         try:
-            return await life.call(tool, args, progress)
+            return await life.call(tool.tool.name, args, progress)
         except ConnectionFailed as failed:
             words = self._redactor.redact(str(failed))
             raise ConnectionFailed(words, passing=failed.passing) from failed

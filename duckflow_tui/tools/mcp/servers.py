@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Final, get_args
 
-from duckflow_tui.safety.policy import Fact
+from duckflow_tui.safety.policy import Fact, any_call
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
@@ -21,13 +21,20 @@ from duckflow_tui.tools.mcp.databases import (
     plain_name,
     tables_of,
 )
-from duckflow_tui.tools.mcp.schemas import LeftOut, OfferedTool, ToolArguments, Why, within_limits
+from duckflow_tui.tools.mcp.schemas import (
+    LeftOut,
+    OfferedTool,
+    ToolArguments,
+    Why,
+    difference,
+    within_limits,
+)
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
 from duckflow_tui.tools.operation import Operation, Output, Registry, ToolContext, ToolFault, Work
 
 PREFIX: Final = "mcp."
-ANY: Final = "*"  # the subject of a grant for a tool: all of its calls
+ANY: Final = "*"  # all tools of a server
 RETRIES: Final = 2  # more tries of a read that failed for a passing reason (S3-22)
 
 _WHYS: Final[tuple[Why, ...]] = get_args(Why)
@@ -60,6 +67,8 @@ class McpServers:
         self._wire_name = wire_name
         self._approved = frozenset(approved)
         self._servers = {c.name: Server(c, parts, self._tools_changed) for c in configs}
+        self._now: dict[str, OfferedTool] = {}  # by their operations
+        self._first: dict[str, OfferedTool] = {}  # as each was when it was first offered
         self._begun = False
         self._stale = False
         self._said: dict[tuple[str, Why], tuple[str, ...]] = {}
@@ -127,13 +136,24 @@ class McpServers:
         """
         if not operation.startswith(PREFIX):
             return frozenset()
+        now = self._now.get(operation)
+        subject = any_call(now.version) if now is not None else ""
         of_server = f"{operation.rpartition('.')[0]}.{ANY}"
         granted = any(
-            (grant.operation, grant.path, grant.source) == (operation, ANY, "key")
+            (grant.operation, grant.path, grant.source) == (operation, subject, "key")
             for grant in self._store.state.grants
         )
         own = operation in self._approved or of_server in self._approved
-        return frozenset({Fact.APPROVED}) if granted or own else frozenset()
+        if granted:
+            return frozenset({Fact.APPROVED})
+        if self._changed(operation):
+            return frozenset({Fact.CHANGED})
+        return frozenset({Fact.APPROVED}) if own else frozenset()
+
+    def _changed(self, operation: str) -> str:
+        """What the server says otherwise of this tool than when it was first offered, in lines."""
+        now = self._now.get(operation)
+        return difference(self._first[operation], now) if now is not None else ""
 
     # --- their tools as operations --------------------------------------------------------------
 
@@ -157,6 +177,8 @@ class McpServers:
 
         offered = [s for s in self._servers.values() if s.is_offered]
         kept, left_out = within_limits([(s.name, s.tools.offered) for s in offered], is_taken)
+        self._now = {tool.tool.operation: tool for tool in kept}
+        self._first = {**self._now, **self._first}
         owners = {tool.tool.operation: s for s in offered for tool in s.tools.offered}
         operations = [self._operation(owners[tool.tool.operation], tool) for tool in kept]
         self._registry.add(*operations, instead_of=(PREFIX,))
@@ -181,7 +203,9 @@ class McpServers:
     def _operation(self, server: Server, offered: OfferedTool) -> Operation[ToolArguments]:
         async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
             self._check_schema_was_read(server, offered, args)
-            return Work(run=lambda: self._run(server, offered, args, context))
+            changed = self._changed(offered.tool.operation)
+            facts = {"changed": changed} if changed else {}
+            return Work(lambda: self._run(server, offered, args, context), facts)
 
         return Operation(
             name=offered.tool.operation,
@@ -190,6 +214,7 @@ class McpServers:
             arguments=offered.arguments,
             prepare=prepare,
             parameters=offered.parameters,
+            version=offered.version,
             retries=RETRIES,
         )
 
@@ -237,7 +262,7 @@ class McpServers:
         server: Server, offered: OfferedTool, args: ToolArguments, context: ToolContext
     ) -> Output:
         try:
-            result = await server.call(offered.tool.name, args.values, context.progress)
+            result = await server.call(offered, args.values, context.progress)
         except ConnectionFailed as failed:
             words = harmless(str(failed))
             text = f"The server {server.name} did not do it: {words}."

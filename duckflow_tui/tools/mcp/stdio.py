@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from duckflow_tui.tools.commands import lies_inside
 from duckflow_tui.tools.mcp.config import McpServerConfig, said
 from duckflow_tui.tools.process_group import ProcessGroup
 from duckflow_tui.tools.watchdog import Watchdog
@@ -116,6 +118,30 @@ def environment(config: McpServerConfig, environ: Mapping[str, str]) -> dict[str
     return {**base, **config.env}
 
 
+class ProgramRefused(Exception):
+    """A server's program that is not started; the text says why, for the user."""
+
+
+def server_program(config: McpServerConfig, environ: Mapping[str, str], workspace: Path) -> str:
+    """The program to start, absolute where PATH has it. One that PATH or a relative name finds in
+    the workspace is refused: whatever wrote it there would run. Raises ProgramRefused.
+    """
+    name = config.command
+    if os.path.isabs(name):
+        return name
+    found = shutil.which(name, path=environment(config, environ).get("PATH"))
+    if found is None:
+        return name  # the system says so where it is started
+    here = os.path.abspath(found)
+    if lies_inside(here, workspace):
+        raise ProgramRefused(
+            f"its program {said(name, 80)} lies in the folder that is worked in, where the AI can "
+            f"write ({said(here)}). Such a program is not started: install it elsewhere, or "
+            "set command to that whole path"
+        )
+    return here
+
+
 class ServerProcess:
     """The program, all that it started, and why it ended."""
 
@@ -171,6 +197,7 @@ class ServerProcess:
 @asynccontextmanager
 async def stdio_server(
     config: McpServerConfig,
+    program_path: str,
     environ: Mapping[str, str],
     cwd: Path,
     log: ServerLog,
@@ -184,7 +211,7 @@ async def stdio_server(
 
     loop = asyncio.get_running_loop()
     group = await ProcessGroup.start(
-        (config.command, *config.args),
+        (program_path, *config.args),
         cwd,
         environment(config, environ),
         watchdog,

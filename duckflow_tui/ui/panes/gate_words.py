@@ -308,6 +308,7 @@ def key_hints(
     """The letters that this gate answers to. Those that consent only show the next page while
     something was not on screen, and say so. ``rule``: a rule for the project is shown.
     """
+    of_server = gate.operation.startswith("mcp.")  # behind a # stands what its server says of it
     keep = _LETTERS["project"][:1]  # the second press is of the same key
     if rule:
         said = words("gate.key.next", count=unseen) if unseen else words("gate.key.keep_rule")
@@ -329,7 +330,9 @@ def key_hints(
             else KeyHint(
                 _LETTERS["session"],
                 words("gate.key.session"),
-                visible_line(gate.grant_pattern),
+                visible_line(
+                    gate.grant_pattern.partition("#")[0] if of_server else gate.grant_pattern
+                ),
             )
         )
     if gate.can_grant_step and not unseen:
