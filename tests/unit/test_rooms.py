@@ -136,6 +136,7 @@ def test_the_client_library_is_not_loaded_with_the_app() -> None:
 #: Records with more than eight fields: what was typed, set, found or said, a fact each. What works
 #: with others is handed them in a few objects.
 RECORDS = {
+    "Access",
     "AppOptions",
     "Command",
     "DiffRow",
