@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import resource
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,27 @@ async def test_a_line_that_begins_with_a_dash_is_a_line(bench: ShellBench) -> No
     assert "still here" in message.result.text
 
 
+@contextlib.contextmanager
+def typed(text: str) -> Generator[None]:
+    """Let this process have something to read on its standard input."""
+    reading, writing = os.pipe()
+    before = os.dup(0)
+    try:
+        os.write(writing, text.encode())
+        os.dup2(reading, 0)
+        yield
+    finally:
+        os.dup2(before, 0)
+        for descriptor in (before, reading, writing):
+            os.close(descriptor)
+
+
 async def test_there_is_no_input_and_no_terminal(bench: ShellBench) -> None:
-    message = await run(bench, "cat; tty; (exec </dev/tty) 2>&1; ps -o pgid=,sid= -p $$; echo $$")
+    with typed("what the user types"):
+        message = await run(
+            bench, "timeout 5 cat; tty; (exec </dev/tty) 2>&1; ps -o pgid=,sid= -p $$; echo $$"
+        )
+    assert "what the user types" not in message.result.text
     assert "not a tty" in message.result.text
     assert "No such device" in message.result.text
     *_, ids, pid = message.result.text.splitlines()

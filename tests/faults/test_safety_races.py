@@ -69,14 +69,18 @@ async def test_a_directory_swapped_for_a_link(
     assert (tmp_path / "outside" / "sub" / "a.txt").read_bytes() == b"mine"
 
 
-async def test_a_directory_swapped_while_it_is_judged(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", ["link", "directory"])
+async def test_a_directory_swapped_while_it_is_judged(root: Path, tmp_path: Path, to: str) -> None:
     """R01: the names said inside; the descriptor, opened a moment later, decides."""
     real = best_opener()
 
     def late(directory: int, path: str, flags: int, mode: int) -> int:
         if not (root / "away").exists():
             (root / "dir").rename(root / "away")
-            (root / "dir").symlink_to(tmp_path / "outside")
+            if to == "link":
+                (root / "dir").symlink_to(tmp_path / "outside")
+            else:
+                (tmp_path / "outside").rename(root / "dir")
         return real(directory, path, flags, mode)
 
     workspace = Workspace(root, opener=late)

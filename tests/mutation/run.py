@@ -18,6 +18,7 @@ from typing import Any, Final, TypedDict
 
 from mutation.areas import AREAS, Area, sources_of, tests_of
 from mutation.mutants import Mutant, broken, mutants_of, some_of
+from mutation.rules import RULES, switch_off
 from mutation.tree import ROOT, Copy, copied
 
 CAUGHT_FROM: Final = 0.95  # of all mutations
@@ -43,6 +44,8 @@ def main() -> int:
     """The command line; 1 where too many mutations survived."""
     options = _options()
     signal.signal(signal.SIGTERM, _stopped)
+    if options.rules is not None:
+        return switch_off(options.rules)
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     areas = [area for area in AREAS if not options.only or area.name in options.only]
     if options.list:
@@ -77,6 +80,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=60, help="mutations in all (default: 60)")
     parser.add_argument("--only", action="append", choices=names, help="an area; may be repeated")
     parser.add_argument("--at", help="every mutation of one line: path:line")
+    rules = "switch each safety rule off, or those named, instead of breaking statements"
+    parser.add_argument("--rules", nargs="*", choices=RULES, metavar="R01", help=rules)
     parser.add_argument("--list", action="store_true", help="name the mutations, run nothing")
     return parser.parse_args()
 
