@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -205,6 +206,32 @@ async def test_without_a_screen_only_the_command_line_trusts(tmp_path: Path) -> 
         assert "Use two spaces" in sent(s)
     async with session(tmp_path, script(done("Hello."))) as s:
         await asked(s)  # the flag was for that run only
+
+
+async def test_git_is_never_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R12: its settings and hooks lie in the folder. The branch is read as a file."""
+    programs, called = tmp_path / "bin", tmp_path / "called"
+    programs.mkdir()
+    (programs / "git").write_text(f"#!/bin/sh\necho $* >> {called}\n")
+    (programs / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    work = folder(tmp_path, TABS)
+    (work / ".git").mkdir()
+    (work / ".git" / "HEAD").write_text("ref: refs/heads/ducks\n")
+    acts = (
+        action("file_ops.list_dir", path="."),
+        action("file_ops.find_files", glob="*"),
+        action("file_ops.search_text", pattern="Never"),
+        action("file_ops.write_file", path="a.txt", content="new\n"),
+    )
+    replies = script(decision("So.", *acts), done("Done."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await says(s, TRUST)
+        await s.turn("look around")
+        assert s.state.session.branch == "ducks"
+        await s.engine.undo()
+        assert [m.result.outcome for m in s.results()] == [Outcome.OK] * 4
+    assert not called.exists()
 
 
 # --- settings of the project ---------------------------------------------------------------------

@@ -256,6 +256,42 @@ SWITCHES: Final = (
         (_LOCATE,),
     ),
     Switch(
+        "R10",
+        "files of a folder are used before the user answered",
+        (
+            (
+                "session/trust.py",
+                "self._apply({n: t for n, t in texts.items() if trusted and known.get(n) == t})",
+                "self._apply(texts)",
+            ),
+        ),
+        ("engine/test_trust.py",),
+    ),
+    Switch(
+        "R10",
+        "a folder's settings widen the user's",
+        (("project_settings.py", "            if stricter:", "            if True:"),),
+        ("engine/test_trust.py",),
+    ),
+    Switch(
+        "R10",
+        "what was changed stays trusted",
+        (("session/trust.py", "if trusted and known.get(n) == t})", "if trusted})"),),
+        ("engine/test_trust.py",),
+    ),
+    Switch(
+        "R10",
+        "files of a folder are used where nobody is there",
+        (
+            (
+                "session/trust.py",
+                "self._apply(texts if self._by_flag else {})",
+                "self._apply(texts)",
+            ),
+        ),
+        ("engine/test_trust.py",),
+    ),
+    Switch(
         "R11",
         "the key goes over plain http",
         (
@@ -291,6 +327,19 @@ SWITCHES: Final = (
             ),
         ),
         ("unit/test_llm_endpoints.py", _KEYS),
+    ),
+    Switch(
+        "R12",
+        "git is asked for the branch",
+        (
+            (
+                "session/branch.py",
+                "    try:\n        with (\n            opened(",
+                "    os.system(f\"git -C '{workspace}' status\")\n"
+                "    try:\n        with (\n            opened(",
+            ),
+        ),
+        ("engine/test_trust.py::test_git_is_never_called",),
     ),
     Switch(
         "R13",
