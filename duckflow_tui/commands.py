@@ -235,6 +235,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("memory", "acting_page('memory')"),
     Command("remember", "remember", takes="text", when=always),
     Command("mode", "mode", takes="mode"),
+    Command("rules", "page('rules')", reads=True),
+    Command("decisions", "page('decisions')", reads=True),
     _key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
     _key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
     Command("pause", act=lambda session, _argument, _say: session.pause()),

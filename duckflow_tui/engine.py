@@ -202,7 +202,7 @@ class Engine:
     def set_mode(self, mode: ApprovalMode) -> None:
         """Another approval mode from the next call on; an open gate stays open."""
         if mode is not self.store.state.mode:
-            self.store.dispatch(ModeChanged(mode=mode))
+            self.store.dispatch(ModeChanged(mode=mode, at=self.store.clock.now()))
 
     def resume(self) -> None:
         """Go on after a pause, with messages that a stop left waiting, or with the plan."""

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, cast, get_args
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.blobs import LARGEST
+from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.folders import SessionFolder, draft_in, opened
@@ -46,7 +47,7 @@ from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
 from duckflow_tui.state.rewind import all_calls
 from duckflow_tui.words.catalogue import Catalogue
 
-Format = Literal["markdown", "json"]
+Format = Literal["markdown", "json", "decisions"]
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _HEAD: Final = 30  # lines of a result that are written, and of its end
@@ -68,6 +69,9 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
     """The session in this folder as the lines of a file; raises SessionFault."""
     if kind == "json":
         yield from json_lines(path, redact)
+    elif kind == "decisions":
+        state = open_to_read(path).state
+        yield from decisions_markdown(state, words, redact).splitlines()
     else:
         found = open_to_read(path)
         text = markdown(found.state, facts_of(path.name, found), words, redact)
@@ -76,7 +80,8 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
 
 def exported_name(session_id: str, kind: Format) -> str:
     """The name of the file where none was given."""
-    return f"duckflow-{session_id}.{'json' if kind == 'json' else 'md'}"
+    endings = {"markdown": ".md", "json": ".json", "decisions": "-decisions.md"}
+    return f"duckflow-{session_id}{endings[kind]}"
 
 
 def format_of(name: str) -> Format:

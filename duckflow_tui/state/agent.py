@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from duckflow_tui.state.audit import AuditState
 from duckflow_tui.state.calls import CallState, LiveOutput
 from duckflow_tui.state.conversation import ConversationState
-from duckflow_tui.state.gates import AuditState, GateState
+from duckflow_tui.state.gates import GateState
 from duckflow_tui.state.goal import GoalState
 from duckflow_tui.state.memory import MemoryState
 from duckflow_tui.state.pace import PaceState

@@ -328,13 +328,6 @@ class RuleChange(Frozen):
 
 
 @dataclass(eq=False)
-class AuditState:
-    """What was decided and stands in no message of the conversation."""
-
-    rule_log: tuple[RuleChange, ...] = ()  # the oldest first
-
-
-@dataclass(eq=False)
 class GateState:
     """What waits for the user, and the consent that was given for this session."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from duckflow_tui.state.audit import entries_of
 from duckflow_tui.state.base import Count, Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage, UserMessage, forget_rewound
@@ -129,7 +130,9 @@ class ConversationRewound(Event, kind="conversation_rewound"):
         state.memory = state.memory.keeping(before.memory, before.memory.untold)
         state.interrupted = None
         state.draft = self.draft
-        state.left_behind += left_out([m for m in gone if m not in carried])
+        left = [m for m in gone if m not in carried]
+        state.left_behind += left_out(left)
+        state.gone_decisions += tuple(entries_of(left))
         state.rewound_messages = gone
         state.rewound = Rewound(
             message_id=self.message_id,
@@ -170,6 +173,8 @@ class RewindUndone(Event, kind="rewind_undone"):
         if self.reopens:
             reopen(state)
         state.left_behind = tuple(m for m in state.left_behind if m.call_id not in back)
+        returned = {entry.ref for entry in entries_of(state.rewound_messages)}
+        state.gone_decisions = tuple(e for e in state.gone_decisions if e.ref not in returned)
         if state.draft.strip() == rewound.draft.strip():
             state.draft = ""
         forget_rewound(state)

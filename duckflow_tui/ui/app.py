@@ -51,6 +51,7 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.compose import Sessions
     from duckflow_tui.engine import Engine
+    from duckflow_tui.session.export import Format
     from duckflow_tui.ui.connecting import Connecting
 
 log = logging.getLogger("duckflow.ui")
@@ -340,6 +341,14 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 from duckflow_tui.ui.screens.working_memory import WorkingMemoryBoard
 
                 page = WorkingMemoryBoard(self.words, store)
+            case "decisions":
+                from duckflow_tui.ui.screens.decisions import DecisionBoard
+
+                page = DecisionBoard(self.words, store)
+            case "rules":
+                from duckflow_tui.ui.screens.rules import RuleBoard
+
+                page = RuleBoard(self.words, store)
             case _:
                 from duckflow_tui.ui.screens.ledger import LedgerBoard
 
@@ -422,13 +431,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         name = engine.store.state.session.name
         self.push_screen(LineForm(self.words, "sessions.rename", name), named)
 
-    def action_export(self, target: str = "") -> None:
+    def action_export(self, target: str = "", kind: Format | None = None) -> None:
         session, folder = self.session, self.session.sources.folder
         if session.engine is None or folder is None:
-            self.status.show_notice("sessions.not_kept")
+            self.report(self.words("sessions.not_kept"), wrong=True)
         else:
             session_id = session.engine.store.state.session.session_id
-            self.spawn(session.export(folder, session_id, target), "export")
+            self.spawn(session.export(folder, session_id, target, kind), "export")
 
     def action_undo_rewind(self, _undo: str) -> None:
         engine = self.session.acting()

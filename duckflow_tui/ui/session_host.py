@@ -278,13 +278,15 @@ class SessionHost:
 
     # --- exports ----------------------------------------------------------------------------
 
-    async def export(self, folder: Path, session_id: str, target: str = "") -> None:
+    async def export(
+        self, folder: Path, session_id: str, target: str = "", kind: Format | None = None
+    ) -> None:
         """Write the session in this folder to a file in the workspace; without a ``target`` under
         a name made of its id. A file that is there is replaced only if the user says so.
         """
         from duckflow_tui.session.export import exported_name, format_of
 
-        app, kind = self._app, format_of(target)
+        app, kind = self._app, kind or format_of(target)
         path = self._in_workspace(target or exported_name(session_id, kind))
         try:
             await self._write_export(folder, path, kind, replace=False)

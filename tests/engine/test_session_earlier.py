@@ -24,6 +24,7 @@ from duckflow_tui.session.folders import SessionFolder, session_path, workspace_
 from duckflow_tui.session.replay import load_tape
 from duckflow_tui.session.resume import open_to_read, restore
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.audit import decisions
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.plan import WorkStatus
@@ -157,6 +158,11 @@ def test_it_is_exported_with_all_that_was_said(earlier: Earlier, name: str, tmp_
     state = open_to_read(path).state
     for kind in FORMATS:
         text = "\n".join(export_lines(path, kind, Catalogue("en"), str))
+        if kind == "decisions":
+            found = decisions(state)
+            assert all(" ".join(entry.subject.split())[:40] in text for entry in found)
+            assert bool(found) is ("| When |" in text)
+            continue
         for words in filter(None, said(state)):
             assert words[:60].strip() in text
         if kind == "json":

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.gates import GateApp, at_gate, drawn, gate, many_lines, preview, pricing
+from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
 from textual.pilot import Pilot
 
-from duckflow_tui.state.gates import FilePreview, Gate, Impact
-from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
+from duckflow_tui.state.operations import Effect, OperationResult, Outcome, Risk, Zone
+from duckflow_tui.ui.panes.gate import GatePane
 
 Snap = Callable[..., bool]
 SIZES = ((120, 40), (80, 24), (60, 20))
@@ -122,3 +124,31 @@ def test_page_of_a_long_file(snap_compare: Snap) -> None:
 def test_smallest_screen(snap_compare: Snap) -> None:
     app = GateApp(gate(), beside=False)
     assert snap_compare(app, terminal_size=(20, 5), run_before=focused)
+
+
+@pytest.mark.parametrize(
+    ("size", "language"), [((120, 40), "en"), ((80, 24), "ja"), ((60, 20), "en")]
+)
+def test_a_rule_before_it_is_kept(snap_compare: Snap, size: tuple[int, int], language: str) -> None:
+    def before(choice: GateChoice, at: float) -> OperationMessage:
+        answer = GateAnswer(gate_id="g", call_id="c", args_hash="h", choice=choice)
+        return OperationMessage(
+            call_id=f"call_{choice}",
+            operation="file_ops.edit_file",
+            args={},
+            reasoning="the discounts are added before they are applied",
+            answer=answer,
+            result=OperationResult(outcome=Outcome.OK, text=""),
+            at=at,
+        )
+
+    async def look(pilot: Pilot[None]) -> None:
+        await at_gate(pilot)
+        while pilot.app.query_one(GatePane).unseen():
+            await press(pilot, "p")
+        await press(pilot, "p")
+
+    asks = gate(can_grant_project=True, grant_pattern="file_ops.edit_file src/shop/pricing.py")
+    calls = [before(GateChoice.ONCE, 1_750_000_000.0), before(GateChoice.REJECT, 1_750_000_300.0)]
+    app = GateApp(asks, beside=size[0] >= 120, language=language, alike=lambda _: calls)
+    assert snap_compare(app, terminal_size=size, run_before=look)

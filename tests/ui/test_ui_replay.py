@@ -158,6 +158,8 @@ async def test_a_paste_and_what_is_typed_on_the_plan_change_nothing() -> None:
 
 LOOKS = {"keys", "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp"} | {
     "working",
+    "rules",
+    "decisions",
     "settings",
     "copy",
     "lang",

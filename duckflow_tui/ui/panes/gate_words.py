@@ -107,10 +107,12 @@ def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -
     """The rule that a second ``p`` keeps for the project: its exact pattern, how long it holds, and
     what it would have allowed in this session.
     """
+    runs = gate.effect is Effect.EXECUTE
+    asks = "gate.rule.asks_still_run" if runs else "gate.rule.asks_still"
     rows = [
         QuestionRow(words("gate.rule.pattern"), visible_line(gate.grant_pattern), tone="notice"),
         QuestionRow(words("gate.rule.holds"), words("gate.rule.holds_how")),
-        QuestionRow(words("gate.rule.asks"), words("gate.rule.asks_still")),
+        QuestionRow(words("gate.rule.asks"), words(asks)),
     ]
     refused = sum(m.answer is not None and not m.answer.approves for m in alike)
     said = words("gate.rule.none_before")

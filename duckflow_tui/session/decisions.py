@@ -1,0 +1,230 @@
+"""What was decided in a session, in words: for the screen, for a filter, and as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from duckflow_tui.safety.allow_rules import AllowRules
+from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.session.records import Redact
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.audit import (
+    ASKED,
+    UNASKED,
+    AuditCounts,
+    AuditEntry,
+    AuditKind,
+    counts,
+    decisions,
+    total,
+)
+from duckflow_tui.state.base import calendar, one_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.gates import IN_SANDBOX, Grant
+from duckflow_tui.state.plan import Step
+from duckflow_tui.words.catalogue import Catalogue
+
+_CELL: Final = 200  # characters in a cell of a table
+_MARKUP: Final = re.compile(r"[\[\]<>]")
+
+
+def kind_words(entry: AuditEntry, words: Catalogue) -> str:
+    """What became of it: "approved", "refused", "by rule"."""
+    return words(f"decisions.kind.{entry.kind}")
+
+
+def choice_words(entry: AuditEntry, words: Catalogue) -> str:
+    """The user's answer, where it says more than that; else empty."""
+    if entry.kind in (AuditKind.RULE_GIVEN, AuditKind.RULE_REVOKED):
+        return words(f"rules.source.{entry.choice}")
+    said = entry.kind is AuditKind.APPROVED and words.has(f"transcript.answer.{entry.choice}")
+    return words(f"transcript.answer.{entry.choice}") if said else ""
+
+
+def what_words(entry: AuditEntry, words: Catalogue) -> str:
+    """The verb of an operation, the name of a card or of a mode."""
+    if entry.kind is AuditKind.MODE_SET:
+        return entry.what
+    return operation_words(entry.what, words)
+
+
+def subject_words(entry: AuditEntry, words: Catalogue) -> str:
+    """What it was about: a file, a command, what a rule allows."""
+    return words("rules.in_sandbox") if entry.subject == IN_SANDBOX else entry.subject
+
+
+def operation_words(operation: str, words: Catalogue) -> str:
+    """The verb of an operation as the chat has it, or what a card is about."""
+    for key in (f"transcript.operation.{operation}", f"decisions.card.{operation}"):
+        if words.has(key):
+            return words(key)
+    return visible_line(operation)
+
+
+def step_words(state: AgentState, step_id: str, words: Catalogue) -> str:
+    """``step 2: the loop``; empty for none."""
+    for plan in state.plans:
+        for number, step in enumerate(plan.steps, start=1):
+            if step_id and step.step_id == step_id:
+                return _step(number, step, words)
+    return ""
+
+
+def _step(number: int, step: Step, words: Catalogue) -> str:
+    return f"{words('plan.step_number', number=number)}: {visible_line(step.name)}"
+
+
+def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
+    """Why a call was asked about, or was not, in a sentence: from what the policy decided by."""
+    ruling = entry.ruling
+    if entry.kind is AuditKind.OWN:
+        return words("rules.why.own")
+    if ruling is None:
+        key = f"rules.why.none.{entry.outcome}"
+        return words(key if words.has(key) else "rules.why.unknown") if entry.outcome else ""
+    row = f"rules.row.{ruling.row.replace(' ', '_')}"
+    what = words(row) if words.has(row) else operation_words(entry.what, words)
+    if ruling.said == "deny":
+        key = f"rules.why.deny.{ruling.code}"
+        return words(key if words.has(key) else "rules.why.deny.other", mode=ruling.mode)
+    if ruling.said == "allow":
+        if ruling.rules:
+            patterns = ", ".join(pattern_of(state, rule, words) for rule in ruling.rules)
+            return words("rules.why.granted", rule=patterns)
+        key = "rules.why.named" if "named" in ruling.row.split() else "rules.why.allow"
+        return words(key, what=what, mode=ruling.mode)
+    if ruling.code:
+        reason = f"gate.reason.{ruling.code}"
+        said = words(reason) if words.has(reason) else ruling.code
+        return words("rules.why.always", reason=said)
+    asks = words("rules.why.asks", what=what, mode=ruling.mode)
+    if entry.kind is AuditKind.DENIED:
+        return asks + words("rules.why.nobody")
+    rule = words("rules.why.rule_could" if entry.ruleable else "rules.why.rule_never")
+    no_rule = f"gate.fact_value.rule.{entry.no_rule}"
+    named = f" ({words(no_rule)})" if entry.no_rule and words.has(no_rule) else ""
+    return f"{asks}{rule}{named}"
+
+
+def is_undone(state: AgentState, entry: AuditEntry) -> bool:
+    """Whether it is a call whose changes the user took back."""
+    return bool(entry.outcome) and entry.place in state.undone_calls
+
+
+def pattern_of(state: AgentState, grant_id: str, words: Catalogue) -> str:
+    """What the rule allows, also of one that was revoked."""
+    found = (c.grant for c in reversed(state.rule_log) if c.grant.grant_id == grant_id)
+    found_one = next(found, None)
+    return visible_line(grant_id) if found_one is None else rule_words(found_one, words)
+
+
+def rule_words(rule: Grant, words: Catalogue) -> str:
+    """What a rule allows."""
+    if rule.path == IN_SANDBOX:
+        return words("rules.in_sandbox")
+    return visible_line(rule.path if rule.source == "command_line" else rule.pattern)
+
+
+def uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
+    """The calls that this rule let happen unasked, the oldest first."""
+    calls = [m for m in state.messages if isinstance(m, OperationMessage) and m.ruling is not None]
+    if rule.source != "command_line":
+        return [m for m in calls if m.ruling is not None and rule.grant_id in m.ruling.rules]
+    rules = AllowRules.of((rule.path,))
+    found: list[OperationMessage] = []
+    for call in calls:
+        named = call.ruling is not None and call.ruling.said == "allow"
+        if not named or call.ruling is None or "named" not in call.ruling.row.split():
+            continue
+        command = call.args.get("command")
+        if isinstance(command, str) and call.operation == "shell.run":
+            if rules.has_part(read_command(command)):
+                found.append(call)
+        elif rules.names_operation(call.operation):
+            found.append(call)
+    return found
+
+
+def searched(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
+    """All words of an entry that a filter looks at, in lower case."""
+    then = calendar(entry.at)
+    undone = words("decisions.undone") if is_undone(state, entry) else ""
+    group = "asked" if entry.kind in ASKED else "unasked" if entry.kind in UNASKED else ""
+    parts = (
+        *(kind_words(entry, words), choice_words(entry, words), what_words(entry, words)),
+        *(entry.what, subject_words(entry, words), entry.why, entry.said, undone),
+        words(f"decisions.group.{group}") if group else "",
+        step_words(state, entry.step_id, words),
+        f"{then:%Y-%m-%d %H:%M}" if then else "",
+    )
+    return " ".join(parts).casefold()
+
+
+def figures(found: AuditCounts, words: Catalogue) -> str:
+    """``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``."""
+    parts = [words("decisions.figure.asked", count=found.asked)]
+    if found.asked:
+        share = round(100 * found.approved / found.asked)
+        parts.append(words("decisions.figure.approved", count=found.approved, share=share))
+        parts.append(words("decisions.figure.refused", count=found.refused))
+    for name in ("unasked", "denied", "undone"):
+        if count := getattr(found, name):
+            parts.append(words(f"decisions.figure.{name}", count=count))
+    return " · ".join(parts)
+
+
+def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> str:
+    """How often what was decided, and each decision, for those who judge a change; without secrets
+    and without a character that could act.
+    """
+    entries = decisions(state)
+    rows = counts(entries, state.undone_calls)
+    names = ("asked", "approved", "refused", "unasked", "denied", "undone")
+    head = [words("decisions.column.what"), *(words(f"decisions.column.{name}") for name in names)]
+    table = [[operation_words(what, words), *map(str, found)] for what, found in rows.items()]
+    blocks = [
+        f"## {words('decisions.title')}",
+        figures(total(rows.values()), words),
+        _table(head, table) if table else "",
+        _table(
+            [words(f"decisions.column.{name}") for name in ("when", "kind", "what", "why")],
+            [_row(state, entry, words) for entry in entries],
+        )
+        if entries
+        else words("decisions.none"),
+    ]
+    return redact(visible("\n\n".join(filter(None, blocks)))) + "\n"
+
+
+def _row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
+    then = calendar(entry.at)
+    undone = words("decisions.undone") if is_undone(state, entry) else ""
+    kind = [kind_words(entry, words), choice_words(entry, words), undone]
+    subject = subject_words(entry, words)
+    subject = f"`{subject}`" if subject and "`" not in subject else _plain(subject)
+    step = step_words(state, entry.step_id, words)
+    said = words("decisions.you_said", said=entry.said) if entry.said else ""
+    return [
+        f"{then:%Y-%m-%d %H:%M}" if then else "",
+        " · ".join(dict.fromkeys(filter(None, kind))),
+        " ".join(filter(None, (what_words(entry, words), subject))),
+        _plain(" · ".join(filter(None, (entry.why, said, step)))),
+    ]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """On one line, without what would end the cell."""
+    return visible_line(one_line(text, _CELL)).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    """Without what Markdown would take for a link, an image or HTML."""
+    return _MARKUP.sub(r"\\\g<0>", text)

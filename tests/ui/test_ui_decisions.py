@@ -1,0 +1,192 @@
+"""The pages of what was decided and of the rules: filter, place, figures, reasons, revoking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.app_states import app_with, commanded, settled, standing, store_with
+from support.decision_states import GIVEN, KEPT, RuledEngine, decided
+from support.pinned import ManualClock
+from support.screens import shown
+from textual.pilot import Pilot
+
+from duckflow_tui.state.base import Told
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.decisions import DecisionBoard
+from duckflow_tui.ui.screens.rules import RuleBoard
+
+SIZES = [(120, 40, "en"), (80, 24, "ja"), (60, 20, "en")]
+
+
+def page(app: DuckflowApp) -> list[str]:
+    """The page's rows, without blanks at their ends."""
+    return [line.rstrip() for line in shown(app.screen.query_one(Page)).split("\n")]
+
+
+def text(app: DuckflowApp) -> str:
+    return " ".join(" ".join(page(app)).split())
+
+
+async def opened(app: DuckflowApp, pilot: Pilot[int], name: str) -> DecisionBoard | RuleBoard:
+    await commanded(pilot, f"/{name}")
+    kinds = DecisionBoard, RuleBoard
+    await settled(pilot, lambda: isinstance(app.screen, kinds), "the page")
+    assert isinstance(app.clock, ManualClock)
+    app.clock.advance(SETTLE)
+    board = app.screen
+    assert isinstance(board, kinds)
+    return board
+
+
+async def typed(pilot: Pilot[int], text: str) -> None:
+    await pilot.press(*("space" if c == " " else "full_stop" if c == "." else c for c in text))
+    await pilot.pause()
+
+
+async def test_the_newest_decision_comes_first_with_who_decided_and_how_often() -> None:
+    """Covers S4-66, S4-109."""
+    app = app_with(RuledEngine(decided()))
+    async with standing(app) as pilot:
+        board = await opened(app, pilot, "decisions")
+        kinds = [board.item(name, 90)[2].text.strip() for name in board.names()]
+        assert kinds == [
+            *("by rule", "yours", "revoked", "by --allow", "denied", "refused", "approved"),
+            *("by rule", "rule", "approved", "rule", "mode", "rule"),
+        ]
+        often = "asked 3 · approved 2 (67 %) · refused 1 · unasked"
+        assert f"{often} 3 · denied 1 · undone 1 › type to filter" in text(app)
+        assert f"edit: {often} 2 · undone 1" in text(app)
+
+
+@pytest.mark.parametrize(
+    ("words", "places"),
+    [
+        ("refused", ["4"]),
+        ("denied", ["5"]),
+        ("by rule", ["8", "2"]),
+        ("undone", ["3"]),
+        ("approved", ["3", "1"]),
+        ("names.py", ["4"]),
+        ("edit step 2", ["2"]),
+        ("keep the old", ["4"]),
+        ("no such thing", []),
+    ],
+)
+async def test_typing_filters_by_kind_path_step_and_words(words: str, places: list[str]) -> None:
+    """Covers S4-109."""
+    app = app_with(RuledEngine(decided()))
+    async with standing(app) as pilot:
+        board = await opened(app, pilot, "decisions")
+        await typed(pilot, words)
+        assert list(board.names()) == [f"call_0000000{place}" for place in places]
+        if not places:
+            assert "No decision has all these words" in text(app)
+        await pilot.press("escape")
+        assert app.screen is board
+        assert len(board.names()) == 13
+        await pilot.press("escape")
+        assert app.screen is app.bench
+
+
+async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate() -> None:
+    app = app_with(RuledEngine(decided()))
+    async with standing(app) as pilot:
+        board = await opened(app, pilot, "decisions")
+        await typed(pilot, "mode standard")
+        await pilot.press("enter")
+        assert app.screen is board
+        assert "That has no place in the chat" in text(app)
+        await pilot.press("escape")
+        await typed(pilot, "refused")
+        await pilot.press("enter")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+
+
+async def test_without_a_decision_the_page_says_so() -> None:
+    app = app_with(RuledEngine(store_with()))
+    async with standing(app) as pilot:
+        await opened(app, pilot, "decisions")
+        assert "Nothing was asked, refused or changed yet" in text(app)
+
+
+async def test_an_export_of_a_session_that_is_not_kept_says_so_on_the_page() -> None:
+    app = app_with(RuledEngine(decided()))
+    async with standing(app) as pilot:
+        await opened(app, pilot, "decisions")
+        await pilot.press("ctrl+s")
+        await settled(pilot, lambda: "nothing on disk to export" in text(app))
+
+
+async def test_rules_say_where_they_are_from_and_how_often_each_was_used() -> None:
+    app = app_with(RuledEngine(decided()))
+    async with standing(app) as pilot:
+        await opened(app, pilot, "rules")
+        rows = page(app)
+        assert "this session · used once" in next(r for r in rows if GIVEN.pattern in r)
+        assert "this project · used once" in next(r for r in rows if KEPT.pattern in r)
+        assert "--allow · used once" in next(r for r in rows if "python -m pytest:*" in r)
+        assert not any("src/shop/cart.py" in r and "used" in r for r in rows)  # revoked
+        assert "your key at a gate of this session" in text(app)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("0", "It did not ask: reading in the folder needs no question in standard mode."),
+        (
+            "1",
+            "It asks: a change of a file in the folder needs your consent in standard mode. A rule",
+        ),
+        ("2", f"It did not ask: your rule allows it: {GIVEN.pattern}"),
+        ("5", "It was refused: the place is protected; no key and no rule allows it."),
+        ("6", "It did not ask: the command line names it (--allow), or the demo's own rule."),
+        ("7", "You ran it yourself: your key was the consent."),
+    ],
+)
+async def test_a_call_says_why_it_asked_or_did_not(call: str, said: str) -> None:
+    app = app_with(RuledEngine(decided()))
+    async with standing(app) as pilot:
+        board = await opened(app, pilot, "rules")
+        board.choose(f"call_0000000{call}")
+        await settled(pilot, lambda: said in text(app), said)
+
+
+async def test_the_second_d_revokes_the_rule_at_the_cursor() -> None:
+    """A call is no rule; another row takes the first key back."""
+    engine = RuledEngine(decided())
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        board = await opened(app, pilot, "rules")
+        await pilot.press("d")
+        await settled(pilot, lambda: "Press d again to revoke" in text(app))
+        await pilot.press("down", "up")
+        await pilot.press("d")
+        assert GIVEN in engine.store.state.grants
+        await pilot.press("d")
+        await settled(pilot, lambda: GIVEN not in engine.store.state.grants)
+        await settled(pilot, lambda: not any(GIVEN.pattern in name for name in page(app)))
+        engine.rules.problem = Told(key="rules.not_forgotten", params={"path": "p", "reason": "r"})
+        await pilot.press("d", "d")
+        await settled(pilot, lambda: "the next session would have it again" in text(app))
+        board.choose("call_00000005")
+        await pilot.press("d")
+        await settled(pilot, lambda: "That is a call, not a rule" in text(app))
+
+
+@pytest.mark.parametrize("name", ["decisions", "rules"])
+@pytest.mark.parametrize(("width", "height", "language"), SIZES)
+def test_pictures(snap_compare: Any, name: str, width: int, height: int, language: str) -> None:
+    theme = "duck-light" if language == "ja" else "duck-dark"
+    app = app_with(RuledEngine(decided(language)), language=language, theme=theme)
+
+    async def press(pilot: Pilot[int]) -> None:
+        assert isinstance(pilot.app, DuckflowApp)
+        await settled(pilot, lambda: not app.session.opening)
+        board = await opened(app, pilot, name)
+        board.choose("call_00000004")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(width, height), run_before=press)
