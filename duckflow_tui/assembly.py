@@ -110,6 +110,7 @@ def build(
         PolicyRules(max_write=settings.files.max_write_bytes, keeps=kept is not None),
         facts,
     )
+    router.redact = choice.redact
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,

@@ -6,14 +6,18 @@ import base64
 import ctypes
 import json
 import logging
+import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
 REDACTED: Final = "[redacted]"
 _SHORTEST: Final = 4  # characters of a secret
+_UNBROKEN: Final = 56  # characters that every program writes on one line
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 _UNMISTAKABLE: Final = 8  # from here on it is replaced inside of words too
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@:]*:([^\s/@]+)(?=@)")
 
@@ -44,6 +48,22 @@ _SHAPES: Final = tuple(
     )
 )
 
+# Ends of names of a key, and what may stand behind one where a value is given to it: in quotes, or
+# behind NAME= as in the environment. The names are searched for as plain text, as the shapes are.
+_NAMES: Final = tuple(
+    spelled
+    for word in ("key", "token", "secret", "password")
+    for spelled in (word, word.upper(), word.title())
+)
+_QUALIFIED: Final = re.compile(
+    r"(?i)(?:api|access|secret|private|auth|signing|encryption)[_-]?$|(?-i:(?<!PUBLIC)(?<!CACHE)(?<!PRIMARY)(?<=[A-Z0-9])_)$"
+)
+_GIVEN: Final = re.compile(
+    r"""(?:(?:["']?\s{0,3}(?::=|=>|[:=])\s{0,3}(["']))|(?<=[A-Z])=)"""
+    r"([A-Za-z0-9+/_.=~-]{16,200})(?(1)\1|(?![\w(\[]))"
+)
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_RANDOM: Final = 3.4  # bits for each character; words and numbers have fewer
 _AUTHORIZATION: Final = re.compile(r"(?i)(\b(bearer|basic)\s+)([A-Za-z0-9+/=._~-]{12,})")
 _LONG_TOKEN: Final = 24  # characters from which on mixed case alone makes a token
 
@@ -79,7 +99,16 @@ class Redactor:
             text = self._pattern.sub(REDACTED, text)
         parts: list[str] = []
         at = 0
-        for start, end in sorted(_keys(text)):
+        spans = [*_keys(text)]
+        for name in _NAMES:
+            end = text.find(name)
+            while end >= 0:
+                found = _GIVEN.match(text, end + len(name))
+                named = found and (len(name) > 3 or _QUALIFIED.search(text[max(end - 12, 0) : end]))
+                if found and named and _is_random(found[2]):
+                    spans.append(found.span(2))
+                end = text.find(name, end + len(name))
+        for start, end in sorted(spans):
             if start >= at:
                 parts += (text[at:start], REDACTED)
             at = max(at, end)
@@ -132,6 +161,14 @@ def _authorization(found: re.Match[str]) -> str:
     return f"{head}{REDACTED}" if secret else found.group()
 
 
+def _is_random(value: str) -> bool:
+    """Whether it is as random as a key is: letters and digits mixed, and no UUID."""
+    counts = Counter(value)
+    bits = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
+    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return bits >= _RANDOM and mixed and _UUID.fullmatch(value) is None
+
+
 def _is_user_and_password(value: str) -> bool:
     bare = value.rstrip("=.")
     try:
@@ -145,8 +182,10 @@ def _is_word(char: str) -> bool:
 
 
 def _as_pattern(form: str) -> str:
-    """A short one only as a whole word: ``test`` as a password must not spoil every path."""
-    plain = re.escape(form)
+    """A short one only as a whole word: ``test`` as a password must not spoil every path. In a long
+    one programs break the line.
+    """
+    plain = r"\n?".join(map(re.escape, form)) if len(form) > _UNBROKEN else re.escape(form)
     return plain if len(form) >= _UNMISTAKABLE else rf"(?<!\w){plain}(?!\w)"
 
 
@@ -154,6 +193,13 @@ def _spellings(secret: str) -> set[str]:
     forms = {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     forms |= {repr(secret)[1:-1]}
+    if len(secret) >= _UNMISTAKABLE:
+        raw = secret.encode("utf-8", "replace")
+        forms |= {secret[::-1], raw.hex(), raw.hex().upper(), raw.hex(" "), raw.hex(":")}
+        for before in range(3):  # of other bytes; the characters that hold some of them are left
+            coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+            inner = coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)]
+            forms |= {inner, inner.translate(_URL_SAFE)}
     return {form for form in forms if len(form) >= _SHORTEST}
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from pydantic import Field
 
 from duckflow_tui.safety.paths import Place
+from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.operations import Effect, Zone
@@ -56,6 +57,13 @@ async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContex
         return unseen_write(places[0], args.content)
     place = _small(places[0])
     change = await rewrite(context.workspace, place, args.content)
+    if REDACTED in args.content and (before := change.diff.before) is not None:
+        was = before.decode("utf-8", "replace")
+        if args.content.count(REDACTED) > was.count(REDACTED) and context.redact(was) != was:
+            raise ToolFault(
+                f"{place.said} was not changed: {REDACTED} stands where the file has a key, which "
+                "this would destroy. Change the other lines with file_ops.edit_file."
+            )
     if not place.exists:
         return Edits((change,))
     if change.after_hash == change.before_hash:

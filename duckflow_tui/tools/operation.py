@@ -127,6 +127,7 @@ class ToolContext:
     output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
     call_id: str = ""
     by_user: bool = False  # the user runs it with ``!``
+    redact: Callable[[str], str] = str  # takes keys out of a text, as results are told
     before: Callable[[], Awaitable[Mapping[str, Original]]] = _nothing  # by their paths of now
 
     def state_of(self, place: Place, sha: str) -> tuple[str, ...]:

@@ -18,6 +18,11 @@ from duckflow_tui.tools.operation import Blobs, Original, ToolFault
 MAX_RESULT: Final = 256 * 1024  # bytes; R18
 #: Before the id of a call or the hash of a blob, where file_ops.read_file takes a path.
 HANDLE: Final = "result:"
+#: The last line of a result in which something was masked.
+MASKED: Final = (
+    "[what looks like a key stands as [redacted] here and is not sent; the file or the program has "
+    "it whole. Do not write [redacted] in its place]"
+)
 _NOTE_ROOM: Final = 400  # bytes kept free for the line between head and tail
 
 

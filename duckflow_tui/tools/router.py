@@ -88,6 +88,7 @@ from duckflow_tui.tools.operation import (
 )
 from duckflow_tui.tools.reading import own_result
 from duckflow_tui.tools.results import (
+    MASKED,
     bounded,
     by_the_user,
     earlier_result,
@@ -129,6 +130,7 @@ class ToolRouter:
     rules: PolicyRules = field(default_factory=PolicyRules)
     facts: Callable[[AnyOperation, Arguments], frozenset[Fact]] = no_facts
     retry_after_s: float = field(default=0.2, init=False)
+    redact: Callable[[str], str] = field(default=str, init=False)  # takes keys out of results
     own_writes: OwnWrites = field(default_factory=OwnWrites, init=False)
     undoing: Undoing = field(init=False)
     _keeper: GateKeeper = field(init=False)
@@ -386,6 +388,7 @@ class ToolRouter:
             output=output,
             call_id=call_id,
             by_user=call.by_user,
+            redact=self.redact,
             before=partial(files_before, state, self.blobs),
         )
         try:
@@ -604,7 +607,10 @@ class ToolRouter:
         return await looked_at(change, self.workspace)
 
     async def _finish(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:
-        text, cut, blob = await bounded(output.text, self.blobs)
+        text = self.redact(output.text)
+        if text != output.text:
+            text = f"{text}\n{MASKED}"
+        text, cut, blob = await bounded(text, self.blobs)
         # What the operation itself left out counts too, and it kept the whole.
         cut, blob = output.cut + cut, output.blob or blob
         clock = self.store.clock
