@@ -48,6 +48,7 @@ from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import AnyOperation, Arguments, default_registry
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
+from duckflow_tui.tools.snapshot import FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
@@ -90,7 +91,10 @@ def build(
         secrets_known=frozenset(secrets_of(choice.settings, choice.environ)),
     )
     background = BackgroundCommands(store, notices)
-    shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox)
+    copies = FileCopies(
+        workspace, recording.blobs, choice.places.state / "spool", settings.shell.undo_bytes
+    )
+    shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox, copies)
     registry.add(*shell.operations())
     desk = (
         UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)

@@ -188,6 +188,7 @@ class ShellSettings(_Section):
     timeout_s: float = Field(default=120, ge=1, le=86_400)
     max_timeout_s: float = Field(default=1_800, ge=1, le=86_400)
     max_output_bytes: int = Field(default=64_000_000, ge=1_000_000, le=1_000_000_000)
+    undo_bytes: int = Field(default=100_000_000, ge=0, le=2_000_000_000)
 
 
 class PhaseSettings(_Section):

@@ -183,6 +183,24 @@ class Workspace:
             directory, place, depth=depth, enter=enter, sizes=sizes, zones=self._zones
         )
 
+    def status(self, path: str) -> os.stat_result | None:
+        """What the system says of a path that ``scan`` gave, a link being not followed."""
+        try:
+            return os.stat(path, dir_fd=self._fd, follow_symlinks=False)
+        except OSError:
+            return None
+
+    def open_below(self, path: str) -> int:
+        """A descriptor to read the regular file at a path that ``scan`` gave, behind no link; the
+        caller has looked at its zone. Raises OSError.
+        """
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = self._opener(self._fd, path, flags, 0)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        return file
+
     @contextlib.contextmanager
     def opened_folder(self, place: Place) -> Generator[str]:
         """A path by which a child process reaches exactly the directory that was judged.

@@ -167,7 +167,8 @@ class _Paper:
         self.add("\n".join(lines))
 
     def changes(self, state: AgentState) -> None:
-        found = {m.call_id: m.result.changes for m in all_calls(state) if m.result.changes}
+        calls = all_calls(state)
+        found = {m.call_id: m.result.undoable for m in calls if m.result.undoable}
         left = {message.call_id for message in state.left_behind}
         if not found:
             return

@@ -72,7 +72,7 @@ class Point:
     @property
     def changes(self) -> tuple[FileChange, ...]:
         """What they did to files, oldest first."""
-        return tuple(change for call in reversed(self.calls) for change in call.result.changes)
+        return tuple(change for call in reversed(self.calls) for change in call.result.undoable)
 
     @property
     def files(self) -> int:
@@ -87,7 +87,7 @@ def points(state: AgentState) -> list[Point]:
     said = 0
     for message in reversed(state.messages):
         if isinstance(message, OperationMessage):
-            if message.result.changes and message.call_id not in state.undone_calls:
+            if message.result.undoable and message.call_id not in state.undone_calls:
                 log.append(message)
             continue
         said += isinstance(message, (UserMessage, AssistantMessage))
@@ -124,7 +124,7 @@ def standing_at(past: AgentState, now: AgentState) -> Standing:
         path
         for m in now.messages
         if isinstance(m, OperationMessage) and m.call_id not in settled
-        for change in m.result.changes
+        for change in m.result.undoable
         for path in (change.path, change.target)
     }
     items = past.objective.extracted_requirements if past.objective is not None else ()

@@ -83,13 +83,18 @@ class _FilesBack:
 
 
 def _commands_since(past: AgentState, now: AgentState) -> bool:
-    """Whether a command was started since then, which may have changed any file."""
+    """Whether a command ran since then that may have changed more than was undone."""
     settled = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
     return any(
-        m.operation == RUN and m.result.summary and m.call_id not in settled
+        m.operation == RUN and m.result.summary and not _taken_back(m, now, settled)
         for m in now.messages
         if isinstance(m, OperationMessage)
     )
+
+
+def _taken_back(call: OperationMessage, now: AgentState, settled: set[str]) -> bool:
+    undone = not call.result.touched or call.call_id in now.undone_calls
+    return call.call_id in settled or (call.result.covered and undone)
 
 
 class RewindActions:
@@ -248,7 +253,7 @@ class RewindActions:
         state, notice = self._store.state, self._parts.notices.message
         undone = set(came.calls)
         left = [call for call in reversed(point.calls) if call.call_id not in undone]
-        files = file_names(change for call in left for change in call.result.changes)
+        files = file_names(change for call in left for change in call.result.undoable)
         known = {process.process_id for process in past.processes}
         running = sum(p.runs and p.process_id not in known for p in state.processes)
         told = [_FILES.format(files=files)] if files else []

@@ -207,11 +207,18 @@ class OperationResult(Frozen):
     text: str  # for the model: the content, or what went wrong and what to do
     summary: str = ""  # for the screen: one short line of figures, no sentence
     changes: tuple[FileChange, ...] = ()
+    touched: tuple[FileChange, ...] = ()  # by a command, as its files before and after it show
+    covered: bool = False  # a command, and ``touched`` is all that it changed of files
     truncated_chars: int = Field(default=0, ge=0)  # left out of text; the whole is in ``blob``
     blob: str = ""  # hash of the whole text where it was cut
     exit_code: int | None = None  # of a command that ended; negative: the signal that ended it
     duration_s: float = 0.0
     unknown: bool = False  # the app ended while it ran: nobody saw how it ended
+
+    @property
+    def undoable(self) -> tuple[FileChange, ...]:
+        """What an undo takes back."""
+        return self.changes or self.touched
 
     @property
     def label(self) -> str:

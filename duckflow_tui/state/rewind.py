@@ -85,7 +85,7 @@ def left_out(messages: list[Message]) -> tuple[OperationMessage, ...]:
     for message in messages:
         if not isinstance(message, OperationMessage):
             continue
-        if message.result.changes or "command" in message.args:
+        if message.result.undoable or "command" in message.args:
             result = message.result.replace(text="")
             found.append(message.replace(result=result, previews=(), gate=None, answer=None))
     return tuple(found)

@@ -72,6 +72,8 @@ class Output:
     summary: str = ""  # one short line of figures for the screen
     read: Mapping[str, str] = field(default_factory=dict[str, str])  # shown path → SHA-256
     changes: tuple[FileChange, ...] = ()
+    touched: tuple[FileChange, ...] = ()  # as in OperationResult
+    covered: bool = False  # the same
     exit_code: int | None = None  # of a command
     cut: int = 0  # characters that ``text`` leaves out already
     blob: str = ""  # handle of the whole where it was cut

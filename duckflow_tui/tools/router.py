@@ -627,6 +627,8 @@ class ToolRouter:
                 text=text,
                 summary=output.summary,
                 changes=output.changes,
+                touched=output.touched,
+                covered=output.covered,
                 truncated_chars=cut,
                 blob=blob,
                 duration_s=duration,

@@ -13,16 +13,16 @@ from typing import Final
 from pydantic import Field
 
 from duckflow_tui.safety.allow_rules import AllowRules, only_shows
-from duckflow_tui.safety.command_risk import known_use, only_reads
+from duckflow_tui.safety.command_risk import assess_command, known_use, only_reads
 from duckflow_tui.safety.commands import program_of, read_command
 from duckflow_tui.safety.names import obeyed
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import IdSource, Job, Spawn
+from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.operations import Effect, Need, Outcome
+from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
 from duckflow_tui.state.session import HOLDS, SandboxLevel
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
@@ -39,9 +39,11 @@ from duckflow_tui.tools.operation import (
     Work,
 )
 from duckflow_tui.tools.router import ToolRouter
+from duckflow_tui.tools.snapshot import FileCopies, Touched
 
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
+_NAMED: Final = 6  # files that undo does not cover, by name
 _DEFAULT_LINES: Final = 50
 _TAIL: Final = 4_000  # characters in which a command says why it failed
 
@@ -184,7 +186,10 @@ class Shell:
         named: NamedCommands,
         ids: IdSource,
         sandbox: Callable[[], SandboxLevel],
+        copies: FileCopies,
     ) -> None:
+        """``copies``: of the files, so that undo covers what a command changes."""
+        self._copies = copies
         self._runner = runner
         self._background = background
         self.named = named
@@ -232,6 +237,7 @@ class Shell:
     async def close(self) -> None:
         """End every command and all they started; cancelled: they are killed at once."""
         await asyncio.gather(self._background.close(), self._runner.close())
+        self._copies.close()
 
     async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
         place = places[0]
@@ -251,8 +257,9 @@ class Shell:
             self._background.room()
             return Work(lambda: self._begin(args, place, context), facts)
         started: list[RunningCommand] = []
-        run = partial(self._run, args, place, context, seconds, started)
-        return Work(run, facts, partial(_told, started, "stopped"))
+        seen: list[Touched] = []
+        run = partial(self._run, args, place, context, seconds, started, seen)
+        return Work(run, facts, lambda: _touching(_told(started, "stopped"), seen))
 
     def _facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)
@@ -277,10 +284,22 @@ class Shell:
         context: ToolContext,
         seconds: float,
         started: list[RunningCommand],
+        seen: list[Touched],
     ) -> Output:
-        running = await self._runner.start(args.command, place, context.output)
-        started.append(running)
-        in_time = await running.done(seconds)
+        """Run it; what it changed of files is known at its end, whatever that is."""
+        line = read_command(args.command)
+        root = context.workspace.root
+        reads = assess_command(line, place.real, root).risk is Risk.LOW
+        before = None if reads else await self._copies.look()
+        try:
+            running = await self._runner.start(args.command, place, context.output)
+            started.append(running)
+            in_time = await running.done(seconds)
+        finally:
+            if reads:
+                seen.append(Touched(whole=True))
+            elif before is not None and started and not _hurried():
+                seen.append(await self._copies.touched(before))
         if not in_time:
             output = running.output()
             raise ToolFault(
@@ -288,9 +307,9 @@ class Shell:
                 f"or background: true for a command that stays. Its output until then:\n"
                 f"{output.text}",
                 summary=f"time-out · {running.duration:.1f}s",
-                output=output,
+                output=_touching(output, seen),
             )
-        output = _told(started)
+        output = _touching(_told(started), seen)
         held_back = "" if args.outside else held_back_by(self._sandbox(), output)
         return replace(output, held_back=held_back)
 
@@ -388,6 +407,28 @@ def _told(started: list[RunningCommand], stopped: str = "", head: str = "") -> O
     output = started[0].output()
     first = f"{stopped} after {started[0].duration:.1f}s" if stopped else output.summary
     return replace(output, text=f"{head}{first}\n{output.text}", summary=first)
+
+
+def _hurried() -> bool:
+    """Whether it was stopped a second time: then nothing else is waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 1
+
+
+def _some(paths: tuple[str, ...]) -> str:
+    named = ", ".join(one_line(path, 100) for path in paths[:_NAMED])
+    return named if len(paths) <= _NAMED else f"{named} and {len(paths) - _NAMED} more"
+
+
+def _touching(output: Output, seen: list[Touched]) -> Output:
+    """The same with what the command changed of files, and what of it undo does not cover."""
+    if not seen:
+        return output
+    found, text = seen[0], output.text
+    if found.uncovered:
+        text += f"\n[undo does not cover what this changed: {_some(found.uncovered)}]"
+    covered = found.whole and not found.uncovered
+    return replace(output, text=text, touched=found.changes, covered=covered)
 
 
 class OwnCommands:

@@ -75,18 +75,22 @@ def turned(change: FileChange) -> FileChange:
 def last_changed(state: AgentState) -> OperationMessage | None:
     """The newest call whose changes stand."""
     for message in reversed(all_calls(state)):
-        if message.result.changes and message.call_id not in state.undone_calls:
+        if message.result.undoable and message.call_id not in state.undone_calls:
             return message
     return None
 
 
 def command_since(state: AgentState, call_id: str | None) -> str:
-    """The newest command that ran after a call, on one line; after None: in the whole session."""
+    """The newest command after a call that undo does not cover, on one line; after None: of the
+    whole session.
+    """
     for message in reversed(all_calls(state)):
         if message.call_id == call_id:
             return ""
         command = message.args.get("command")
-        if message.operation == RUN and message.result.summary and isinstance(command, str):
+        if message.operation != RUN or message.result.covered:
+            continue
+        if message.result.summary and isinstance(command, str):
             return one_line(command, 60)
     return ""
 
@@ -95,7 +99,7 @@ def command_since(state: AgentState, call_id: str | None) -> str:
 class Undoing:
     """Takes back the changes of calls and makes them again, each call as a whole or not at all.
 
-    What a command changed is not covered; where one ran since, the report says so. A file that
+    Where a command ran since that undo does not cover, the report says so. A file that
     somebody else changed since is left alone, unless ``anyway`` says that it is not to be: then
     what it holds is kept first, and the way back brings just that. ``reopens``: what was judged by
     these files is judged anew.
@@ -115,7 +119,7 @@ class Undoing:
         if message is None:
             key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
             return UndoReport(key, {"command": command} if command else {})
-        changes = message.result.changes
+        changes = message.result.undoable
         made, stopped = await self._make(map(turned, reversed(changes)), "undo", anyway)
         if stopped is not None and not made:
             return stopped
@@ -141,7 +145,7 @@ class Undoing:
         message = next((m for m in all_calls(state) if m.call_id == call_id), None)
         if message is None or call_id not in state.undone_calls:
             return UndoReport("operations.redo.nothing")
-        changes = state.undone_changes.get(call_id) or message.result.changes
+        changes = state.undone_changes.get(call_id) or message.result.undoable
         made, stopped = await self._make(changes, "redo", anyway)
         if stopped is not None and not made:
             return stopped
@@ -177,7 +181,7 @@ class Undoing:
         for message in calls:
             becomes: dict[str, str] = {}
             wrong: list[str] = []
-            for change in map(turned, reversed(message.result.changes)):
+            for change in map(turned, reversed(message.result.undoable)):
                 now = await held(change.path)
                 if change.kind == "move":
                     there = await held(change.target)

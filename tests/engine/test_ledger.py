@@ -365,16 +365,16 @@ async def test_after_a_way_back_what_files_no_longer_show_is_open(
             assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.DONE, MET)
 
 
-@pytest.mark.parametrize("way", ["write", "command"])
+@pytest.mark.parametrize("way", ["write", "touch later.txt", "ln -s nowhere link"])
 async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_showed(
     tmp_path: Path, way: str
 ) -> None:
-    """The second turn changed the file. Put back, it is what the first one was judged by; what a
-    command did cannot be put back, and so nothing is known of it.
+    """The second turn changed the file. Put back, it is what the first one was judged by; where a
+    command did what cannot be put back, such as a link, nothing is known of it.
     """
     other = [write("other\n")]
-    if way == "command":
-        other.append(action("shell.run", command="touch notes.txt"))
+    if way != "write":
+        other.append(action("shell.run", command=way))
     script = story(
         works(claim(NOTES)),
         done("Done."),
@@ -382,7 +382,7 @@ async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_sho
         done("Changed.", task_profile="GENERAL_CHAT"),
         satisfaction=(good("r1"), good("r1")),
     )
-    async with session(tmp_path, script, mode="trusted", allow=("touch:*",)) as s:
+    async with session(tmp_path, script, mode="trusted", allow=("touch:*", "ln:*")) as s:
         await s.turn("write the notes")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
@@ -391,8 +391,10 @@ async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_sho
         assert await s.engine.rewind.undo() == ""
         assert await s.engine.rewind.back(message.message_id, files=True) == ""
         assert (s.workspace / "notes.txt").read_text() == "half\n"
-        assert ledger(s)["r1"][1] is (MET if way == "write" else OPEN)
-        assert objective(s).reopened is (way == "command")
+        assert not (s.workspace / "later.txt").exists()
+        covered = not way.startswith("ln")
+        assert ledger(s)["r1"][1] is (MET if covered else OPEN)
+        assert objective(s).reopened is not covered
 
 
 # --- what is shown as done -----------------------------------------------------------------------

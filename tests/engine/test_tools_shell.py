@@ -776,7 +776,9 @@ async def test_an_empty_line_of_the_user_runs_nothing(bench: ShellBench) -> None
 # --- undo --------------------------------------------------------------------------------------
 
 
-async def test_undo_says_that_it_does_not_cover_commands(bench: ShellBench, root: Path) -> None:
+async def test_undo_says_that_it_does_not_cover_a_command(root: Path) -> None:
+    """Where the setting has it so; by default it does (test_tools_snapshot.py)."""
+    bench = ShellBench(root, copies=0)
     await run(bench, "echo x > made")
     report = await bench.router.undo_last()
     assert report.key == "operations.undo.nothing_command"
@@ -790,6 +792,7 @@ async def test_undo_says_that_it_does_not_cover_commands(bench: ShellBench, root
     both = await bench.router.undo_last()
     assert both.key == "operations.undo.done_command"
     assert "touch later" in both.for_model
+    await bench.end_commands()
 
 
 async def test_a_record_of_a_command_is_plain_json(bench: ShellBench) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bench import Bench
+from support.shell import ShellBench
 
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.base import digest
@@ -36,9 +37,10 @@ def bench(root: Path) -> Bench:
 
 
 NAMES = ("a.txt", "b.txt", "deep/c.txt", "deep/er/d.txt", "other/e.txt")
+MODES = ("400", "444", "600", "755", "640")
 FIRST = {"a.txt": b"\xef\xbb\xbfone\r\ntwo", "b.txt": b"", "deep/c.txt": b"c\n"}
 EDITS = st.tuples(
-    st.sampled_from(("write", "edit", "move", "delete")),
+    st.sampled_from(("write", "edit", "move", "delete", "chmod", "command")),
     st.integers(0, 99),
     st.integers(0, len(NAMES) - 1),
     st.text(st.sampled_from("ab\n\r é"), max_size=6),
@@ -53,7 +55,7 @@ async def made(bench: Bench, operation: str, /, **args: Any) -> bool:
         for gate in bench.store.state.gates:
             await bench.answer(gate, GateChoice.ONCE)
         await asyncio.sleep(0)
-    return bool((await task).result.changes)
+    return bool((await task).result.undoable)
 
 
 def whole(root: Path) -> tuple[dict[str, tuple[bytes, int]], list[str]]:
@@ -92,7 +94,7 @@ async def test_every_change_goes_back_one_by_one(bench: Bench, root: Path) -> No
 
 
 @given(st.lists(EDITS, min_size=50, max_size=50), st.integers(0, 0o77))
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_fifty_edits_go_back_and_are_made_again_byte_for_byte(
     edits: list[tuple[str, int, int, str]], mask: int
 ) -> None:
@@ -103,7 +105,7 @@ def test_fifty_edits_go_back_and_are_made_again_byte_for_byte(
             (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_bytes(data)
             (root / name).chmod(0o600 | mask)
-        bench = Bench(root, mode=ApprovalMode.TRUSTED)
+        bench = ShellBench(root, mode=ApprovalMode.TRUSTED)
         states = [whole(root)]
         for kind, one, other, text in edits:
             paths, target = sorted(tree(root)), NAMES[other]
@@ -117,8 +119,14 @@ def test_fifty_edits_go_back_and_are_made_again_byte_for_byte(
                     done = await made(bench, EDIT, path=path, edits=[edit])
                 case "move":
                     done = await made(bench, "file_ops.move_file", source=path, target=target)
-                case _:
+                case "delete":
                     done = await made(bench, "file_ops.delete_file", path=path)
+                case "chmod":
+                    line = f"chmod {MODES[other]} {path}"
+                    done = await made(bench, "shell.run", command=line)
+                case _:
+                    line = f"mkdir -p made/new && cat {path} > {target}; mv {path} made/new/f"
+                    done = await made(bench, "shell.run", command=line)
             if done:
                 states.append(whole(root))
         for state in reversed(states[:-1]):
@@ -129,9 +137,11 @@ def test_fifty_edits_go_back_and_are_made_again_byte_for_byte(
             assert (await bench.router.redo_last()).key == "operations.redo.done"
             assert tree(root) == state[0]
         assert (await bench.router.redo_last()).key == "operations.redo.nothing"
+        await bench.end_commands()
 
     with TemporaryDirectory() as folder:
-        asyncio.run(scenario(Path(folder)))
+        (Path(folder) / "work").mkdir()
+        asyncio.run(scenario(Path(folder) / "work"))
 
 
 async def test_a_mode_that_the_user_set_since_stays_through_undo_and_redo(

@@ -114,6 +114,7 @@ async def test_a_stop_that_is_asked_for_twice_leaves_nothing_behind(
     bench: ShellBench, mark: str, pause: float
 ) -> None:
     """Its processes, its descriptors, what the watchdog knows of it, and its record."""
+    assert await bench.copies.look()  # whose file stays open as long as the session
     before = descriptors()
     task = await printing(bench, f"echo here; trap '' TERM; sleep {mark}; sleep {mark}")
     assert await comes(lambda: bool(running_with(f"sleep\0{mark}")))

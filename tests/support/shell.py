@@ -16,6 +16,7 @@ from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.shell import NamedCommands, Shell
+from duckflow_tui.tools.snapshot import LIMIT, FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
 
 
@@ -32,6 +33,7 @@ class ShellBench(Bench):
         environ: Mapping[str, str] | None = None,
         keys: frozenset[str] = frozenset(),
         limits: CommandLimits | None = None,
+        copies: int = LIMIT,
         mode: ApprovalMode = ApprovalMode.STANDARD,
         **more: Any,
     ) -> None:
@@ -50,11 +52,23 @@ class ShellBench(Bench):
         )
         self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
         named = NamedCommands(allowed, self.workspace, self.store)
+        spool = root.parent / "state" / "spool"
+        self.copies = FileCopies(self.workspace, self.kept, spool, copies)
         self.shell = Shell(
-            self.runner, self.background, named, self.ids, lambda: self.store.state.session.sandbox
+            self.runner,
+            self.background,
+            named,
+            self.ids,
+            lambda: self.store.state.session.sandbox,
+            self.copies,
         )
         self.router.registry.add(*self.shell.operations())
         self.router.facts = named.facts
+
+    def kept_bytes(self) -> list[bytes]:
+        """All that was kept of files and of output."""
+        folder = self.root.parent / "state" / "blobs"
+        return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
 
     async def end_commands(self) -> None:
         """As the end of a session does."""

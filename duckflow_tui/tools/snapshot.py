@@ -1,0 +1,308 @@
+"""What a command changes of files: they are looked at before it and after it, so that undo covers
+it. Nothing of it touches the user's git.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
+from duckflow_tui.safety.workspace import MAX_READ, Workspace
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.operations import FileChange, Zone
+from duckflow_tui.tools.diffs import compare
+from duckflow_tui.tools.listing import walk_parts
+from duckflow_tui.tools.operation import Blobs
+
+MAX_FILE: Final = 1_000_000  # bytes of a file that is copied
+LIMIT: Final = 100_000_000  # bytes of all copies
+MAX_FILES: Final = 20_000  # that are looked at
+MAX_SECONDS: Final = 3.0  # that one look may take; what it did not come to is not covered
+MOST: Final = 500  # changes of one command that are covered
+_COUNTED: Final = 64_000  # bytes of both sides, up to which lines are counted
+#: Nanoseconds. What changed so short before it was copied may change again without another time:
+#: the clocks of file systems go in steps of up to 10 ms.
+_JUST_NOW: Final = 50_000_000
+_IGNORE_FILE: Final = ".gitignore"
+
+
+class _Stamp(NamedTuple):
+    """What tells that a file was not touched since; the mode stands apart."""
+
+    mtime: int
+    ctime: int
+    size: int
+    inode: int
+    mode: int
+
+    @classmethod
+    def of(cls, info: os.stat_result) -> _Stamp:
+        mode = stat.S_IMODE(info.st_mode)
+        return cls(info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino, mode)
+
+
+class _Copy(NamedTuple):
+    """Where the bytes of a file lie among the copies."""
+
+    stamp: _Stamp
+    at: int
+    just_now: bool  # the file had been changed right before
+
+    def holds(self, stamp: _Stamp) -> bool:
+        """Whether the file still holds these bytes."""
+        return self.stamp == stamp and not self.just_now
+
+
+class Before(NamedTuple):
+    """The files before a command."""
+
+    files: Mapping[str, _Stamp]  # by path below the root; those that may be read
+    copies: Mapping[str, _Copy]
+    others: Mapping[str, _Stamp | None]  # that may not be read, and what is no file
+    folders: frozenset[str]
+    whole: bool  # everything was looked at
+
+
+class Touched(NamedTuple):
+    """What became of files while a command ran."""
+
+    changes: tuple[FileChange, ...] = ()
+    uncovered: tuple[str, ...] = ()  # paths that changed and cannot be put back
+    whole: bool = False  # there is nothing else that changed; ignored files are not looked at
+
+
+class FileCopies:
+    """Copies of the files of a workspace, each made once and anew only when it changed.
+
+    They lie in one file without a name, so that nothing of them outlives the process; of what a
+    command changed, the bytes before it become blobs of the session. Secret files are never read,
+    ignored ones never looked at.
+    """
+
+    def __init__(self, workspace: Workspace, keep: Blobs, folder: Path, limit: int = LIMIT) -> None:
+        """``folder`` holds that file; ``limit``: bytes of all copies, 0: nothing is covered."""
+        self._workspace = workspace
+        self._keep = keep
+        self._folder = folder
+        self._limit = limit
+        self._copies: dict[str, _Copy] = {}
+        self._file: BinaryIO | None = None
+        self._end = 0
+
+    async def look(self) -> Before | None:
+        """How files are now; None where that cannot be known or nothing is to be covered."""
+        if not self._limit:
+            return None
+        try:
+            entries, whole = await self._entries()
+            return await asyncio.to_thread(self._copied, entries, whole)
+        except (OSError, WorkspaceError):
+            return None
+
+    async def touched(self, before: Before) -> Touched:
+        """What changed since; the bytes before it are kept. Raises nothing: what could not be kept
+        is not covered.
+        """
+        try:
+            entries, whole = await self._entries()
+            found, uncovered = await asyncio.to_thread(self._compared, before, entries)
+        except (OSError, WorkspaceError):
+            return Touched()
+        changes, left = list[FileChange](), list[FileChange]()
+        for change, copy in found:
+            try:
+                if copy is not None and len(changes) < MOST:
+                    await self._keep.put(self._kept(copy))
+            except OSError:
+                uncovered.append(change.path)
+            else:
+                (changes if len(changes) < MOST else left).append(change)
+        uncovered += [change.path for change in left]
+        return Touched(tuple(changes), tuple(sorted(uncovered)), whole and before.whole)
+
+    def close(self) -> None:
+        """Let go of the copies."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._copies.clear()
+
+    # inside
+
+    async def _entries(self) -> tuple[list[DirectoryEntry], bool]:
+        """Everything but what is ignored, and whether that is all there is."""
+        entries: list[DirectoryEntry] = []
+        until = time.monotonic() + MAX_SECONDS
+        walked = walk_parts(self._workspace, self._workspace.locate("."), depth=None)
+        async with contextlib.aclosing(walked):
+            async for part in walked:
+                entries += part.entries
+                if part.cut or len(entries) > MAX_FILES or time.monotonic() > until:
+                    return entries[:MAX_FILES], False
+        return entries, True
+
+    def _copied(self, entries: Iterable[DirectoryEntry], whole: bool) -> Before:
+        """The look in its thread; copies what has no copy."""
+        files: dict[str, _Stamp] = {}
+        others: dict[str, _Stamp | None] = {}
+        until = time.monotonic() + MAX_SECONDS
+        file = self._opened()
+        for path, readable, stamp in self._stamped(entries):
+            if stamp is None or not readable:
+                others[path] = stamp
+                continue
+            files[path] = stamp
+            copy = self._copies.get(path)
+            if copy is not None and copy.holds(stamp):
+                continue
+            self._copies.pop(path, None)
+            late = time.monotonic() > until
+            if late or stamp.size > MAX_FILE or self._end + stamp.size > self._limit:
+                continue
+            self._copy(file, path, stamp)
+        file.flush()
+        folders = frozenset(e.path for e in entries if e.kind is FileKind.DIR)
+        copies = {path: copy for path, copy in self._copies.items() if path in files}
+        return Before(files, copies, others, folders, whole)
+
+    def _stamped(
+        self, entries: Iterable[DirectoryEntry]
+    ) -> Iterator[tuple[str, bool, _Stamp | None]]:
+        """Each file, whether it may be read, and its stamp; None for what is no file."""
+        for entry in entries:
+            if entry.kind is FileKind.DIR or entry.zone is Zone.PROTECTED:
+                continue
+            info = self._workspace.status(entry.path)
+            if info is None:
+                continue
+            stamp = _Stamp.of(info) if stat.S_ISREG(info.st_mode) else None
+            yield entry.path, entry.zone is Zone.INSIDE, stamp
+
+    def _opened(self) -> BinaryIO:
+        """The file of the copies, begun anew when most of it is of no use any more."""
+        used = sum(copy.stamp.size for copy in self._copies.values())
+        if self._file is not None and self._end > 2 * used + MAX_FILE:
+            self.close()
+        if self._file is None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
+            self._end = 0
+        return self._file
+
+    def _copy(self, file: BinaryIO, path: str, stamp: _Stamp) -> None:
+        now = time.time_ns()
+        data = self._read(path, stamp.size)
+        if data is None:
+            return
+        file.seek(self._end)
+        file.write(data)
+        just_now = now - max(stamp.mtime, stamp.ctime) < _JUST_NOW
+        self._copies[path] = _Copy(stamp, self._end, just_now)
+        self._end += len(data)
+
+    def _read(self, path: str, size: int) -> bytes | None:
+        """What the file holds; None where it cannot be read or is larger than it was, or than a
+        file that is read whole.
+        """
+        if size > MAX_READ:
+            return None
+        try:
+            with open(self._workspace.open_below(path), "rb") as file:
+                data = file.read(size + 1)
+        except OSError:
+            return None
+        return data if len(data) <= size else None
+
+    def _compared(
+        self, before: Before, entries: Iterable[DirectoryEntry]
+    ) -> tuple[list[tuple[FileChange, _Copy | None]], list[str]]:
+        """Each change with the copy from before it, and the paths that changed and have none."""
+        found: list[tuple[FileChange, _Copy | None]] = []
+        uncovered: list[str] = []
+        now = {path: (readable, stamp) for path, readable, stamp in self._stamped(entries)}
+        for path, was in before.files.items():
+            info = self._workspace.status(path)  # it may be ignored by now
+            stamp = None if info is None else _Stamp.of(info)
+            copy = before.copies.get(path)
+            if stamp == was and (copy is None or not copy.just_now):
+                continue
+            if copy is None or (info is not None and not stat.S_ISREG(info.st_mode)):
+                uncovered.append(path)
+                continue
+            data = self._kept(copy)
+            after = None if stamp is None else self._read(path, stamp.size)
+            if stamp is not None and after is None:
+                uncovered.append(path)
+            elif stamp is None or after != data or stamp.mode != was.mode:
+                change = _change(path, data, was, after, stamp)
+                gone = () if stamp is not None else self._gone(path)
+                found.append((change.replace(directories=gone), copy))
+        rules = any(path.rpartition("/")[2] == _IGNORE_FILE for path in uncovered)
+        rules = rules or any(c.path.rpartition("/")[2] == _IGNORE_FILE for c, _ in found)
+        for path, was in before.others.items():
+            info = self._workspace.status(path)
+            is_file = info is not None and stat.S_ISREG(info.st_mode)
+            if (_Stamp.of(info) if info is not None and is_file else None) != was:
+                uncovered.append(path)
+        for path in now.keys() - before.files.keys() - before.others.keys():
+            readable, stamp = now[path]
+            new = path.rpartition("/")[2] == _IGNORE_FILE
+            if not before.whole or (rules and not new):
+                uncovered.append(path)  # it may have been there, and only not been looked at
+                continue
+            after = self._read(path, stamp.size) if readable and stamp is not None else None
+            if stamp is None or after is None:
+                uncovered.append(path)
+                continue
+            made = tuple(f for f in _parents(path) if f not in before.folders)
+            change = _change(path, None, None, after, stamp)
+            found.append((change.replace(directories=made), None))
+        return sorted(found, key=lambda pair: pair[0].path), uncovered
+
+    def _kept(self, copy: _Copy) -> bytes:
+        assert self._file is not None
+        return os.pread(self._file.fileno(), copy.stamp.size, copy.at)
+
+    def _gone(self, path: str) -> tuple[str, ...]:
+        """The folders of a file that went with it, the outermost first."""
+        return tuple(f for f in _parents(path) if self._workspace.status(f) is None)
+
+
+def _change(
+    path: str,
+    before: bytes | None,
+    was: _Stamp | None,
+    after: bytes | None,
+    stamp: _Stamp | None,
+) -> FileChange:
+    kind = "create" if before is None else "delete" if after is None else "modify"
+    added = removed = 0
+    if len(before or b"") + len(after or b"") <= _COUNTED:
+        diff = compare(before, after)
+        added, removed = diff.added, diff.removed
+    return FileChange(
+        path=path,
+        kind=kind,
+        before="" if before is None else digest(before),
+        after="" if after is None else digest(after),
+        before_mode=was.mode if was is not None else None,
+        after_mode=stamp.mode if stamp is not None else None,
+        before_size=len(before or b""),
+        after_size=len(after or b""),
+        added=added,
+        removed=removed,
+    )
+
+
+def _parents(path: str) -> list[str]:
+    """``a``, ``a/b`` for ``a/b/c.txt``."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]

@@ -1,0 +1,206 @@
+"""What a command changed goes back with undo: byte for byte, modes too, and what is not covered is
+said.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from support.bench import done
+from support.session import action, decision, script, session
+from support.session import done as ended
+from support.shell import ShellBench
+
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.tools.snapshot import MAX_FILE
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    (path / "src").mkdir(parents=True)
+    (path / "old" / "deep").mkdir(parents=True)
+    files = {"a.txt": b"one\n", "src/b.bin": b"\0\1\2", "old/deep/c.txt": b"c", "run.sh": b"#!\n"}
+    for name, data in files.items():
+        (path / name).write_bytes(data)
+        (path / name).chmod(0o640)
+    return path
+
+
+@pytest.fixture
+async def bench(root: Path) -> AsyncGenerator[ShellBench]:
+    found = ShellBench(root, mode=ApprovalMode.TRUSTED)
+    yield found
+    await found.end_commands()
+
+
+async def run(bench: ShellBench, command: str, **args: object) -> OperationMessage:
+    task = bench.begin("shell.run", command=command, **args)
+    await bench.until(lambda state: bool(state.gates) or task.done())
+    for gate in bench.store.state.gates:
+        await bench.answer(gate, GateChoice.ONCE)
+    return await done(task)
+
+
+def tree(root: Path) -> dict[str, object]:
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+        if path.is_file()
+        else "folder"
+        for path in sorted(root.rglob("*"))
+    }
+
+
+CHANGES = (
+    "echo two >> a.txt; mkdir -p new/er && cp src/b.bin new/er/d.bin; rm -r old; "
+    "chmod 755 run.sh; printf '\\3' > src/b.bin; chmod 400 src/b.bin; mv a.txt z.txt"
+)
+
+
+async def test_what_a_command_changed_goes_back_and_comes_again(
+    bench: ShellBench, root: Path
+) -> None:
+    """Covers S4-88."""
+    before = tree(root)
+    message = await run(bench, CHANGES)
+    after = tree(root)
+    assert message.result.covered
+    assert "undo does not cover" not in message.result.text
+    assert after != before
+    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert tree(root) == before
+    assert (await bench.router.redo_last()).key == "operations.redo.done"
+    assert tree(root) == after
+    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert tree(root) == before
+    assert (await bench.router.undo_last()).key == "operations.undo.nothing"
+
+
+async def test_commands_and_edits_go_back_in_their_order(bench: ShellBench, root: Path) -> None:
+    before = tree(root)
+    await bench.call("file_ops.write_file", path="a.txt", content="edited\n")
+    await run(bench, "sed -i s/edited/again/ a.txt")
+    middle = tree(root)
+    await run(bench, "sed -i s/again/third/ a.txt")
+    await bench.router.undo_last()
+    assert tree(root) == middle
+    await bench.router.undo_last()
+    assert (root / "a.txt").read_bytes() == b"edited\n"
+    assert (await bench.router.undo_last()).key == "operations.undo.done"  # and no command left
+    assert tree(root) == before
+
+
+async def test_a_command_that_failed_or_ran_too_long_is_covered_too(
+    bench: ShellBench, root: Path
+) -> None:
+    before = tree(root)
+    message = await run(bench, "echo x > a.txt; exit 3")
+    assert message.result.exit_code == 3
+    await bench.router.undo_last()
+    assert tree(root) == before
+    message = await run(bench, "echo x > late; sleep 60", timeout_s=1)
+    assert message.result.outcome is Outcome.ERROR
+    await bench.router.undo_last()
+    assert tree(root) == before
+
+
+async def test_a_command_that_is_stopped_is_covered_too(bench: ShellBench, root: Path) -> None:
+    before = tree(root)
+    task = bench.begin("shell.run", command="echo x > a.txt; echo ready; sleep 60")
+    await bench.answer(await bench.gate(), GateChoice.ONCE)
+    await bench.until(lambda state: any("ready" in out.text for out in state.outputs.values()))
+    task.cancel()
+    await bench.until(lambda state: not state.running)
+    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert tree(root) == before
+
+
+async def test_what_is_not_covered_is_said(bench: ShellBench, root: Path) -> None:
+    (root / ".env").write_bytes(b"KEY=1\n")
+    (root / "large.bin").write_bytes(bytes(MAX_FILE + 1))
+    message = await run(
+        bench, "echo 2 >> large.bin; echo K=2 > .env; ln -s a.txt link; echo x > a.txt"
+    )
+    assert not message.result.covered
+    said = "[undo does not cover what this changed: .env, large.bin, link]"
+    assert said in message.result.text
+    assert [change.path for change in message.result.touched] == ["a.txt"]
+    report = await bench.router.undo_last()
+    assert (root / "a.txt").read_bytes() == b"one\n"
+    assert (root / ".env").read_bytes() == b"K=2\n"
+    assert report.key == "operations.undo.done"
+    await bench.call("file_ops.write_file", path="a.txt", content="three\n")
+    await bench.router.undo_last()
+    assert (await bench.router.undo_last()).key == "operations.undo.nothing_command"
+    for blob in bench.kept_bytes():
+        assert b"KEY=1" not in blob
+
+
+async def test_what_was_ignored_is_never_taken_for_new(bench: ShellBench, root: Path) -> None:
+    """Its owner had it before, though nobody looked at it."""
+    (root / ".gitignore").write_bytes(b"kept/\n*.log\n")
+    (root / "kept").mkdir()
+    (root / "kept" / "mine").write_bytes(b"mine\n")
+    (root / "own.log").write_bytes(b"own\n")
+    message = await run(bench, "rm .gitignore; echo more >> own.log; echo x > a.txt")
+    assert "own.log" in message.result.text
+    await bench.router.undo_last()
+    assert (root / ".gitignore").exists()
+    assert (root / "kept" / "mine").read_bytes() == b"mine\n"
+    assert (root / "own.log").read_bytes() == b"own\nmore\n"
+    message = await run(bench, "echo '*.txt' >> .gitignore; echo y > a.txt; echo z >> own.log")
+    assert {change.path for change in message.result.touched} == {".gitignore", "a.txt"}
+    await bench.router.undo_last()
+    assert (root / "a.txt").read_bytes() == b"one\n"
+
+
+async def test_a_file_that_was_changed_since_keeps_the_whole_command_from_being_undone(
+    bench: ShellBench, root: Path
+) -> None:
+    await run(bench, "echo x > a.txt; echo y > run.sh")
+    (root / "a.txt").write_bytes(b"mine\n")
+    after = tree(root)
+    assert (await bench.router.undo_last()).key == "operations.undo.changed"
+    assert tree(root) == after
+
+
+async def test_the_users_git_and_what_only_reads_are_left_alone(
+    bench: ShellBench, root: Path
+) -> None:
+    (root / ".git").mkdir()
+    (root / ".git" / "HEAD").write_bytes(b"ref: refs/heads/main\n")
+    spool = root.parent / "state" / "spool"
+    message = await run(bench, "cat a.txt | head -1 && git status; ls src")
+    assert message.result.covered
+    assert not spool.exists()  # nothing was copied
+    git = tree(root / ".git")
+    await run(bench, "echo x > a.txt")
+    await bench.router.undo_last()
+    assert tree(root / ".git") == git
+    assert list(spool.iterdir()) == []  # the copies have no name
+
+
+async def test_after_a_cut_the_next_process_takes_back_what_a_command_changed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("one\n")
+    call = action("shell.run", command="echo x > a.txt; echo new > b.txt")
+    async with session(tmp_path, script(decision("I run it.", call), ended()), mode="trusted") as s:
+        await s.engine.send("change it")
+        await s.answer(GateChoice.ONCE)
+        await s.ended()
+        s.cut()
+    async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
+        first = next(m.message_id for m in s.state.messages if m.kind == "user")
+        assert await s.engine.rewind.back(first, files=True) == ""
+        assert (s.workspace / "a.txt").read_text() == "one\n"
+        assert not (s.workspace / "b.txt").exists()
+        assert await s.engine.rewind.undo() == ""
+        assert (s.workspace / "a.txt").read_text() == "x\n"
+        assert (s.workspace / "b.txt").read_text() == "new\n"
