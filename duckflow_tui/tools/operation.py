@@ -72,12 +72,18 @@ class Output:
     summary: str = ""  # one short line of figures for the screen
     read: Mapping[str, str] = field(default_factory=dict[str, str])  # shown path → SHA-256
     changes: tuple[FileChange, ...] = ()
-    touched: tuple[FileChange, ...] = ()  # as in OperationResult
-    covered: bool = False  # the same
     exit_code: int | None = None  # of a command
     cut: int = 0  # characters that ``text`` leaves out already
     blob: str = ""  # handle of the whole where it was cut
     held_back: str = ""  # what of a command a sandbox probably kept it from: ``write``, ``network``
+
+
+class Touched(NamedTuple):
+    """What became of files while a command ran."""
+
+    changes: tuple[FileChange, ...] = ()
+    uncovered: tuple[str, ...] = ()  # paths that changed and cannot be put back
+    whole: bool = False  # there is nothing else that changed; ignored files are not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +91,13 @@ class Work:
     """A proposal that runs as a whole: a read, a search, a command.
 
     ``facts`` are shown in the gate, computed by the app. ``so_far`` is what there is of it when
-    it is stopped while it runs.
+    it is stopped while it runs; ``touched`` is filled at the end of a command.
     """
 
     run: Callable[[], Awaitable[Output]]
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
     so_far: Callable[[], Output] | None = None
+    touched: list[Touched] = field(default_factory=list[Touched])
 
 
 @dataclass(frozen=True, slots=True)

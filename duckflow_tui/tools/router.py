@@ -82,6 +82,7 @@ from duckflow_tui.tools.operation import (
     Registry,
     ToolContext,
     ToolFault,
+    Touched,
     Work,
     argument_problems,
     references,
@@ -103,6 +104,7 @@ _CALL_ID: Final = attrgetter("call_id")
 _REMOVED: Final = attrgetter("removed")
 _UNSEEN: Final = attrgetter("unseen")
 
+_UNTOUCHED: Final = Touched()
 _NO_FACTS: Final = frozenset[Fact]()
 
 #: What changes something: what let it happen unasked is recorded.
@@ -615,6 +617,7 @@ class ToolRouter:
         cut, blob = output.cut + cut, output.blob or blob
         clock = self.store.clock
         duration = 0.0 if call.started is None else clock.monotonic() - call.started
+        touched = call.work.touched[0] if call.work and call.work.touched else _UNTOUCHED
         message = OperationMessage(
             **call.asked(),
             gate=call.gate,
@@ -627,8 +630,8 @@ class ToolRouter:
                 text=text,
                 summary=output.summary,
                 changes=output.changes,
-                touched=output.touched,
-                covered=output.covered,
+                touched=touched.changes,
+                covered=touched.whole and not touched.uncovered,
                 truncated_chars=cut,
                 blob=blob,
                 duration_s=duration,

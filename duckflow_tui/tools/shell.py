@@ -36,10 +36,11 @@ from duckflow_tui.tools.operation import (
     Output,
     ToolContext,
     ToolFault,
+    Touched,
     Work,
 )
 from duckflow_tui.tools.router import ToolRouter
-from duckflow_tui.tools.snapshot import FileCopies, Touched
+from duckflow_tui.tools.snapshot import FileCopies
 
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
@@ -237,7 +238,8 @@ class Shell:
     async def close(self) -> None:
         """End every command and all they started; cancelled: they are killed at once."""
         await asyncio.gather(self._background.close(), self._runner.close())
-        self._copies.close()
+        if self._copies.file is not None:
+            self._copies.close()
 
     async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
         place = places[0]
@@ -259,7 +261,7 @@ class Shell:
         started: list[RunningCommand] = []
         seen: list[Touched] = []
         run = partial(self._run, args, place, context, seconds, started, seen)
-        return Work(run, facts, lambda: _touching(_told(started, "stopped"), seen))
+        return Work(run, facts, lambda: _touching(_told(started, "stopped"), seen), seen)
 
     def _facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)
@@ -421,14 +423,13 @@ def _some(paths: tuple[str, ...]) -> str:
 
 
 def _touching(output: Output, seen: list[Touched]) -> Output:
-    """The same with what the command changed of files, and what of it undo does not cover."""
+    """The same with what undo does not cover of what the command changed."""
     if not seen:
         return output
     found, text = seen[0], output.text
     if found.uncovered:
         text += f"\n[undo does not cover what this changed: {_some(found.uncovered)}]"
-    covered = found.whole and not found.uncovered
-    return replace(output, text=text, touched=found.changes, covered=covered)
+    return replace(output, text=text)
 
 
 class OwnCommands:

@@ -20,7 +20,7 @@ from duckflow_tui.state.base import digest
 from duckflow_tui.state.operations import FileChange, Zone
 from duckflow_tui.tools.diffs import compare
 from duckflow_tui.tools.listing import walk_parts
-from duckflow_tui.tools.operation import Blobs
+from duckflow_tui.tools.operation import Blobs, Touched
 
 MAX_FILE: Final = 1_000_000  # bytes of a file that is copied
 LIMIT: Final = 100_000_000  # bytes of all copies
@@ -71,14 +71,6 @@ class Before(NamedTuple):
     whole: bool  # everything was looked at
 
 
-class Touched(NamedTuple):
-    """What became of files while a command ran."""
-
-    changes: tuple[FileChange, ...] = ()
-    uncovered: tuple[str, ...] = ()  # paths that changed and cannot be put back
-    whole: bool = False  # there is nothing else that changed; ignored files are not looked at
-
-
 class FileCopies:
     """Copies of the files of a workspace, each made once and anew only when it changed.
 
@@ -94,7 +86,7 @@ class FileCopies:
         self._folder = folder
         self._limit = limit
         self._copies: dict[str, _Copy] = {}
-        self._file: BinaryIO | None = None
+        self.file: BinaryIO | None = None  # of the copies, while there are any
         self._end = 0
 
     async def look(self) -> Before | None:
@@ -130,9 +122,9 @@ class FileCopies:
 
     def close(self) -> None:
         """Let go of the copies."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self.file is not None:
+            self.file.close()
+            self.file = None
         self._copies.clear()
 
     # inside
@@ -189,13 +181,13 @@ class FileCopies:
     def _opened(self) -> BinaryIO:
         """The file of the copies, begun anew when most of it is of no use any more."""
         used = sum(copy.stamp.size for copy in self._copies.values())
-        if self._file is not None and self._end > 2 * used + MAX_FILE:
+        if self.file is not None and self._end > 2 * used + MAX_FILE:
             self.close()
-        if self._file is None:
+        if self.file is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
+            self.file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
             self._end = 0
-        return self._file
+        return self.file
 
     def _copy(self, file: BinaryIO, path: str, stamp: _Stamp) -> None:
         now = time.time_ns()
@@ -268,8 +260,8 @@ class FileCopies:
         return sorted(found, key=lambda pair: pair[0].path), uncovered
 
     def _kept(self, copy: _Copy) -> bytes:
-        assert self._file is not None
-        return os.pread(self._file.fileno(), copy.stamp.size, copy.at)
+        assert self.file is not None
+        return os.pread(self.file.fileno(), copy.stamp.size, copy.at)
 
     def _gone(self, path: str) -> tuple[str, ...]:
         """The folders of a file that went with it, the outermost first."""
