@@ -337,6 +337,9 @@ class ToolRouter:
             access = together.seen_whole(access)
         verdict = self._judge(access, call.step_id)
         check_denied(call, verdict)
+        if call.renewed and call.gate is not None:
+            # A rule that its key gave was for what the gate showed, and that has changed (R15).
+            verdict = replace(verdict, kind=Decision.GATE)
         answer: GateAnswer | None = None
         allowed = verdict.kind is Decision.ALLOW
         call.unasked = access if allowed and not call.by_user else None

@@ -13,7 +13,7 @@ from support.pty import Terminal
 from support.serving import served
 from support.session import action, decision, done, script
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.demo.replies import Reply, Script
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
 GATE_DEAF_UNASKED = 1.1  # seconds; for 1.0 s where the focus came to it by itself
@@ -342,3 +342,42 @@ def test_without_a_screen_the_command_line_says_whether_a_folder_is_trusted(
             terminal.sees("because you trust" if flags else "Not used: AGENTS.md.")
     with start(tmp_path, "http://127.0.0.1:9/v1", "--trust") as terminal:
         terminal.sees("--trust belongs to -p")
+
+
+def test_two_programs_in_one_folder_each_ask_for_their_own_change(tmp_path: Path) -> None:
+    """What one wrote is in the diff of the other before its key counts."""
+    (tmp_path / "work").mkdir()
+    file = tmp_path / "work" / "a.txt"
+    file.write_text("nought\n")
+
+    def writes(text: str) -> Script:
+        edit = action("file_ops.write_file", path="a.txt", content=f"{text}\n")
+        read = action("file_ops.read_file", path="a.txt")
+        return script(decision("I look.", read), decision("I write.", edit), done(f"Now {text}."))
+
+    with (
+        served(writes("one")) as first,
+        served(writes("two")) as second,
+        start(tmp_path, first.endpoint.base_url) as one,
+        start(tmp_path, second.endpoint.base_url) as two,
+    ):
+        for terminal in (one, two):
+            terminal.sees("Message")
+            terminal.type("write it\r")
+            terminal.sees("Approve", "nought")
+            terminal.type("\r")
+            terminal.sees("Esc back")
+        one.listen(GATE_DEAF)
+        one.type("y")
+        one.sees("Now one.")
+        assert file.read_text() == "one\n"
+        two.sees("this is the new diff", "1 - one")
+        assert file.read_text() == "one\n"
+        two.type("\r")
+        two.sees("Esc back")
+        two.listen(GATE_DEAF_UNASKED)
+        two.type("n")
+        two.sees("Enter rejects")
+        two.type("\r")
+        two.sees("Now two.")  # which its model says, and nothing makes true
+        assert file.read_text() == "one\n"

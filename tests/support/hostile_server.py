@@ -1,7 +1,7 @@
 """A server of tools that does whatever a server should not. Standard library only.
 
 ``python -I hostile_server.py [--start SECONDS] [--mute] [--exit TEXT] [--refuse TEXT]
-[--no-object] [--many COUNT] [--notes FILE]``
+[--no-object] [--many COUNT] [--notes FILE] [--say DESCRIPTION]``
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class Hostile:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.tools = list(TOOLS)
+        if options.say:
+            self.tools[0] = {**self.tools[0], "description": options.say}
         if options.many:
             self.tools = [tool(f"tool_{n:03}", annotations=READS) for n in range(options.many)]
 
@@ -195,6 +197,7 @@ def main() -> None:
     parser.add_argument("--no-object", action="store_true")
     parser.add_argument("--many", type=int, default=0)
     parser.add_argument("--notes", default="")
+    parser.add_argument("--say", default="")
     options = parser.parse_args()
     if options.exit:
         print(options.exit, file=sys.stderr)
