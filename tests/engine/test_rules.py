@@ -12,6 +12,7 @@ import pytest
 from support.bench import Bench, SlowDisk, done
 from support.session import action, decision, script, session
 from support.session import done as ended
+from support.shell import ShellBench
 
 from duckflow_tui.state.gates import GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.operations import Outcome
@@ -215,3 +216,28 @@ async def test_a_rule_of_the_command_line_that_is_revoked_names_nothing_more(
         sent = [str(request) for request in made.server.of("main")]
         assert "echo hi, echo ho" in sent[0]
         assert "echo hi, echo ho" not in sent[2]
+
+
+async def test_a_command_that_waits_by_a_rule_of_the_command_line_asks_once_it_is_revoked(
+    tmp_path: Path,
+) -> None:
+    slow = SlowDisk("create")
+    root = tmp_path / "work"
+    root.mkdir()
+    bench = ShellBench(root, allowed=("echo hi",), disk=slow)
+    bench.store.dispatch(
+        GrantAdded(grant=Grant(grant_id="g", operation=WRITE, path="a.txt", gate_id="gate_0"))
+    )
+    first = bench.begin(WRITE, path="a.txt", content="1\n")
+    await asyncio.to_thread(slow.there.wait, 10)
+    second = bench.begin("shell.run", command="echo hi")
+    await bench.until(lambda state: len(state.running) == 2)
+    for _ in range(50):  # until it waits for the write
+        await asyncio.sleep(0)
+    assert not bench.store.state.gates
+    bench.shell.named.revoke("echo hi")
+    slow.go.set()
+    await bench.answer(await bench.gate(), GateChoice.REJECT)
+    assert (await done(first)).result.outcome is Outcome.OK
+    assert (await done(second)).result.outcome is Outcome.REJECTED
+    await bench.end_commands()

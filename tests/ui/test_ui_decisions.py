@@ -5,19 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import app_with, commanded, settled, standing, store_with
+from support.app_states import app_with, at_question, commanded, settled, standing, store_with
 from support.decision_states import GIVEN, KEPT, RuledEngine, decided
+from support.gates import gate
+from support.journal_events import started
 from support.pinned import ManualClock
-from support.screens import shown
+from support.replays import replaying, tape_with
+from support.screens import screen_text, shown
 from textual.pilot import Pilot
 
 from duckflow_tui.state.base import Told
+from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
+from duckflow_tui.state.gates import GateChoice, GateOpened, GrantAdded
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.decisions import DecisionBoard
 from duckflow_tui.ui.screens.rules import RuleBoard
 
+BOARDS = DecisionBoard, RuleBoard
 SIZES = [(120, 40, "en"), (80, 24, "ja"), (60, 20, "en")]
 
 
@@ -32,12 +38,11 @@ def text(app: DuckflowApp) -> str:
 
 async def opened(app: DuckflowApp, pilot: Pilot[int], name: str) -> DecisionBoard | RuleBoard:
     await commanded(pilot, f"/{name}")
-    kinds = DecisionBoard, RuleBoard
-    await settled(pilot, lambda: isinstance(app.screen, kinds), "the page")
+    await settled(pilot, lambda: isinstance(app.screen, BOARDS), "the page")
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE)
     board = app.screen
-    assert isinstance(board, kinds)
+    assert isinstance(board, BOARDS)
     return board
 
 
@@ -190,3 +195,57 @@ def test_pictures(snap_compare: Any, name: str, width: int, height: int, languag
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(width, height), run_before=press)
+
+
+async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_same() -> None:
+    """In the whole app: what is counted is the session's own, of that pattern alone."""
+    store = decided()
+    pattern = "file_ops.edit_file src/shop/names.py"
+    store.dispatch(GateOpened(gate=gate((), can_grant_project=True, grant_pattern=pattern)))
+    engine = RuledEngine(store)
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await at_question(pilot)
+        while app.bench.gate.unseen():
+            await pilot.press("p")
+            await pilot.pause()
+        await pilot.press("p")
+        await settled(
+            pilot,
+            lambda: "answered one question, which you did not allow" in whole(app),
+            "the rule",
+        )
+        assert "refused  each discount has to act" in screen_text(app)
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await pilot.press("p")
+        await settled(pilot, lambda: bool(engine.answers), "the answer")
+        assert engine.answers[0].choice is GateChoice.PROJECT
+
+
+def whole(app: DuckflowApp) -> str:
+    """The screen's words in a row, without the frames."""
+    return " ".join(screen_text(app).replace("│", " ").split())
+
+
+async def test_in_a_replay_both_pages_are_read_only() -> None:
+    """Covers S4-109."""
+    call = decided().state.messages[3]
+    assert isinstance(call, OperationMessage)
+    asked = OperationRequested(**call.asked(), at=call.at)
+    events = [started(), GrantAdded(grant=GIVEN), asked, OperationFinished(message=call)]
+    tape = tape_with(*((float(at), event) for at, event in enumerate(events)))
+    async with replaying(tape) as (app, pilot):
+        await pilot.press("end")
+        await settled(pilot, lambda: bool(app.player.store.state.grants), "the end")
+        for name, keys in (("rules", ("d", "d")), ("decisions", ("ctrl+s",))):
+            app.run_typed(f"/{name}")
+            await settled(
+                pilot, lambda: isinstance(app.screen, BOARDS) and app.screen.settled, name
+            )
+            assert GIVEN.path in text(app)
+            await pilot.press(*keys)
+            await settled(pilot, lambda: "This is a replay" in text(app), name)
+            await pilot.press("escape")
+            await settled(pilot, lambda: app.screen is app.bench)
+        assert app.player.store.state.grants == (GIVEN,)

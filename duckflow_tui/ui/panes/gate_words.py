@@ -118,6 +118,7 @@ def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -
     said = words("gate.rule.none_before")
     if alike:
         key = "gate.rule.before_refused" if refused else "gate.rule.before"
+        key = f"{key}_one" if len(alike) == 1 else key
         said = words(key, count=len(alike), refused=refused)
     tone: Tone = "warning" if refused else "text"
     rows.append(QuestionRow(words("gate.rule.would_have"), said, tone=tone))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.segment import Segment
 from textual.binding import BindingType
@@ -20,6 +20,9 @@ from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
 from duckflow_tui.ui.screens.decisions import entry_facts, entry_row
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 SHOWN_CALLS: Final = 50  # the newest; ``/decisions`` has the others
 _RULE: Final = "rule "  # begins the name of a rule in the list
@@ -54,19 +57,21 @@ class RuleBoard(StateBoard):
 
     def action_revoke(self) -> None:
         rule = self._rule(self.chosen)
-        engine = self.host.session.acting() if rule is not None else None
         if rule is None:
             self.report(self.words("rules.no_rule_here"))
-        elif self._doomed != self.chosen:
+            return
+        engine = self.host.session.acting()
+        if engine is None:
+            return
+        if self._doomed != self.chosen:
             self._doomed = self.chosen
             self.report("")
-        elif engine is not None:
+        else:
             self._doomed = ""
-            self.host.spawn(self._revoke(rule), "rules")
+            self.host.spawn(self._revoke(engine, rule), "rules")
 
-    async def _revoke(self, rule: Grant) -> None:
-        engine = self.host.session.acting()
-        problem = await engine.rules.revoke(rule) if engine is not None else None
+    async def _revoke(self, engine: Engine, rule: Grant) -> None:
+        problem = await engine.rules.revoke(rule)
         if self.is_mounted:
             self.report(self.words.told(problem))
 
