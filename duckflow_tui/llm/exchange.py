@@ -39,6 +39,8 @@ _CACHES: Final[dict[str, Literal["marks", "key"]]] = {
     "https://api.anthropic.com:443": "marks",
 }
 _EPHEMERAL: Final = {"type": "ephemeral"}
+#: Characters of thought and text of one answer. Models write at most 128,000 tokens, half as much.
+MAX_TEXT: Final = 1_000_000
 _MOST_CHARS_A_TOKEN: Final = 40  # no text takes as little; a server that reports less counts wrong
 _MESSAGE_OVERHEAD: Final = 4  # tokens around each message: its role and separators
 
@@ -99,6 +101,7 @@ class Exchange:
     completion: Completion | None = field(default=None, init=False)  # of the last HTTP request
     decoder: Decoder | None = field(default=None, init=False)  # of the same; a question has none
     shown: bool = field(default=False, init=False)  # whether the user has seen a part of it
+    room: int = field(default=0, init=False)  # characters of thought and text that may still come
     facts: ModelFacts = field(default=_UNKNOWN, init=False)  # of the model, settings left out
     started: float = field(init=False)  # monotonic
 
@@ -122,16 +125,24 @@ class Exchange:
 
         def reply(text: str) -> None:
             self.shown = True
-            self.observer.reply(text)
+            room, self.room = self.room, self.room - len(text)
+            if room >= 0:  # what comes behind the end is not shown
+                self.observer.reply(text[:room])
+                if self.room < 0:
+                    raise self.error("too_large", f"over {MAX_TEXT:,} characters")
 
         def reasoning(text: str) -> None:
             self.shown = True
-            self.observer.reasoning(text)
+            room, self.room = self.room, self.room - len(text)
+            if room >= 0:
+                self.observer.reasoning(text[:room])
+                if self.room < 0:
+                    raise self.error("too_large", f"over {MAX_TEXT:,} characters")
 
         request = self.request
         assert request is not None  # written before it is sent
         self.attempts += 1
-        self.shown = False
+        self.shown, self.room = False, MAX_TEXT
         self.decoder = request.decoder(reply) if request.decoder is not None else None
         # A question's JSON is read when it is whole, and shown to nobody.
         content = self.decoder.content if self.decoder is not None else self.observer.reply
@@ -181,10 +192,14 @@ class Exchange:
             body["response_format"] = request.response_format
         return body
 
-    def error(self, code: Literal["filtered", "empty", "server_error"]) -> LlmError:
-        """Of an answer that says nothing, or broke off by its own word."""
+    def error(
+        self, code: Literal["filtered", "empty", "server_error", "too_large"], detail: str = ""
+    ) -> LlmError:
+        """Of an answer that says nothing, does not end, or broke off by its own word."""
         endpoint, model = self.target
-        return LlmError(code, endpoint=endpoint.name, model=model, host=endpoint.host)
+        return LlmError(
+            code, endpoint=endpoint.name, model=model, host=endpoint.host, detail=detail
+        )
 
     def close(self, outcome: CallOutcome, error: str = "") -> LlmCall:
         """The finished record of the call, with what arrived of an answer."""

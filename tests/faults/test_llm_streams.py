@@ -13,6 +13,7 @@ from support.endpoint import Bench, bench
 
 from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.errors import DETAIL, LlmError
+from duckflow_tui.llm.exchange import MAX_TEXT
 
 GOOD = Reply(text="Hello.")
 
@@ -176,3 +177,26 @@ def test_memory_grows_by_less_than_100_mb(fault: dict[str, Any]) -> None:
     code, grown = done.stdout.split()
     assert code in ("too_large", "not_json", "bad_request")
     assert int(grown) < 100
+
+
+@pytest.mark.parametrize("chunk", [1_000, 300_000, 3_500_000])
+@pytest.mark.parametrize("where", ["text", "reasoning"])
+async def test_a_reply_that_does_not_end_is_cut_with_the_reason(where: str, chunk: int) -> None:
+    """What came until then stays, however large the pieces are; nothing is asked for again."""
+    size = MAX_TEXT * 5 // 2 if chunk > 1_000 else MAX_TEXT + 10_000
+    texts = {"text": "Hello.", where: "- word\n" * (size // 7)}
+    async with bench(script(Reply(**texts, chunk_size=chunk), GOOD)) as at:
+        error = await error_of(at)
+        heard = at.heard.text if where == "text" else "".join(at.heard.thoughts)
+        assert len(at.server.requests) == 1
+    assert (error.code, error.detail) == ("too_large", "over 1,000,000 characters")
+    assert len(heard) == MAX_TEXT
+    assert heard == texts[where][:MAX_TEXT]
+    assert error.call is not None
+    assert error.call.outcome == "incomplete"
+
+
+async def test_a_reply_as_long_as_models_write_them_is_whole() -> None:
+    long = "- word\n" * (MAX_TEXT // 7)
+    async with bench(script(Reply(text=long, chunk_size=50_000))) as at:
+        assert len((await at.decide()).text) >= len(long) - 1
