@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import Told, half_width
 from duckflow_tui.state.pace import MORE_LOOPS, TaskProfile
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ class Command:
     keys: tuple[str, ...] = ()  # Textual's names, wherever the focus is
     label: str = ""  # the keys as they are printed
     help: str = ""  # key of the words that say what the keys do
+    also: tuple[str, ...] = ()  # what other programs call it: typed, it is the same
 
     @property
     def text(self) -> str:
@@ -221,6 +222,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
         keys=("f1",),
         label="F1",
         help="keys.help",
+        also=("help",),
     ),
     _key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
     _pane("chat", "Alt+1 · F2", "alt+1", "f2"),
@@ -270,7 +272,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("context", "acting_page('context')"),
     Command("probe", "probe", when=with_endpoint),
     Command("compact", act=_compact, takes="text", when=with_endpoint),
-    Command("new", "new_session", when=with_endpoint),
+    Command("new", "new_session", when=with_endpoint, also=("clear",)),
     Command("settings", "settings", when=always, reads=True),
     Command("sessions", "sessions", when=always),
     Command("doctor", "doctor", when=always),
@@ -278,7 +280,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("export", "export", takes="text", when=always),
     Command("lang", "language", takes="language", when=always, early=True, reads=True),
     Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
-    Command("quit", "quit_now", when=always, early=True, reads=True),
+    Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit",)),
     _key("screen.scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
     _key("screen.scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
     _key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
@@ -288,10 +290,11 @@ USER_CAN: Final[tuple[Command, ...]] = (
 
 #: Those that can be typed, in the order of the palette.
 COMMANDS: Final = tuple(command for command in USER_CAN if command.name)
-_BY_NAME: Final = {command.name: command for command in COMMANDS}
+_BY_NAME: Final = {name: command for command in COMMANDS for name in (command.name, *command.also)}
 
-#: A message that begins so is a command; ``/etc/hosts is wrong`` is a message.
-_TYPED: Final = re.compile(r"/([A-Za-z]+)(?:[ \t]+(.*))?", re.DOTALL)
+#: A message that begins so is a command; ``/etc/hosts is wrong`` is a message. An input method
+#: may have written it in full width.
+_TYPED: Final = re.compile(r"[/／]([A-Za-zＡ-Ｚａ-ｚ]+)(?:[ \t\u3000]+(.*))?", re.DOTALL)
 
 
 class Invocation(NamedTuple):
@@ -307,10 +310,17 @@ def parse(text: str) -> Invocation | None:
     match = _TYPED.fullmatch(text.strip())
     if match is None:
         return None
-    name = match.group(1)
-    return Invocation(name, _BY_NAME.get(name.lower()), (match.group(2) or "").strip())
+    name, argument = half_width(match.group(1)), (match.group(2) or "").strip()
+    command = _BY_NAME.get(name.lower())
+    if command is not None and command.takes in CHOICES:
+        argument = half_width(argument)
+    return Invocation(name, command, argument)
 
 
-def starting_with(prefix: str) -> tuple[Command, ...]:
-    """Commands whose name begins so, in the table's order."""
-    return tuple(command for command in COMMANDS if command.name.startswith(prefix.lower()))
+def starting_with(prefix: str) -> tuple[tuple[str, Command], ...]:
+    """Commands with a name that begins so, each behind that name, in the table's order."""
+    prefix = prefix.lower()
+    found = (
+        (next((n for n in (c.name, *c.also) if n.startswith(prefix)), ""), c) for c in COMMANDS
+    )
+    return tuple((name, command) for name, command in found if name)

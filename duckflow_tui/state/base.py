@@ -65,6 +65,17 @@ def one_line(text: str, limit: int) -> str:
     return flat[: limit - 1].rstrip() + ELLIPSIS
 
 
+#: Full-width forms of ASCII and the blank of that width, as input methods write them.
+_FULL_WIDTH: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
+
+
+def half_width(text: str) -> str:
+    """The text with each full-width form of ASCII as ASCII: what NFKC makes of those, and of
+    nothing else. NFKC makes a key out of ``①`` too, which input methods offer as they please.
+    """
+    return text.translate(_FULL_WIDTH)
+
+
 def brief(text: str, limit: int = MAX_BRIEF) -> str:
     """A value from outside inside a sentence: what is not printable is spelled out, and over
     ``limit`` characters it is cut, with the count of all.

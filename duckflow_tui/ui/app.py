@@ -32,6 +32,7 @@ from duckflow_tui.ui.driver import driver_for
 from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.outside_editor import OutsideEditor
+from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.board import Board, StateBoard
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.form import LineForm
@@ -43,7 +44,7 @@ from duckflow_tui.ui.screens.servers import ServerBoard
 from duckflow_tui.ui.screens.waiting import WaitingBoard
 from duckflow_tui.ui.session_host import AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal, TerminalGuard
-from duckflow_tui.ui.textual_private import HostedApp
+from duckflow_tui.ui.textual_private import HostedApp, half_width_key
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.ui.workbench import Workbench
 from duckflow_tui.words.catalogue import Catalogue
@@ -168,7 +169,22 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
         if isinstance(event, events.Key) and not event.is_forwarded:
             self.status.clear_message()
+            event = self._without_width(event)
         await super().on_event(event)
+
+    def _without_width(self, event: events.Key) -> events.Key:
+        """A key that an input method wrote in full width, as the key itself, where it is a key of
+        what has the focus. A field takes it as it is, and a question looks at it by itself.
+        """
+        key, focused = half_width_key(event), self.focused
+        if key is event or (key.key != "space" and isinstance(focused, QuestionWidget)):
+            return event
+        if key.key == "space":  # no other field takes the wide one
+            return event if focused is self.bench.composer else key
+        if focused is not None and focused.check_consume_key(event.key, event.character):
+            return event
+        bound = self.screen is not self.bench or key.key in self.bench.active_bindings
+        return key if bound else event
 
     async def on_workbench_stands(self) -> None:
         """Keys that came before the composer had the focus go to it now, in their order."""

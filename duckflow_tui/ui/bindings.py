@@ -74,6 +74,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("busy", ("enter",), "Enter", "send", "keys.talk_now"),
     Key("busy", ("tab",), "Tab", "queue", "keys.queue"),
     Key("empty", ("enter",), "Enter", "to_open_question", "keys.to_open_question"),
+    Key("empty", ("end",), "End", "chat_end", "keys.chat_end"),
     Key("completion", ("tab",), "Tab", "take_completion", "keys.take_completion"),
     Key("composer", ("up", "down"), "↑ ↓", "history", "keys.history"),
     Key("composer", ("ctrl+r",), "Ctrl+R", "search_history", "keys.search_history"),

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
+from textual import events
 from textual._compositor import ChopsUpdate, Compositor
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region
+from textual.keys import _character_to_key
 from textual.strip import Strip
+
+from duckflow_tui.state.base import half_width
 
 if TYPE_CHECKING:
     from textual.binding import Binding
@@ -76,6 +80,16 @@ class KeyParser(XTermParser):
     def mid_sequence(self) -> bool:
         """Whether an Esc may still turn out to be the start of a longer sequence."""
         return self._timeout_time is not None
+
+
+def half_width_key(event: events.Key) -> events.Key:
+    """The key as it would have come without an input method; the same object where it did."""
+    character = half_width(event.character or "")
+    if not character or character == event.character:
+        return event
+    key = events.Key(_character_to_key(character), character)
+    key.time = event.time  # bursts are told by it
+    return key
 
 
 def bindings_of(widget: Widget, key: str) -> Sequence[Binding]:

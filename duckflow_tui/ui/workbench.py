@@ -17,7 +17,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from duckflow_tui import commands
-from duckflow_tui.state.base import Clock, one_line
+from duckflow_tui.state.base import Clock, half_width, one_line
 from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
@@ -59,6 +59,7 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", show=False),
+        Binding("end", "chat_end", show=False),
         Binding("ctrl+c,super+c", "screen.copy_text", show=False),
     ]
 
@@ -257,14 +258,23 @@ class Workbench(Screen[None], inherit_bindings=False):
             composer.give_back(event.text)
             session.sends_draft = True
             self.to_welcome(waits=True)
+        elif typed is None and self._answers(event.text):
+            composer.remember(event.text, own=event.own)
+            self.status.show_notice("shell.letter_not_sent", letter=event.text, stays=True)
         else:
             composer.remember(event.text, own=event.own)
             if typed is None:
+                self.talk.to_end()
                 await session.send(event.text, later=event.later, own=event.own)
             elif command is not None and self._must_wait(command):
                 session.unsent.append(Unsent(event.text, own=False, command=True))
             elif command is not None:
                 host.run_command(command, typed.argument)
+
+    def _answers(self, text: str) -> bool:
+        """Whether it is a key of the open question: no message, and no answer from here."""
+        question, letter = self.talk.open_question, half_width(text).lower()
+        return question is not None and len(letter) == 1 and question.answers_to(letter)
 
     def _must_wait(self, command: commands.Command) -> bool:
         """Whether it acts on a session that is still on its way."""
@@ -394,6 +404,9 @@ class Workbench(Screen[None], inherit_bindings=False):
     def action_fold(self) -> None:
         if self.talk.transcript is not None:
             self.talk.transcript.action_fold()
+
+    def action_chat_end(self) -> None:
+        self.talk.to_end()
 
     def action_scroll_page(self, step: int) -> None:
         chat = self.talk.chat

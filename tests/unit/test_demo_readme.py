@@ -37,7 +37,7 @@ def test_it_names_only_flags_and_commands_that_exist() -> None:
     assert used <= flags
     assert "--demo" in used
     slashed = set(re.findall(r"`/([a-z]+)", TEXT)) - {"v"}
-    assert slashed <= {command.name for command in COMMANDS}
+    assert slashed <= {name for command in COMMANDS for name in (command.name, *command.also)}
 
 
 def test_its_exit_statuses_are_those_of_a_run_without_a_screen() -> None:

@@ -262,6 +262,9 @@ class CardPane(QuestionWidget):
 
     # --- keys -------------------------------------------------------------------------------
 
+    def answers_to(self, letter: str) -> bool:
+        return self._card is not None and option_at(self._card, letter) is not None
+
     def _consents(self, key: str) -> bool:
         option = option_at(self._card, key) if self._card else None
         if option is None or option.takes_text or option.action in _NO_ANSWERS:

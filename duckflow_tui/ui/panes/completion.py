@@ -81,7 +81,7 @@ class CompletionList(Rows):
         """Fill the list for what is being typed; may take its time and may be cancelled."""
         if token.kind == "command":
             commands = starting_with(token.query)
-            self.offer(tuple(Candidate(f"/{c.name}", self.words(c.text)) for c in commands))
+            self.offer(tuple(Candidate(f"/{name}", self.words(c.text)) for name, c in commands))
             return
         engine = host_of(self).session.engine
         if engine is None:

@@ -19,7 +19,7 @@ from textual.widgets import TextArea
 from textual.worker import Worker
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import digest, half_width
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
@@ -31,6 +31,7 @@ from duckflow_tui.words.catalogue import Catalogue
 MAX_LINES: Final = 8  # more lines than that are folded
 MAX_CHARS: Final = 1000  # more characters too
 NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
+WIDE_SPACE: Final = "\u3000"  # written as any character is, though Python has it for unprintable
 CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
 
@@ -76,6 +77,7 @@ class FoldedPastes:
 #: Keys of the stock widget that mean something else here, or nothing.
 _NOT_OURS: Final = frozenset(
     {"f6", "f7", "ctrl+c", "super+c", "pageup", "pagedown", "shift+up", "shift+down", "up", "down"}
+    | {"end"}
 )
 
 
@@ -116,6 +118,7 @@ class Composer(TextArea, inherit_bindings=False):
         Binding(",".join(NEWLINES), "newline", show=False),
         Binding("up", "history(-1)", show=False),
         Binding("down", "history(1)", show=False),
+        Binding("end", "line_end", show=False),
         Binding("tab", "take_or_queue", show=False),
         Binding("escape", "close_completion", show=False),
         Binding("ctrl+c,super+c", "copy_selection", show=False),
@@ -239,8 +242,7 @@ class Composer(TextArea, inherit_bindings=False):
         elif event.key in NEWLINES:
             self.action_newline()
         elif event.character is not None:
-            result = self.replace(event.character, *self.selection)
-            self.move_cursor(result.end_location)
+            self._insert(self._as_meant(event.character))
 
     # Textual
 
@@ -273,6 +275,12 @@ class Composer(TextArea, inherit_bindings=False):
             event.stop()
             event.prevent_default()
             self._enter()
+        elif (written := event.character) is not None and (
+            written == WIDE_SPACE or written != self._as_meant(written)
+        ):
+            event.stop()
+            event.prevent_default()
+            self._insert(self._as_meant(written))
         elif (
             event.key in ("backspace", "delete") and self._delete_chip(event.key)
         ) or await self._own_binding(event.key):
@@ -286,9 +294,22 @@ class Composer(TextArea, inherit_bindings=False):
         self._paste(event.text)
 
     def _paste(self, text: str) -> None:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-        result = self.replace(self._pastes.fold(text), *self.selection)
+        self._insert(self._pastes.fold(text.replace("\r\n", "\n").replace("\r", "\n")))
+
+    def _insert(self, text: str) -> None:
+        result = self.replace(text, *self.selection)
         self.move_cursor(result.end_location)
+
+    def _as_meant(self, character: str) -> str:
+        """``／``, ``！`` and ``＠`` of an input method mean the same as without it where a command,
+        one of the user's own or a file's name begins; so do the letters of a command's name.
+        """
+        narrow = half_width(character)
+        row, column = min(*self.selection)
+        before = self.document.get_line(row)[:column] if narrow != character else ""
+        token = token_at(before + narrow, column + 1, first_line=row == 0)
+        named = token is not None and (token.kind == "command" or narrow == "@")
+        return narrow if named or (narrow == "!" and (row, column) == (0, 0)) else character
 
     def on_text_area_changed(self) -> None:
         text = self.text
@@ -315,8 +336,12 @@ class Composer(TextArea, inherit_bindings=False):
     # keys
 
     def action_newline(self) -> None:
-        result = self.replace("\n", *self.selection)
-        self.move_cursor(result.end_location)
+        self._insert("\n")
+
+    def action_line_end(self) -> None:
+        if not self.text:  # it has no other end than that of the chat
+            raise SkipAction
+        self.action_cursor_line_end()
 
     def action_copy_selection(self) -> None:
         if not self.selected_text:

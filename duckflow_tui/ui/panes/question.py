@@ -19,7 +19,7 @@ from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.panes.key_guard import InlineField, KeyGuard, anew, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, wrap
-from duckflow_tui.ui.textual_private import bindings_of
+from duckflow_tui.ui.textual_private import bindings_of, half_width_key
 from duckflow_tui.words.catalogue import Catalogue
 
 _GAPS: Final = (2, 1)  # between two keys; the second where that saves a line
@@ -232,6 +232,10 @@ class QuestionWidget(Vertical, can_focus=True):
         """Whether the key alone answers with something other than no."""
         raise NotImplementedError
 
+    def answers_to(self, letter: str) -> bool:
+        """Whether it is a letter or digit that does something here."""
+        return letter in self.LETTERS
+
     def _is_over(self, event: events.Key | events.Paste) -> bool:
         """Whether what is typed now is no answer any more."""
         return self._sent or self._leaving
@@ -308,16 +312,17 @@ class QuestionWidget(Vertical, can_focus=True):
             return
         if await self._is_text(event) or not self.has_focus:
             return
+        key = half_width_key(event).key
         if self._does_nothing(event):
             _stop(event)
-        elif event.key in self.LETTERS:
+        elif key in self.LETTERS:
             _stop(event)
-            if not begins and event.key not in self.IN_BURSTS:
+            if not begins and key not in self.IN_BURSTS:
                 self._guard.idle()
-            elif self._ready and self._consents(event.key):
-                self._guard.hold(event, lambda: self._act(event.key))
+            elif self._ready and self._consents(key):
+                self._guard.hold(event, lambda: self._act(key))
             else:
-                await self._act(event.key)
+                await self._act(key)
         elif event.is_printable:
             _stop(event)
             self._guard.idle()

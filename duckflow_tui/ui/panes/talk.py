@@ -96,6 +96,11 @@ class Talk(Vertical):
         self.welcome.words = self.words
         await chat.mount(self.welcome)
 
+    def to_end(self) -> None:
+        """The chat shows its end, and follows it."""
+        if self.transcript is not None:
+            self.transcript.action_scroll_end()
+
     def go_to(self, refs: Sequence[str], step_id: str = "") -> bool:
         """Show the place of the first of these messages and calls that has one, or where none is
         named the place of a step; False without.

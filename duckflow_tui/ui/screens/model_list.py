@@ -18,6 +18,7 @@ from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.base import half_width
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
@@ -203,7 +204,7 @@ class ModelList(PickList):
         at = options.highlighted
         if at is not None:
             return options.get_option_at_index(at).id or ""
-        typed = self.query_one(Input).value.strip()
+        typed = half_width(self.query_one(Input).value.strip())
         return f"{self._only}/{typed}" if typed and self._only else ""
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 from duckflow_tui.commands import AUTO, CHOICES
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import half_width
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.ui import fuzzy
 from duckflow_tui.ui.panes.rows import palette_of
@@ -117,7 +118,8 @@ class PickList(Dialog[str | None]):
     def _fill(self, query: str) -> None:
         options = self.query_one(OptionList)
         options.clear_options()
-        found = fuzzy.best(query.strip(), list(self._labels), SHOWN)
+        labels, query = list(self._labels), query.strip()
+        found = fuzzy.best(query, labels, SHOWN) or fuzzy.best(half_width(query), labels, SHOWN)
         rows = [self._choices[self._labels[label]] for label in found]
         width = max((cell_len(visible_line(row.label)) for row in rows), default=0)
         options.add_options([Option(self._row(row, width), id=row.value) for row in rows])
