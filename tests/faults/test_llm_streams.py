@@ -184,7 +184,7 @@ def test_memory_grows_by_less_than_100_mb(fault: dict[str, Any]) -> None:
 async def test_a_reply_that_does_not_end_is_cut_with_the_reason(where: str, chunk: int) -> None:
     """What came until then stays, however large the pieces are; nothing is asked for again."""
     size = MAX_TEXT * 5 // 2 if chunk > 1_000 else MAX_TEXT + 10_000
-    texts = {"text": "Hello.", where: "- word\n" * (size // 7)}
+    texts: dict[str, Any] = {"text": "Hello.", where: "- word\n" * (size // 7)}
     async with bench(script(Reply(**texts, chunk_size=chunk), GOOD)) as at:
         error = await error_of(at)
         heard = at.heard.text if where == "text" else "".join(at.heard.thoughts)
