@@ -17,6 +17,8 @@ from textual.pilot import Pilot
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
 from duckflow_tui.state.gates import GateChoice, GateOpened, GrantAdded
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
@@ -134,6 +136,8 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used() -> No
         assert "this project · used once" in next(r for r in rows if KEPT.pattern in r)
         assert "--allow · used once" in next(r for r in rows if "python -m pytest:*" in r)
         assert not any("src/shop/cart.py" in r and "used" in r for r in rows)  # revoked
+        assert "set at 14:56" in next(r for r in rows if "the standard mode" in r)
+        await pilot.press("down")
         assert "your key at a gate of this session" in text(app)
 
 
@@ -159,6 +163,24 @@ async def test_a_call_says_why_it_asked_or_did_not(call: str, said: str) -> None
         await settled(pilot, lambda: said in text(app), said)
 
 
+async def test_the_mode_says_what_it_asks_lets_happen_and_refuses() -> None:
+    """By the policy's own table, also for the next mode; and where the mode is from."""
+    engine = RuledEngine(store_with())
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot, "rules")
+        assert "as it begins" in text(app)
+        asks, _, rest = text(app).partition("asks ")[2].partition(" refused ")
+        refused, _, unasked = rest.partition(" unasked ")
+        assert "a change of a file in the folder" in asks
+        assert refused.startswith("a protected place")
+        assert "reading in the folder" in unasked
+        engine.store.dispatch(ModeChanged(mode=ApprovalMode.PLAN, at=ManualClock().now()))
+        await settled(pilot, lambda: "the plan mode" in text(app))
+        refused = text(app).partition(" refused ")[2].partition(" unasked ")[0]
+        assert "a change of a file in the folder" in refused
+
+
 async def test_the_second_d_revokes_the_rule_at_the_cursor() -> None:
     """A call is no rule; another row takes the first key back."""
     engine = RuledEngine(decided())
@@ -166,6 +188,8 @@ async def test_the_second_d_revokes_the_rule_at_the_cursor() -> None:
     async with standing(app) as pilot:
         board = await opened(app, pilot, "rules")
         await pilot.press("d")
+        await settled(pilot, lambda: "The mode is no rule that ends" in text(app))
+        await pilot.press("down", "d")
         await settled(pilot, lambda: "Press d again to revoke" in text(app))
         await pilot.press("down", "up")
         await pilot.press("d")
@@ -244,7 +268,7 @@ async def test_in_a_replay_both_pages_are_read_only() -> None:
                 pilot, lambda: isinstance(app.screen, BOARDS) and app.screen.settled, name
             )
             assert GIVEN.path in text(app)
-            await pilot.press(*keys)
+            await pilot.press("down", *keys)
             await settled(pilot, lambda: "This is a replay" in text(app), name)
             await pilot.press("escape")
             await settled(pilot, lambda: app.screen is app.bench)

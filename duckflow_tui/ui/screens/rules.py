@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from rich.segment import Segment
 from textual.binding import BindingType
 
+from duckflow_tui.safety.policy import TABLE, Decision
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.decisions import rule_words, step_words, uses, why_words
 from duckflow_tui.state.audit import AuditEntry, entry_of
 from duckflow_tui.state.base import calendar
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Grant
+from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
 
 SHOWN_CALLS: Final = 50  # the newest; ``/decisions`` has the others
 _RULE: Final = "rule "  # begins the name of a rule in the list
+_MODE: Final = "mode"  # the name of what the approval mode says
 
 
 class RuleBoard(StateBoard):
-    """The rules in force, then the newest calls; of each call below why it was asked about, or was
-    not. A second ``d`` revokes the rule at the cursor.
+    """The approval mode, the rules in force, then the newest calls; of each call below why it was
+    asked about, or was not. A second ``d`` revokes the rule at the cursor.
     """
 
     SURFACE: ClassVar[Surface] = "rules"
@@ -58,7 +61,8 @@ class RuleBoard(StateBoard):
     def action_revoke(self) -> None:
         rule = self._rule(self.chosen)
         if rule is None:
-            self.report(self.words("rules.no_rule_here"))
+            key = "mode_here" if self.chosen == _MODE else "no_rule_here"
+            self.report(self.words(f"rules.{key}"))
             return
         engine = self.host.session.acting()
         if engine is None:
@@ -92,10 +96,15 @@ class RuleBoard(StateBoard):
         return self.words("rules.no_calls")
 
     def names(self) -> Sequence[str]:
-        return [*(f"{_RULE}{rule.grant_id}" for rule in self._rules()), *self._calls()]
+        return [_MODE, *(f"{_RULE}{rule.grant_id}" for rule in self._rules()), *self._calls()]
 
     def item(self, name: str, width: int) -> Row:
         palette, rule = palette_of(self), self._rule(name)
+        if name == _MODE:
+            said = self.words("rules.in_mode", mode=self.state.mode)
+            right = Segment(f"  {self._mode_from()} ", ink(palette.quiet))
+            left = [Segment("◆ ", ink(palette.accent)), Segment(said, ink(palette.text))]
+            return two_sided(left, [right], width)
         if rule is None:
             look = palette, self.words, self.clock.now()
             return entry_row(self.state, self._calls()[name], width, look)
@@ -118,6 +127,8 @@ class RuleBoard(StateBoard):
         rule = self._rule(name)
         if rule is not None:
             return self._about_rule(rule, width)
+        if name == _MODE:
+            return self._about_mode(width)
         palette, entry = palette_of(self), self._calls()[name]
         why = why_words(self.state, entry, self.words)
         rows = [*rows_of([(why, ink(palette.text))], width), Row()] if why else []
@@ -143,6 +154,30 @@ class RuleBoard(StateBoard):
         if not used:
             facts.append((words("rules.fact.used"), words("rules.never_used"), palette.quiet))
         return fact_rows(facts, width, palette)
+
+    def _about_mode(self, width: int) -> list[Row]:
+        """What the policy's table says for the mode."""
+        palette, at = palette_of(self), list(ApprovalMode).index(self.state.mode)
+        facts: list[tuple[str, str, str]] = []
+        for kind in (Decision.GATE, Decision.DENY, Decision.ALLOW):
+            rows = [row.name.replace(" ", "_") for row in TABLE if row.decisions[at] is kind]
+            said = dict.fromkeys(self.words(f"rules.row.{row}") for row in rows)
+            text = self.words("rules.between").join(said)
+            facts.append((self.words(f"rules.mode_says.{kind}"), text, palette.quiet))
+        return fact_rows(facts, width, palette)
+
+    def _mode_from(self) -> str:
+        """Where the approval mode is from."""
+        if self.state.mode_log:
+            then = calendar(self.state.mode_log[-1][1])
+            return self.words("rules.mode_from.set", time=f"{then:%H:%M}" if then else "")
+        settings = self.host.options.settings
+        origin = settings.origins.get("approval.mode") if settings is not None else None
+        if origin is None:
+            return self.words("rules.mode_from.default")
+        if not origin.name:
+            return "--mode"
+        return visible_line(f"{origin.name}:{origin.line}" if origin.line else origin.name)
 
     def _source(self, rule: Grant) -> str:
         step = step_words(self.state, rule.step_id, self.words).partition(":")[0]
